@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/boot"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 )
 
@@ -76,7 +77,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.m.pack.Object.Name(), n.m.pack.Object.Verify); err != nil {
 		return c, err
 	}
-	_, err = image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
+	_, err = bootpack.Verify(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
 	return c, err
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/bucket"
 	"pando/internal/dhcp"
 	"pando/internal/server"
+	"pando/internal/store/s3"
 )
 
 // serveFlags are the flags of `up` and `serve`.
@@ -223,7 +223,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err
 	}
-	var b *bucket.Bucket
+	var b *s3.Bucket
 	if cfg.Store, b, err = f.store.open(ctx, a.data); b != nil {
 		cfg.Direct = b
 	}

@@ -195,7 +195,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	debug.SetMemoryLimit(d.cfg.memoryLimit(packed.StoredSize(), machineMemory()))
 	d.proofs = packed.ProofsOf()
 	client := store.NewClient(blockConns, slow)
-	var sources []store.Source
+	var sources []store.Origin
 	for _, url := range d.cfg.sources() {
 		sources = append(
 			sources,
@@ -218,7 +218,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
-	pack, from := d.pack(packed, retry, slow), blockdev.Source(retry)
+	pack, from := d.pack(packed, retry, slow), chunk.Source(retry)
 	node := d.joinSwarm(ctx, retry, slow, pack)
 	if node != nil {
 		from = node

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/blockdev"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 )
@@ -206,7 +205,7 @@ func (d *blockDaemon) closeCache() {
 }
 
 // kept is a source that asks the node's cache before from. Without a cache it is from.
-func (d *blockDaemon) kept(from blockdev.Source) blockdev.Source {
+func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	if d.through == nil {
 		return from
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 func TestStatusSocket(t *testing.T) {
@@ -75,7 +75,7 @@ func TestBlockConfigValidate(t *testing.T) {
 		"no size":      func(c *BlockConfig) { c.Size = 0 },
 		"odd size":     func(c *BlockConfig) { c.Size = 4097 },
 		"no chunks":    func(c *BlockConfig) { c.ChunkSize = 0 },
-		"large pack":   func(c *BlockConfig) { c.Pack = make([]byte, image.MaxPack+1) },
+		"large pack":   func(c *BlockConfig) { c.Pack = make([]byte, bootpack.MaxSize+1) },
 		"no servers":   func(c *BlockConfig) { c.Servers = nil },
 		"server name":  func(c *BlockConfig) { c.Servers = []string{"http://pando.example:8480"} },
 		"server https": func(c *BlockConfig) { c.Servers = []string{"https://192.0.2.1:8480"} },

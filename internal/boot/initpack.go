@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -46,12 +46,12 @@ type packFetch struct {
 }
 
 // from gets and verifies the map; anybody will do.
-func (f packFetch) from(ctx context.Context, client *http.Client, sources []startSource) (image.Pack, []byte, error) {
+func (f packFetch) from(ctx context.Context, client *http.Client, sources []startSource) (bootpack.Map, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*lateness(sources)))
 	defer cancel()
 	id, err := chunk.ParseID(f.ref.Object)
 	if err != nil {
-		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
+		return bootpack.Map{}, nil, fmt.Errorf("assigned boot pack: %w", err)
 	}
 	var errs []error
 	for _, source := range sources {
@@ -65,17 +65,17 @@ func (f packFetch) from(ctx context.Context, client *http.Client, sources []star
 			continue
 		}
 		// These are the bytes that were assigned: another server has no others.
-		p, err := image.VerifyPack(data, []byte(f.ref.Signature), f.version, f.keys...)
+		p, err := bootpack.Verify(data, []byte(f.ref.Signature), f.version, f.keys...)
 		return p, data, err
 	}
-	return image.Pack{}, nil, errors.Join(errs...)
+	return bootpack.Map{}, nil, errors.Join(errs...)
 }
 
 // object is a small object, verified.
 func (s startSource) object(ctx context.Context, client *http.Client, id chunk.ID) ([]byte, error) {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	data, err := get(ctx, client, strings.TrimSuffix(s.url, "/")+"/o/"+id.Name(), image.MaxPack)
+	data, err := get(ctx, client, strings.TrimSuffix(s.url, "/")+"/o/"+id.Name(), bootpack.MaxSize)
 	if err == nil {
 		err = id.Verify(data)
 	}

@@ -12,6 +12,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before
@@ -181,7 +182,7 @@ func (m *machine) offlineHello(ctx context.Context, err error) (string, error) {
 func (m *machine) offlineManifest(b *lastBoot) string {
 	m.manifest, m.pack = b.manifest, nil
 	if ref := b.assignment.Pack; ref != nil && len(b.Pack) > 0 {
-		if _, err := image.VerifyPack(b.Pack, []byte(ref.Signature), b.assignment.Version, m.packKeys(b.manifest)...); err == nil {
+		if _, err := bootpack.Verify(b.Pack, []byte(ref.Signature), b.assignment.Version, m.packKeys(b.manifest)...); err == nil {
 			m.pack = b.Pack
 		}
 	}

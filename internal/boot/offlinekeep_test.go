@@ -9,7 +9,7 @@ import (
 
 	"pando/internal/cache"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -43,7 +43,7 @@ func TestLargeBootIsKept(t *testing.T) {
 		for n := range 3 {
 			id := fleet.BootID([]string{"first", "second", "third"}[n] + kernel)
 			b := r.boot(id, version+1, kernel, 150_000)
-			b.Pack, b.Lease.Name = noise(uint64(version), image.MaxPack), "eth0"
+			b.Pack, b.Lease.Name = noise(uint64(version), bootpack.MaxSize), "eth0"
 			if err := b.keepIn(r.records); err != nil {
 				t.Fatalf("boot %s: %v", id, err)
 			}
@@ -134,7 +134,7 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		m.answer.Assignment, m.answer.Signature = b.Assignment, b.Signature
 		m.manifestBytes, m.manifestSignature, m.manifest, m.pack = b.Manifest, b.ManifestSignature, b.manifest, noise(
 			2,
-			image.MaxPack,
+			bootpack.MaxSize,
 		)
 		m.assignment.Store(&b.assignment)
 		m.keepBoot(t.Context(), disk)

@@ -83,7 +83,7 @@ func mustPack(t *testing.T, opt Options, r Result, order packer.Order) image.Pac
 }
 
 // packOf verifies a pack as a node does and compares its blocks with the root file system.
-func packOf(t *testing.T, opt Options, r Result, record image.PackRecord) image.Pack {
+func packOf(t *testing.T, opt Options, r Result, record bootpack.Record) bootpack.Map {
 	t.Helper()
 	get := func(id chunk.ID) []byte {
 		b, err := opt.Store.Get(t.Context(), id)
@@ -93,7 +93,7 @@ func packOf(t *testing.T, opt Options, r Result, record image.PackRecord) image.
 		return b
 	}
 	pub, _ := testKey(t)
-	p, err := image.VerifyPack(get(record.Object), []byte(record.Signature), r.Version, pub)
+	p, err := bootpack.Verify(get(record.Object), []byte(record.Signature), r.Version, pub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,8 +196,8 @@ func TestPackSaysOfWhen(t *testing.T) {
 			t.Fatalf("made %s, %v; its traces were listed at %s", record.Made, err, listed)
 		}
 	}
-	var over []image.ReplacedPack
-	if _, err := opt.Store.CollectPacks(t.Context(), func(_ fleet.Digest, p image.ReplacedPack) bool {
+	var over []bootpack.Replaced
+	if _, err := opt.Store.CollectPacks(t.Context(), func(_ fleet.Digest, p bootpack.Replaced) bool {
 		over = append(over, p)
 		return false
 	}); err != nil || len(over) != 1 || !over[0].Replaced.Equal(ready) {

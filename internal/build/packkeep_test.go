@@ -33,7 +33,7 @@ func nextTree(nodes []testkit.Node, nth int) []testkit.Node {
 }
 
 // idsOf are the names of a pack's pieces, and what they have on the wire.
-func idsOf(p image.Pack) map[chunk.ID]int {
+func idsOf(p bootpack.Map) map[chunk.ID]int {
 	out := map[chunk.ID]int{}
 	for _, e := range p.Pieces {
 		out[e.ID] = e.StoredSize
@@ -42,7 +42,7 @@ func idsOf(p image.Pack) map[chunk.ID]int {
 }
 
 // fresh is what of a pack somebody has to fetch who has another one, in bytes.
-func fresh(p, has image.Pack) int {
+func fresh(p, has bootpack.Map) int {
 	n, there := 0, idsOf(has)
 	for id, stored := range idsOf(p) {
 		if _, ok := there[id]; !ok {
@@ -114,7 +114,7 @@ func TestPackKeepsPieces(t *testing.T) {
 }
 
 // sameBlocks wants two packs to have the same blocks, and as many until booted that the second one has.
-func sameBlocks(t *testing.T, a, b image.Pack) {
+func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	t.Helper()
 	var of [2][]uint32
 	for i, o := range []packer.Order{packer.OrderOf(a), packer.OrderOf(b)} {

@@ -72,16 +72,16 @@ func TestRoles(t *testing.T) {
 // TestRoutesNeedRoles says of each route of the API who may use it: a new one is a decision.
 func TestRoutesNeedRoles(t *testing.T) {
 	for _, r := range (&operator{}).operatorList() {
-		need := needs(r.method, r.path)
-		sensitive := strings.HasPrefix(r.path, "/v1/users") || strings.HasPrefix(r.path, "/v1/tokens") ||
-			r.path == "/v1/audit"
+		need := needs(r.Method, r.Path)
+		sensitive := strings.HasPrefix(r.Path, "/v1/users") || strings.HasPrefix(r.Path, "/v1/tokens") ||
+			r.Path == "/v1/audit"
 		switch {
 		case sensitive && need != fleet.Admin:
-			t.Errorf("%s %s: who may what is told to a %s", r.method, r.path, need)
-		case r.method != http.MethodGet && r.path != "/v1/store/missing" && need == fleet.Viewer:
-			t.Errorf("%s %s changes something, and a viewer may", r.method, r.path)
+			t.Errorf("%s %s: who may what is told to a %s", r.Method, r.Path, need)
+		case r.Method != http.MethodGet && r.Path != "/v1/store/missing" && need == fleet.Viewer:
+			t.Errorf("%s %s changes something, and a viewer may", r.Method, r.Path)
 		case !need.May(fleet.Viewer):
-			t.Errorf("%s %s needs %q", r.method, r.path, need)
+			t.Errorf("%s %s needs %q", r.Method, r.Path, need)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"pando/internal/fleet"
+	"pando/internal/hooks"
 )
 
 // TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than
@@ -47,7 +48,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 		relay,
 		"#!/bin/sh\n",
 	)
-	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(slow), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooks.Dir, "relay"), []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	do("off", true)

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -107,7 +108,7 @@ func (o *operator) nodeGoesTogether(tx *registry.Tx, was, is fleet.Node) error {
 		return nil // it has what its group has
 	}
 	g, err := tx.Group(cmp.Or(is.Group, fleet.DefaultGroup))
-	if absent(err) {
+	if fleetview.Absent(err) {
 		return nil // which is refused elsewhere
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -143,7 +144,7 @@ func TestExtensionsArePacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.packed(tools, "", func(image.PackRecord) bool { return true })
+	r := s.packed(tools, "", func(bootpack.Record) bool { return true })
 	if r.Raw < 500_000 || r.Boots != 0 {
 		t.Errorf("packed as %+v", r)
 	}
@@ -178,7 +179,7 @@ func TestExtensionsArePacked(t *testing.T) {
 	}
 	s.packs.look(tools)
 	s.packs.look(base)
-	if again := s.packed(tools, "", func(image.PackRecord) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
+	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
 		t.Errorf("it was packed anew: %+v", again)
 	}
 }

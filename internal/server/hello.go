@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -115,7 +116,7 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
+	pack := s.packs.assigned(c.boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
 	if err != nil {
@@ -254,7 +255,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 // clipHardware bounds what a node says of itself.
 func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
-		*p = clip(*p, 128)
+		*p = httpapi.Clip(*p, 128)
 	}
 	h.Modules, h.Missing, h.PCI = clipList(h.Modules, 256), clipList(h.Missing, 64), clipList(h.PCI, 256)
 	return h
@@ -263,7 +264,7 @@ func clipHardware(h fleet.Hardware) fleet.Hardware {
 func clipList(l []string, n int) []string {
 	l = l[:min(len(l), n)]
 	for i := range l {
-		l[i] = clip(l[i], 256)
+		l[i] = httpapi.Clip(l[i], 256)
 	}
 	return l
 }

@@ -11,6 +11,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 )
 
@@ -26,12 +27,12 @@ const (
 // logins slows down who guesses.
 type logins struct {
 	mu     sync.Mutex
-	tried  map[string]*bucket
+	tried  map[string]*ratelimit.Bucket
 	checks chan struct{}
 }
 
 func newLogins() *logins {
-	return &logins{tried: map[string]*bucket{}, checks: make(chan struct{}, checksMost)}
+	return &logins{tried: map[string]*ratelimit.Bucket{}, checks: make(chan struct{}, checksMost)}
 }
 
 // may tells whether a name or address may try once more, which is counted.
@@ -43,10 +44,10 @@ func (l *logins) may(now time.Time, key string) bool {
 		if len(l.tried) >= maxTried { // all are forgotten rather than one let in for ever
 			clear(l.tried)
 		}
-		b = newBucket(loginBurst, 1/loginEvery.Seconds())
+		b = ratelimit.New(loginBurst, 1/loginEvery.Seconds())
 		l.tried[key] = b
 	}
-	return b.take(now)
+	return b.Take(now)
 }
 
 // forgive forgets the wrong passwords of a name or address: the right one came.

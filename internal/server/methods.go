@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -59,7 +60,7 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 		return c, err
 	}
 	view := api.Node{Node: n}
-	if err := joinBoot(&view, b, progress[b.ID]); err != nil {
+	if err := fleetview.AddBoot(&view, b, progress[b.ID]); err != nil {
 		return c, err
 	}
 	runs := cmp.Or(view.Running, b.Version)
@@ -145,11 +146,6 @@ func errandOf(m fleet.BootMethod) (kind api.ErrandKind, did string) {
 		return api.KexecNode, "asked to start its next kernel itself"
 	}
 	return api.RebootNode, "asked to reboot"
-}
-
-// withoutFirmware tells the boots that no firmware began: how long they take says nothing of others.
-func withoutFirmware(firmware string) bool {
-	return firmware == string(fleet.MethodSoftReboot) || firmware == string(fleet.MethodKexec)
 }
 
 // errNotSoft is a soft reboot that was asked for by name and does not fit.

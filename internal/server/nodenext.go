@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -23,7 +24,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.mu.Unlock()
 	b.Image, b.Version = p.image, p.version
-	pack := s.packs.assigned(p.version, classOfBoot(b))
+	pack := s.packs.assigned(p.version, fleetview.BootClass(b))
 	var resp api.StageResponse
 	group := p.group
 	group.Keeping = fleet.Keeping{}

@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -99,7 +100,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 				"look at the plan again",
 			)
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
@@ -192,7 +193,7 @@ func (a *application) class(is fleet.Class) error {
 		return err
 	}
 	was, err := a.tx.Class(is.Name)
-	if absent(err) {
+	if fleetview.Absent(err) {
 		a.step("class", is.Name, api.Creates, classDiff(fleet.Class{}, is))
 		return a.tx.CreateClass(is)
 	}
@@ -220,7 +221,7 @@ func (a *application) group(is fleet.Group) error {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
-	isNew := absent(err)
+	isNew := fleetview.Absent(err)
 	if err != nil && !isNew {
 		return err
 	}
@@ -229,7 +230,7 @@ func (a *application) group(is fleet.Group) error {
 		return nil
 	}
 	if was.Image != is.Image {
-		if err := resolves(a.tx, is.Image); err != nil {
+		if err := fleetview.CheckRef(a.tx, is.Image); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -17,34 +18,10 @@ func (o *operator) listGroups(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		out.Groups, err = groupViews(tx, groups)
+		out.Groups, err = fleetview.Groups(tx, groups)
 		return err
 	})
 	return out, err
-}
-
-func groupViews(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
-	nodes, err := tx.Nodes()
-	if err != nil {
-		return nil, err
-	}
-	members := map[string]int{}
-	for _, n := range nodes {
-		if n.State == fleet.Adopted {
-			members[n.Group]++
-		}
-	}
-	out := make([]api.Group, len(groups))
-	for i, g := range groups {
-		out[i] = api.Group{Group: g, Nodes: members[g.Name]}
-		if g.Image == "" {
-			continue
-		}
-		if out[i].Desired, err = tx.Resolve(g.Image); err != nil && !absent(err) {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 func (o *operator) showGroup(r *http.Request) (any, error) {
@@ -54,7 +31,7 @@ func (o *operator) showGroup(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		out, err = groupViews(tx, []fleet.Group{g})
+		out, err = fleetview.Groups(tx, []fleet.Group{g})
 		return err
 	})
 	if err != nil {
@@ -72,7 +49,7 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(resolves(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
+		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -101,7 +78,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		if req.Image != nil {
-			if err := resolves(tx, g.Image); err != nil {
+			if err := fleetview.CheckRef(tx, g.Image); err != nil {
 				return err
 			}
 		}
@@ -114,7 +91,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 		if out.Nodes, err = affected(tx, was, g, func() error { return tx.PutGroup(g) }); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun && req.Extensions != nil {
 		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
@@ -125,7 +102,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 // affected makes a change of a group and returns the nodes whose next boot differs: those that get another
 // version, or all members when something else than the image changes.
 func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]string, error) {
-	before, err := desiredAll(tx)
+	before, err := fleetview.DesiredAll(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +111,7 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 	}
 	was.Image, was.Power, was.Hours, was.Sweep = is.Image, is.Power, is.Hours, is.Sweep // what no boot is told
 	if len(groupDiff(was, is)) == 0 {
-		return differ(tx, before)
+		return fleetview.Changed(tx, before)
 	}
 	nodes, err := tx.Nodes()
 	out := []string{}

@@ -5,6 +5,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -26,17 +27,17 @@ func (o *operator) status(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if out.Groups, err = groupViews(tx, groups); err != nil {
+		if out.Groups, err = fleetview.Groups(tx, groups); err != nil {
 			return err
 		}
-		if out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Live: true}); err != nil {
+		if out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Live: true}); err != nil {
 			return err
 		}
 		nodes, err := tx.Nodes()
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, nodes)
+		views, err := o.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			countNode(&out, n)
 		}
@@ -45,7 +46,7 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}

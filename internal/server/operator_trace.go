@@ -11,6 +11,7 @@ import (
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/imagefs"
@@ -29,7 +30,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	}
 	out := api.ImageTrace{Image: name}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err := resolves(tx, ref); err != nil {
+		if err := fleetview.CheckRef(tx, ref); err != nil {
 			return err
 		}
 		out.Version, err = tx.Resolve(ref)
@@ -38,7 +39,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	return out
 }
 
-func packViews(records []image.PackRecord) []api.Pack {
+func packViews(records []bootpack.Record) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(

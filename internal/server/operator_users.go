@@ -11,16 +11,16 @@ import (
 )
 
 // accessRoutes are about who may do what.
-func (o *operator) accessRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/users", httpapi.JSON(o.listUsers)},
-		{"POST", "/v1/users", httpapi.JSON(o.createUser)},
-		{"PATCH", "/v1/users/{name}", httpapi.JSON(o.setUser)},
-		{"DELETE", "/v1/users/{name}", httpapi.JSON(o.deleteUser)},
-		{"GET", "/v1/audit", httpapi.JSON(o.listAudit)},
-		{"GET", "/v1/tokens", httpapi.JSON(o.listTokens)},
-		{"POST", "/v1/tokens", httpapi.JSON(o.createToken)},
-		{"DELETE", "/v1/tokens/{name}", httpapi.JSON(o.deleteToken)},
+func (o *operator) accessRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/users", httpapi.JSON(o.listUsers)),
+		httpapi.NewRoute("POST", "/v1/users", httpapi.JSON(o.createUser)),
+		httpapi.NewRoute("PATCH", "/v1/users/{name}", httpapi.JSON(o.setUser)),
+		httpapi.NewRoute("DELETE", "/v1/users/{name}", httpapi.JSON(o.deleteUser)),
+		httpapi.NewRoute("GET", "/v1/audit", httpapi.JSON(o.listAudit)),
+		httpapi.NewRoute("GET", "/v1/tokens", httpapi.JSON(o.listTokens)),
+		httpapi.NewRoute("POST", "/v1/tokens", httpapi.JSON(o.createToken)),
+		httpapi.NewRoute("DELETE", "/v1/tokens/{name}", httpapi.JSON(o.deleteToken)),
 	}
 }
 

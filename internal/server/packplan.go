@@ -52,7 +52,7 @@ type packJob struct {
 	why    string
 	order  packer.Order
 	boots  int
-	before *image.Pack // whose pieces nodes have so far; nil: none
+	before *bootpack.Map // whose pieces nodes have so far; nil: none
 }
 
 // packNow is a pack that a version has.
@@ -122,7 +122,7 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 }
 
 // before is the pack whose pieces nodes of a class have so far, nil if there is none.
-func before(has map[string]packNow, class string) *image.Pack {
+func before(has map[string]packNow, class string) *bootpack.Map {
 	for _, c := range []string{class, ""} {
 		if now, ok := has[c]; ok {
 			return &now.pack

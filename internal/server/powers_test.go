@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hooks"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -48,12 +49,12 @@ func switchedBy(t *testing.T, on *site, group fleet.Group) *switched {
 	s := &switched{site: on, t: t}
 	s.addImage()
 	s.c = operatorOf(t, s.site)
-	for _, dir := range []string{hooksDir, "relay"} {
+	for _, dir := range []string{hooks.Dir, "relay"} {
 		if err := os.MkdirAll(filepath.Join(s.cfg.Dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(relay), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooks.Dir, "relay"), []byte(relay), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	power := fleet.Power("command:relay")

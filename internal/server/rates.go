@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/httpapi"
+	"pando/internal/ratelimit"
 )
 
 // DefaultAPIRate is how many requests a second each token, each user, and each address where nobody logs in may
@@ -35,7 +36,7 @@ type rates struct {
 	refused func(kind string) // counts
 
 	mu    sync.Mutex
-	known map[string]*bucket // by kind and name
+	known map[string]*ratelimit.Bucket // by kind and name
 }
 
 // newRates takes what Config.APIRate says.
@@ -43,7 +44,7 @@ func newRates(rate int, refused func(kind string)) *rates {
 	if rate == 0 {
 		rate = DefaultAPIRate
 	}
-	return &rates{rate: max(float64(rate), 0), refused: refused, known: map[string]*bucket{}}
+	return &rates{rate: max(float64(rate), 0), refused: refused, known: map[string]*ratelimit.Bucket{}}
 }
 
 // may counts a request. The error tells who asks too often when to ask again.
@@ -52,11 +53,11 @@ func (l *rates) may(now time.Time, kind, name string) error {
 		return nil
 	}
 	b := l.bucket(now, kind+" "+name)
-	if b.take(now) {
+	if b.Take(now) {
 		return nil
 	}
 	l.refused(kind)
-	wait := time.Duration(math.Ceil(b.left(now).Seconds())) * time.Second
+	wait := time.Duration(math.Ceil(b.Wait(now).Seconds())) * time.Second
 	e := api.NewError(api.TooMany, fmt.Sprintf("%s %s asks more than %g times a second", kind, name, l.rate),
 		fmt.Sprintf("wait %s and ask again, and less often; --api-rate of `pando serve` sets how often", wait))
 	e.RetryAfter = wait
@@ -64,7 +65,7 @@ func (l *rates) may(now time.Time, kind, name string) error {
 }
 
 // bucket finds or makes what somebody has left.
-func (l *rates) bucket(now time.Time, key string) *bucket {
+func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.known[key]; b != nil {
@@ -73,7 +74,7 @@ func (l *rates) bucket(now time.Time, key string) *bucket {
 	if len(l.known) >= maxRated {
 		l.forget(now)
 	}
-	b := newBucket(l.rate*rateBurst, l.rate)
+	b := ratelimit.New(l.rate*rateBurst, l.rate)
 	l.known[key] = b
 	return b
 }
@@ -82,7 +83,7 @@ func (l *rates) bucket(now time.Time, key string) *bucket {
 // new one would be slow.
 func (l *rates) forget(now time.Time) {
 	for key, b := range l.known {
-		if b.rested(now) {
+		if b.Idle(now) {
 			delete(l.known, key)
 		}
 	}

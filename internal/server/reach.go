@@ -106,22 +106,6 @@ func confined(of reach) func(httpapi.Handler) httpapi.Handler {
 // groupsText is "@lab1, @lab2".
 func groupsText(groups []string) string { return "@" + strings.Join(groups, ", @") }
 
-// owned returns the names of the nodes that who asks may know of, nil for all.
-func (o *operator) owned(r *http.Request) (map[string]bool, error) {
-	if registry.LimitOf(r.Context()) == nil {
-		return nil, nil
-	}
-	out := map[string]bool{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := tx.Nodes()
-		for _, n := range nodes {
-			out[n.Name] = true
-		}
-		return err
-	})
-	return out, err
-}
-
 // ownGroups checks the groups of a token that is to be made.
 func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	if len(groups) > 0 && role == fleet.Admin {

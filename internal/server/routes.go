@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -83,6 +84,7 @@ func (s *Server) socketRoutes() http.Handler {
 // operator answers the operator's half of the API, from these.
 type operator struct {
 	reg        *registry.Registry
+	views      fleetview.Nodes
 	store      *store.Dir
 	signer     *signer           // the keys that sign versions
 	key        ed25519.PublicKey // the server's
@@ -114,7 +116,7 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+	return &operator{reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}

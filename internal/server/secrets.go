@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 )
@@ -27,7 +27,7 @@ func approveHint(n nodeConfig) string { return "pando node approve " + n.node.Na
 func sealedAs(name string) string { return "secret " + name }
 
 // secrets opens the secrets that a boot of a node may have, when a template names them.
-func (c *configs) secrets(n nodeConfig) config.Secret {
+func (c *configs) secrets(n nodeConfig) configfile.Secret {
 	withheld := n.claim().Withheld()
 	return func(name string) (string, error) {
 		if name != hostKeyName {

@@ -18,6 +18,7 @@ import (
 	"pando/internal/metrics"
 	"pando/internal/openid"
 	"pando/internal/peer"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/volume"
@@ -72,8 +73,8 @@ type Server struct {
 	sampler     *sampler
 	swarm       *peer.TrackerServer
 	uploads     peer.Line
-	discoveries *bucket // strangers recorded for their packets
-	adoptions   *bucket // strangers recorded for their requests
+	discoveries *ratelimit.Bucket // strangers recorded for their packets
+	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
 
 	listeners   *listeners // nil before Listen
@@ -103,8 +104,8 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		errands:     &errands{},
 		logins:      newLogins(),
 		neighbour:   neighbour,
-		discoveries: newBucket(discoverBurst, discoverRate),
-		adoptions:   newBucket(adoptBurst, adoptRate),
+		discoveries: ratelimit.New(discoverBurst, discoverRate),
+		adoptions:   ratelimit.New(adoptBurst, adoptRate),
 	}
 	if c.OpenID != nil {
 		s.provider = openid.New(*c.OpenID, c.Now)

@@ -8,7 +8,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 	"pando/internal/store"
 )
@@ -67,14 +67,14 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 		return []chunk.ID{}
 	}
 	size, ok := p.store.Stat(pack)
-	if !ok || size > image.MaxPack {
+	if !ok || size > bootpack.MaxSize {
 		return nil
 	}
 	data, err := p.store.Get(context.Background(), pack)
 	if err != nil {
 		return nil
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/testkit"
 )
 
@@ -49,7 +49,7 @@ func TestRealUpdateWithACache(t *testing.T) {
 	s.cut(s.cacheBoot(n, "with a new cache"))
 
 	s.command("image", "shell", bookworm, "--tag", "latest", "--", "sh", "-euc", smallUpdate)
-	pack := s.waitPackOf(n, func(r image.PackRecord) bool { return r.From != "" })
+	pack := s.waitPackOf(n, func(r bootpack.Record) bool { return r.From != "" })
 	m := s.cacheBoot(n, "updated")
 	got := s.latest(n).Bytes
 	t.Logf("of a boot set of %d bytes the server sent %d", pack.BootSet, got["server"])

@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -119,13 +119,13 @@ func number(t *testing.T, e trace.Event, name string) float64 {
 }
 
 // waitPack waits until the version that a node is to boot has a boot pack.
-func (s *site) waitPack(n node) image.PackRecord {
+func (s *site) waitPack(n node) bootpack.Record {
 	s.t.Helper()
-	return s.waitPackOf(n, func(image.PackRecord) bool { return true })
+	return s.waitPackOf(n, func(bootpack.Record) bool { return true })
 }
 
 // waitPackOf waits until it has one of a kind.
-func (s *site) waitPackOf(n node, good func(image.PackRecord) bool) (found image.PackRecord) {
+func (s *site) waitPackOf(n node, good func(bootpack.Record) bool) (found bootpack.Record) {
 	s.t.Helper()
 	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
 	if err != nil {

@@ -141,7 +141,7 @@ func (s *site) makePack(n node, files ...string) {
 		if !ok {
 			s.t.Fatalf("%s is not in the root", name)
 		}
-		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
+		order.Extents = append(order.Extents, bootpack.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
 	r, err := packer.Make(

@@ -16,6 +16,7 @@ import (
 	"pando/internal/boot"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 )
@@ -146,8 +147,8 @@ func (f *fleet) fillAs(data string, seed byte) {
 	for _, page := range index.Pages {
 		put(page)
 	}
-	p := image.Pack{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
-		Extents: []image.Extent{{Start: 0, Blocks: rootBlocks}}}
+	p := bootpack.Map{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
+		Extents: []bootpack.Extent{{Start: 0, Blocks: rootBlocks}}}
 	p.Booted = len(p.Pieces)
 	f.config = boot.BlockConfig{
 		Index:     put(index.Root),

@@ -30,7 +30,7 @@ type Options struct {
 	Traced   time.Time    // when these were listed: what came later is not in Order; zero: when packing began
 	From     fleet.Digest // the version that it was carried over from
 	// the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
-	Before *image.Pack
+	Before *bootpack.Map
 	Done   func(raw int64)  // told how many raw bytes are packed; nil: nobody is
 	Log    *slog.Logger     // nil: nothing is logged
 	Now    func() time.Time // nil: time.Now
@@ -108,7 +108,7 @@ func (b *maker) run(ctx context.Context) (r image.PackRecord, err error) {
 		return r, ErrNothing
 	}
 	pieces, extents := joined(c.pieces)
-	return b.publish(ctx, image.Pack{
+	return b.publish(ctx, bootpack.Map{
 		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces), Extents: extents,
 	})
 }
@@ -224,7 +224,7 @@ func (b *maker) publish(ctx context.Context, p image.Pack) (r image.PackRecord, 
 		}
 	}
 	p.Sequence = 1
-	if last, ok := image.FindPack(records, b.Class); ok && last.Class == b.Class {
+	if last, ok := bootpack.Find(records, b.Class); ok && last.Class == b.Class {
 		p.Sequence = last.Sequence + 1
 	}
 	data, err := p.Encode()
@@ -236,8 +236,8 @@ func (b *maker) publish(ctx context.Context, p image.Pack) (r image.PackRecord, 
 		return r, err
 	}
 	bootSet, bootPieces := p.BootSet()
-	r = image.PackRecord{
-		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.RenewPack(data, nil, nil, b.Keys...)),
+	r = bootpack.Record{
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
 		Made: b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
 		BootSet: bootSet, BootPieces: bootPieces,
 	}

@@ -17,7 +17,7 @@ import (
 func MakeWhole(ctx context.Context, opt Options) (image.PackRecord, error) {
 	order, err := wholeOrder(ctx, opt)
 	if err != nil {
-		return image.PackRecord{}, err
+		return bootpack.Record{}, err
 	}
 	opt.Order, opt.Boots, opt.From, opt.Class = order, 0, "", ""
 	return Make(ctx, opt)
