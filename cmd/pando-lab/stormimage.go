@@ -13,6 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -117,7 +118,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer
 		return err
 	}
 	var ok bool
-	if m.pack, ok = image.FindPack(records, ""); !ok {
+	if m.pack, ok = bootpack.Find(records, ""); !ok {
 		m.pack, err = packer.Make(
 			ctx,
 			packer.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,

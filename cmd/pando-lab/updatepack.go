@@ -13,6 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/store"
 )
@@ -149,7 +150,7 @@ func openPackVersion(
 }
 
 // pack makes a boot pack, of which it keeps pieces of the one before.
-func (p packVersion) pack(ctx context.Context, order packer.Order, before *image.Pack) (image.Pack, error) {
+func (p packVersion) pack(ctx context.Context, order packer.Order, before *bootpack.Map) (bootpack.Map, error) {
 	r, err := packer.Make(
 		ctx,
 		packer.Options{

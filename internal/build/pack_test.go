@@ -16,7 +16,7 @@ import (
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -70,7 +70,7 @@ func bootOf(t *testing.T, m *imagefs.Map, paths ...string) packer.Recording {
 	return r
 }
 
-func mustPack(t *testing.T, opt Options, r Result, order packer.Order) image.PackRecord {
+func mustPack(t *testing.T, opt Options, r Result, order packer.Order) bootpack.Record {
 	t.Helper()
 	record, err := packer.Make(
 		t.Context(),
@@ -252,8 +252,8 @@ func TestPackRefuses(t *testing.T) {
 	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
 	po := packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
 	for name, order := range map[string]packer.Order{
-		"empty": {}, "zeros": {Extents: []image.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
-		"beyond the end": {Extents: []image.Extent{{Start: 1 << 30, Blocks: 4}}},
+		"empty": {}, "zeros": {Extents: []bootpack.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
+		"beyond the end": {Extents: []bootpack.Extent{{Start: 1 << 30, Blocks: 4}}},
 	} {
 		po.Order = order
 		if _, err := packer.Make(t.Context(), po); !errors.Is(err, packer.ErrNothing) {
@@ -262,7 +262,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	po.Order = packer.Order{Extents: []image.Extent{{Start: 0, Blocks: 1}}}
+	po.Order = packer.Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}}}
 	if _, err := packer.Make(ctx, po); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
@@ -283,7 +283,7 @@ func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	_, _ = rng.Read(noise)
 	r := buildTree(t, opt, append(packTree(1), testkit.Node{Path: "usr/lib/noise", Mode: unix.S_IFREG | 0o644, Data: noise}))
 	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
-	order := packer.Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
+	order := packer.Order{Extents: []bootpack.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for i, e := range p.Pieces {
 		if e.StoredSize > 64<<10 {

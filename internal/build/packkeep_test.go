@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/testkit"
 )
 
@@ -81,7 +81,7 @@ func TestPackKeepsPieces(t *testing.T) {
 			Order:    carried,
 			From:     r.Version,
 		}
-		record := func(o packer.Options) image.Pack {
+		record := func(o packer.Options) bootpack.Map {
 			rec, err := packer.Make(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -132,7 +132,7 @@ func sameBlocks(t *testing.T, a, b bootpack.Map) {
 }
 
 // piecesInOrder wants pieces in the order in which the first of their blocks is needed.
-func piecesInOrder(t *testing.T, p image.Pack, order packer.Order) {
+func piecesInOrder(t *testing.T, p bootpack.Map, order packer.Order) {
 	t.Helper()
 	place := map[uint32]int64{}
 	for at, b := range order.Each() {

@@ -16,6 +16,7 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/registry"
 	"pando/internal/store"

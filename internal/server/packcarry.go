@@ -8,6 +8,7 @@ import (
 	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/registry"
 )

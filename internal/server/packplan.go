@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/build/packer"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // When a pack is made, and when it is made again.
@@ -57,8 +57,8 @@ type packJob struct {
 
 // packNow is a pack that a version has.
 type packNow struct {
-	image.PackRecord
-	pack  image.Pack
+	bootpack.Record
+	pack  bootpack.Map
 	order packer.Order
 }
 

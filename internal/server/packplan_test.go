@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/build/packer"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -24,8 +24,8 @@ func seenBy(class string, minute int, extents ...bootpack.Extent) measured {
 func TestPlanPacks(t *testing.T) {
 	span := func(start, blocks uint32) bootpack.Extent { return bootpack.Extent{Start: start, Blocks: blocks} }
 	// made is a pack of some extents, made five minutes past noon.
-	made := func(class string, boots int, extents ...image.Extent) map[string]packNow {
-		r := image.PackRecord{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
+	made := func(class string, boots int, extents ...bootpack.Extent) map[string]packNow {
+		r := bootpack.Record{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
 		o := packer.Order{Extents: extents}
 		o.Booted = o.Blocks()
 		return map[string]packNow{class: {Record: r, order: o}}

@@ -15,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/trace"
 )

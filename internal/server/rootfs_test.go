@@ -16,6 +16,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/trace"
 )

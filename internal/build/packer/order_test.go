@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/trace"
 )

@@ -13,6 +13,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 	"pando/internal/rawdigest"
 	"pando/internal/store"
@@ -45,7 +46,7 @@ const batchBytes = 16 << 20
 
 // Make makes a boot pack of a version, puts its pieces and its map into the store and records it beside the manifest.
 // Interrupted, it leaves pieces that nothing uses, and the pack that was there before.
-func Make(ctx context.Context, opt Options) (image.PackRecord, error) {
+func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -79,7 +80,7 @@ type maker struct {
 	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
 }
 
-func (b *maker) run(ctx context.Context) (r image.PackRecord, err error) {
+func (b *maker) run(ctx context.Context) (r bootpack.Record, err error) {
 	if b.enc, err = newPieceEncoder(); err != nil {
 		return r, err
 	}
@@ -207,7 +208,7 @@ func (b *maker) flush(ctx context.Context) error {
 }
 
 // publish stores the last pieces and the map, and then makes the pack the one that the next boots get.
-func (b *maker) publish(ctx context.Context, p image.Pack) (r image.PackRecord, err error) {
+func (b *maker) publish(ctx context.Context, p bootpack.Map) (r bootpack.Record, err error) {
 	unlock, err := b.Store.Lock(ctx, "boot pack")
 	if err != nil {
 		return r, err

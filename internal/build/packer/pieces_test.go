@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // With zstd, without it, and with a zstd that is broken, a piece is one that nodes can unpack.
@@ -74,14 +74,14 @@ func testFull(t *testing.T, g grain) {
 	}}
 	var order Order
 	for i := range uint32(45_000) { // the same blocks again and again, never two that follow one another
-		order.Extents = append(order.Extents, image.Extent{Start: i % 2 * 2, Blocks: 1})
+		order.Extents = append(order.Extents, bootpack.Extent{Start: i % 2 * 2, Blocks: 1})
 	}
 	if _, err := c.cut(order); err != nil {
 		t.Fatal(err)
 	}
 	pieces, extents := joined(c.pieces)
-	n := 64 + 63 + image.PieceSize*len(pieces) + 10*len(extents)
-	if !c.full() || n > image.MaxPack || n < image.MaxPack-2000 {
+	n := 64 + 63 + bootpack.PieceSize*len(pieces) + 10*len(extents)
+	if !c.full() || n > bootpack.MaxSize || n < bootpack.MaxSize-2000 {
 		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(extents), n)
 	}
 	for i, e := range pieces[:len(pieces)-1] {
@@ -95,7 +95,7 @@ func testFull(t *testing.T, g grain) {
 // fewer for it.
 func TestGrain(t *testing.T) {
 	for mega, want := range map[int]grain{62: fine(), 191: fine(), 192: coarse(), 400: coarse()} {
-		if got := (Order{Extents: []image.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
+		if got := (Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
 			t.Errorf("%d MiB: %+v", mega, got)
 		}
 	}

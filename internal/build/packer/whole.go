@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/imagefs"
 )
 
 // MakeWhole makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because
 // what nodes read of an extension, and in which order, is known.
-func MakeWhole(ctx context.Context, opt Options) (image.PackRecord, error) {
+func MakeWhole(ctx context.Context, opt Options) (bootpack.Record, error) {
 	order, err := wholeOrder(ctx, opt)
 	if err != nil {
 		return bootpack.Record{}, err
