@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/server/packs"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
@@ -118,7 +118,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 			err = errors.Join(err, k.traces.Forget(v))
 		}
 	}
-	left, e := build.CollectWork(k.work, before, req.DryRun)
+	left, e := workdir.Collect(k.work, before, req.DryRun)
 	for _, w := range left {
 		out.Work = append(out.Work, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used})
 	}

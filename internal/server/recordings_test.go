@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
 	"pando/internal/server/packs"
@@ -73,7 +73,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	boot(6, short) // boots that were not recorded as long do not push it out
 	last, _ := s.boot(200, "")
 	p := s.verified(last)
-	if fit := build.FitOf(build.OrderOf(p), long); fit.Misses != 0 {
+	if fit := packer.FitOf(packer.OrderOf(p), long); fit.Misses != 0 {
 		t.Errorf("the pack misses %d blocks of what was recorded until the mark", fit.Misses)
 	}
 	if p.Booted == len(p.Pieces) {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -79,7 +80,7 @@ func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 // readsOf are the reads of a boot that opens these files.
 func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	s.t.Helper()
-	at, err := build.MapRoot(s.t.Context(), s.dir, m)
+	at, err := imagefs.ReadMap(s.t.Context(), s.dir, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -253,7 +254,7 @@ func TestRecordingComesWhilePacking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fit := build.FitOf(has[""].order, long); has[""].Sequence != 2 || fit.Misses != 0 {
+	if fit := packer.FitOf(has[""].order, long); has[""].Sequence != 2 || fit.Misses != 0 {
 		t.Errorf("pack %d misses %d blocks of the recording", has[""].Sequence, fit.Misses)
 	}
 	if err := p.Version(t.Context(), version); err != nil {
