@@ -14,6 +14,7 @@ import (
 	"pando/internal/media"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -68,7 +69,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"next":           s.nodeNext,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
-		"journal/upload": s.takeJournal,
+		"journal/upload": s.journals.Upload,
 		"state/send":     s.takeState,
 		"state/fetch":    s.giveState,
 	}
@@ -97,7 +98,6 @@ type operator struct {
 	recordings *recordings
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
-	logs       func() api.Logs  // what becomes of journals
 	heard      *heard
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
@@ -110,7 +110,7 @@ type operator struct {
 	powers     *powers
 	methods    *methods
 	configs    *configs
-	journals   *journals // nil: none are kept
+	journals   *logs.Journals
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -120,6 +120,6 @@ type operator struct {
 func (s *Server) operator() *operator {
 	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }
