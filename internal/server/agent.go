@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"pando/internal/build"
+	"pando/internal/hint"
 	"pando/internal/store"
 )
 
@@ -95,14 +96,14 @@ func (s agents) has(architecture string) error {
 	if s[architecture] != nil {
 		return nil
 	}
-	name, hint := agentName, "install it there, or name it with --agent"
+	name, advice := agentName, "install it there, or name it with --agent"
 	if architecture != runtime.GOARCH {
-		name, hint = agentName+"-"+architecture, "`make build` makes it; install it there"
+		name, advice = agentName+"-"+architecture, "`make build` makes it; install it there"
 	}
-	return &bootError{
+	return hint.With(
 		fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", name, agentDir, fs.ErrNotExist),
-		hint,
-	}
+		advice,
+	)
 }
 
 // get waits for the cpio of an architecture. It is shared: nobody changes it.

@@ -60,7 +60,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	if err != nil {
 		return nil, false, err
 	}
-	m, err := s.versions.bootable(c.boot.Version)
+	m, err := s.versions.Bootable(c.boot.Version)
 	if err != nil {
 		return nil, false, err
 	}

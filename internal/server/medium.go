@@ -14,6 +14,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -27,20 +28,12 @@ func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
 	}
 	writes, err := o.medium(r.Context(), req)
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
 	return nil
-}
-
-// advised gives an error that knows what to do to the operator with that.
-func advised(err error) error {
-	if h := hint(err); h != "" {
-		return httpapi.WithHint(err, h)
-	}
-	return err
 }
 
 // medium makes the writes of a boot medium.

@@ -50,7 +50,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 
 // describe fills in what is known of a version.
 func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
-	m, err := p.versions.manifest(out.Version)
+	m, err := p.versions.Manifest(out.Version)
 	if err != nil {
 		return out, err
 	}

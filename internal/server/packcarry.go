@@ -48,7 +48,7 @@ func (p *packs) carryFrom(
 	if err != nil {
 		return err
 	}
-	old, err := p.versions.manifest(from)
+	old, err := p.versions.Manifest(from)
 	if err != nil {
 		return err
 	}

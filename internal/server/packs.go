@@ -12,13 +12,14 @@ import (
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/versions"
 )
 
 // packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
 // when it says hello, and keeps it.
 type packs struct {
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	registry *registry.Registry
 	traces   *traces
 	ring     *identity.Ring
@@ -129,7 +130,7 @@ func (p *packs) lookAll(ctx context.Context) error {
 
 // version makes what a version needs.
 func (p *packs) version(ctx context.Context, v fleet.Digest) error {
-	m, err := p.versions.manifest(v)
+	m, err := p.versions.Manifest(v)
 	if err != nil {
 		return err
 	}
