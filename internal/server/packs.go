@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
@@ -170,9 +170,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	if _, ok := has[""]; ok || len(keys) == 0 {
 		return nil
 	}
-	r, err := build.WholePack(
+	r, err := packer.MakeWhole(
 		ctx,
-		build.PackOptions{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
+		packer.Options{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
 	)
 	if err == nil {
 		p.log.Info("extension packed", "version", v.Short(), "raw", r.Raw, "stored", r.Stored)
@@ -184,9 +184,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 // others come.
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
-	r, err := build.Pack(
+	r, err := packer.Make(
 		ctx,
-		build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
+		packer.Options{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
 			Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now},
 	)
 	if err != nil {
