@@ -237,3 +237,18 @@ func (s *Server) weigh(ctx context.Context) error {
 		}
 	}
 }
+
+// lookJournals is what becomes of journals, for metrics.
+func (s *Server) lookJournals() metrics.Journals {
+	l := s.journals.Status()
+	return metrics.Journals{
+		Up:      l.State == api.LogsOn,
+		Size:    l.Held,
+		Limit:   l.Bound,
+		Entries: l.Entries,
+		Bytes:   l.Bytes,
+		Uploads: l.Uploads,
+		Last:    l.Last,
+		Full:    l.Full,
+	}
+}

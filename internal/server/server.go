@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
 	"pando/internal/server/packs"
 	"pando/internal/sockopt"
 	"pando/internal/store"
@@ -69,7 +71,8 @@ type Server struct {
 	methods     *methods
 	powers      *powers
 	configs     *configs
-	journals    *journals // nil: none are kept
+	journals    *logs.Journals
+	consoles    *logs.Consoles
 	turns       *turns
 	mediaSent   mediaSent
 	access      *access.Guard
@@ -175,6 +178,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.configs = newConfigs(s)
+	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
@@ -187,6 +191,38 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	return s.findPrograms()
+}
+
+// openJournals wires the journals of nodes.
+func (s *Server) openJournals() (*logs.Journals, error) {
+	return logs.Open(logs.Config{
+		Mode: s.cfg.Logs, Dir: filepath.Join(s.cfg.Dir, "journals"), Size: s.cfg.LogsSize, NodeSize: s.cfg.LogsNodeSize,
+		Registry: s.registry, Store: s.store, Keys: s.keys, Log: s.log,
+		Port: func() uint16 { return s.controlPort },
+		Member: func(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+			n, _, err := s.member(ctx, mac)
+			return n, err
+		},
+	})
+}
+
+// bootAt returns the latest boot of the machine at an address, if that is in memory.
+func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
+	c := s.boots.at(from)
+	if c == nil {
+		return registry.Boot{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.boot, true
+}
+
+// netconsolePort is the port for kernel messages, 0 if there is none.
+func (s *Server) netconsolePort() int {
+	if s.listeners == nil || s.listeners.netconsole == nil {
+		return 0
+	}
+	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
 // newAccess wires who may use the operator's API.

@@ -1,27 +1,26 @@
-package server
+package logs
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 
 	"pando/internal/fleet"
 )
 
-// watchFiles are units that have a node tell this server, at the address that the node knows it by, what it says.
-func (s *Server) watchFiles(at netip.Addr) []fleet.File {
-	out := unit("pando-pstore.service", "sysinit.target", pstoreUnit)
-	if l := s.listeners; l != nil && l.netconsole != nil && at.Is4() {
-		to := l.netconsole.LocalAddr().(*net.UDPAddr).Port
+// ConsoleFiles returns the units with which a node reports what its kernel said: what pstore holds, and by netconsole
+// if the server at this address listens on a port.
+func ConsoleFiles(at netip.Addr, port int) []fleet.File {
+	out := unitFiles("pando-pstore.service", "sysinit.target", pstoreUnit)
+	if port > 0 && at.Is4() {
 		out = append(
 			out,
-			unit("pando-netconsole.service", "sysinit.target", fmt.Sprintf(netconsoleUnit, at, to, at))...)
+			unitFiles("pando-netconsole.service", "sysinit.target", fmt.Sprintf(netconsoleUnit, at, port, at))...)
 	}
 	return out
 }
 
-// unit is a unit that a target wants, in the writable memory of the node.
-func unit(name, target, text string) []fleet.File {
+// unitFiles are the files of a systemd unit that a target wants.
+func unitFiles(name, target, text string) []fleet.File {
 	const dir = "/etc/systemd/system/"
 	return []fleet.File{
 		{Path: dir + name, Mode: 0o644, Data: []byte(text)},

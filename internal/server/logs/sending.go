@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"fmt"
@@ -9,28 +9,26 @@ import (
 	"pando/internal/fleet"
 )
 
-// Where a node has what it shows when it sends its journal.
+// The files on a node with which it sends its journal.
 const (
-	journalKey       = "/etc/pando/journal.key"
-	journalCert      = "/etc/pando/journal.crt"
-	journalAuthority = "/etc/pando/server.crt"
-
-	journalPath = "/v1/node/journal"
+	KeyFile       = "/etc/pando/journal.key"
+	CertFile      = "/etc/pando/journal.crt"
+	AuthorityFile = "/etc/pando/server.crt"
 )
 
-// journalFiles have a node send its journal to this server, at the address that the node knows it by. The key is
-// secret, and good for one boot.
-func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret []fleet.File, err error) {
-	if s.journals == nil || !at.IsValid() {
+// Files returns the files with which a node sends its journal to the server at an address. The secret one is a key,
+// which is valid for one boot.
+func (j *Journals) Files(boot fleet.BootID, at netip.Addr) (public, secret []fleet.File, err error) {
+	if !j.Kept() || !at.IsValid() {
 		return nil, nil, nil
 	}
-	u, err := s.keys.Upload(string(boot))
+	u, err := j.keys.Upload(string(boot))
 	if err != nil {
 		return nil, nil, err
 	}
-	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
+	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(j.controlPort()))) + NodePath
 	public = append(
-		unit("pando-journal.timer", "sysinit.target", journalTimer),
+		unitFiles("pando-journal.timer", "sysinit.target", journalTimer),
 		fleet.File{
 			Path: "/etc/systemd/system/pando-journal.service",
 			Mode: 0o644,
@@ -42,13 +40,13 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 			Data: []byte(journalBooted),
 		},
 		fleet.File{
-			Path: journalCert,
+			Path: CertFile,
 			Mode: 0o644,
 			Data: u.Certificate,
 		},
-		fleet.File{Path: journalAuthority, Mode: 0o644, Data: u.Authority},
+		fleet.File{Path: AuthorityFile, Mode: 0o644, Data: u.Authority},
 	)
-	return public, []fleet.File{{Path: journalKey, Mode: 0o600, Data: u.Key}}, nil
+	return public, []fleet.File{{Path: KeyFile, Mode: 0o600, Data: u.Key}}, nil
 }
 
 // journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is

@@ -1,9 +1,10 @@
-package server
+package logs
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of what is kept of consoles between two writes.
+// Bounds of what is held between two writes.
 const (
 	consoleEvery = 500 * time.Millisecond
 	consoleMost  = registry.MaxConsole // of one boot
@@ -25,16 +26,29 @@ const (
 	maxReportLog = 16 << 10 // of the kernel's log in one report
 )
 
-// consoles takes what kernels say by netconsole.
-type consoles struct {
-	*Server
+// Consoles keeps the kernel messages of nodes: what netconsole sends, what agents report, and what pstore held.
+type Consoles struct {
+	registry *registry.Registry
+	bootAt   func(netip.Addr) (registry.Boot, bool)
+	now      func() time.Time
+	log      *slog.Logger
 
-	mu    sync.Mutex
-	heard map[netip.Addr]*bytes.Buffer
+	mu      sync.Mutex
+	pending map[netip.Addr]*bytes.Buffer // received, not yet written
 }
 
-// run reads packets until ctx ends.
-func (k *consoles) run(ctx context.Context, conn *net.UDPConn) error {
+// NewConsoles returns a Consoles. bootAt returns the latest boot at an address, if that is in memory.
+func NewConsoles(
+	reg *registry.Registry,
+	bootAt func(netip.Addr) (registry.Boot, bool),
+	now func() time.Time,
+	log *slog.Logger,
+) *Consoles {
+	return &Consoles{registry: reg, bootAt: bootAt, now: now, log: log, pending: map[netip.Addr]*bytes.Buffer{}}
+}
+
+// Run receives netconsole packets until ctx ends.
+func (k *Consoles) Run(ctx context.Context, conn *net.UDPConn) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -52,33 +66,34 @@ func (k *consoles) run(ctx context.Context, conn *net.UDPConn) error {
 	}
 }
 
-// note keeps a packet until it is written. What is too much, or of too many, is dropped: anybody can send here.
-func (k *consoles) note(from netip.Addr, text []byte) {
+// note keeps a packet until it is written. Memory is bounded, because anybody can send packets here: the rest is
+// dropped.
+func (k *Consoles) note(from netip.Addr, text []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	b := k.heard[from]
+	b := k.pending[from]
 	if b == nil {
-		if len(k.heard) >= consoleNodes {
+		if len(k.pending) >= consoleNodes {
 			return
 		}
 		b = &bytes.Buffer{}
-		k.heard[from] = b
+		k.pending[from] = b
 	}
 	if b.Len()+len(text) <= consoleMost {
 		b.Write(text)
 	}
 }
 
-func (k *consoles) take() map[netip.Addr]*bytes.Buffer {
+func (k *Consoles) take() map[netip.Addr]*bytes.Buffer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := k.heard
-	k.heard = map[netip.Addr]*bytes.Buffer{}
+	out := k.pending
+	k.pending = map[netip.Addr]*bytes.Buffer{}
 	return out
 }
 
-// flush writes what was heard, twice a second.
-func (k *consoles) flush(ctx context.Context) {
+// flush writes the received messages twice a second.
+func (k *Consoles) flush(ctx context.Context) {
 	t := time.NewTicker(consoleEvery)
 	defer t.Stop()
 	for {
@@ -89,15 +104,15 @@ func (k *consoles) flush(ctx context.Context) {
 		}
 		for from, b := range k.take() {
 			if err := k.keep(ctx, from, b.String()); err != nil && ctx.Err() == nil {
-				k.log.Error("console not recorded", "peer", from, "err", err)
+				k.log.Error("console messages cannot be recorded", "from", from, "err", err)
 			}
 		}
 	}
 }
 
-// keep adds what came from an address to the boot of the machine that has it. What nobody has sent is nobody's console.
-func (k *consoles) keep(ctx context.Context, from netip.Addr, text string) error {
-	b, err := k.bootAt(ctx, from)
+// keep adds the messages from an address to the boot of the machine there. Without such a machine it drops them.
+func (k *Consoles) keep(ctx context.Context, from netip.Addr, text string) error {
+	b, err := k.boot(ctx, from)
 	if err != nil || b.ID == "" {
 		return err
 	}
@@ -121,12 +136,10 @@ func (k *consoles) keep(ctx context.Context, from netip.Addr, text string) error
 	return err
 }
 
-// bootAt is the latest boot of the machine that has an address: from memory, or, long after its boot, from the record.
-func (k *consoles) bootAt(ctx context.Context, from netip.Addr) (registry.Boot, error) {
-	if c := k.boots.at(from); c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.boot, nil
+// boot returns the latest boot of the machine at an address: from memory, or long after the boot from the registry.
+func (k *Consoles) boot(ctx context.Context, from netip.Addr) (registry.Boot, error) {
+	if b, ok := k.bootAt(from); ok {
+		return b, nil
 	}
 	var found registry.Boot
 	err := k.registry.View(ctx, func(tx *registry.Tx) error {
@@ -143,29 +156,29 @@ func (k *consoles) bootAt(ctx context.Context, from netip.Addr) (registry.Boot, 
 
 var panicLine = regexp.MustCompile(`Kernel panic - not syncing: [^\n]*`)
 
-// panicked is what a kernel says when it gives up, "" if it does not.
+// panicked returns the panic message in a kernel's log, "" without one.
 func panicked(text string) string { return strings.TrimSpace(panicLine.FindString(text)) }
 
-// levelMark is how the kernel's log begins a line for who reads it raw.
+// levelMark is the log level before each line of a raw kernel log.
 var levelMark = regexp.MustCompile(`(?m)^<\d+>`)
 
-// keepReported adds the part of the kernel's log that came with a report and is not there yet.
-func (s *Server) keepReported(ctx context.Context, boot fleet.BootID, text string) error {
+// AddReported adds the kernel log of a node's report, without the lines that are recorded already.
+func (k *Consoles) AddReported(ctx context.Context, boot fleet.BootID, text string) error {
 	text = levelMark.ReplaceAllString(httpapi.Clip(text, maxReportLog), "")
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
-	old, err := s.registry.Console(ctx, boot)
+	old, err := k.registry.Console(ctx, boot)
 	if err != nil {
 		return err
 	}
 	if fresh := unseen(old, text); fresh != "" {
-		return s.registry.PutConsole(ctx, boot, []byte(fresh), s.now())
+		return k.registry.PutConsole(ctx, boot, []byte(fresh), k.now())
 	}
 	return nil
 }
 
-// unseen is what follows in text after the last line of old.
+// unseen returns what follows in text after the last line of old.
 func unseen(old, text string) string {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"

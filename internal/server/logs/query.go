@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"cmp"
@@ -29,46 +29,46 @@ const (
 	maxPattern   = 1000 // bytes of a unit or a pattern
 )
 
-// logRoutes are the routes of the journals of nodes.
-func (o *operator) logRoutes() []httpapi.Route {
+// Routes are the routes of the journals of nodes.
+func (s *Journals) Routes() []httpapi.Route {
 	return []httpapi.Route{
-		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)),
-		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs/stream", o.followLogs),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs", httpapi.JSON(s.nodeLogs)),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs/stream", s.followLogs),
 	}
 }
 
 // nodeLogs answers GET /v1/nodes/{name}/logs.
-func (o *operator) nodeLogs(r *http.Request) (any, error) {
+func (s *Journals) nodeLogs(r *http.Request) (any, error) {
 	q, err := journalQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	out, err := o.journalOf(r.Context(), r.PathValue("name"), r.URL.Query().Get("boot"))
+	out, err := s.journalOf(r.Context(), r.PathValue("name"), r.URL.Query().Get("boot"))
 	if err != nil || out.Missing != "" {
 		return out, err
 	}
-	lines, err := o.journals.Lines(r.Context(), out.Node, string(out.Boot), q)
+	lines, err := s.dir.Lines(r.Context(), out.Node, string(out.Boot), q)
 	if err != nil {
 		return nil, refusedQuery(err)
 	}
 	for _, l := range lines {
 		out.Lines = append(out.Lines, api.JournalLine(l))
 	}
-	out.Units, err = o.journals.Units(r.Context(), out.Node, string(out.Boot))
+	out.Units, err = s.dir.Units(r.Context(), out.Node, string(out.Boot))
 	return out, err
 }
 
 // followLogs sends lines as they come, in the form of server-sent events.
-func (o *operator) followLogs(w http.ResponseWriter, r *http.Request) error {
+func (s *Journals) followLogs(w http.ResponseWriter, r *http.Request) error {
 	q, err := journalQuery(r)
 	if err != nil {
 		return err
 	}
-	of, err := o.journalOf(r.Context(), r.PathValue("name"), r.URL.Query().Get("boot"))
+	of, err := s.journalOf(r.Context(), r.PathValue("name"), r.URL.Query().Get("boot"))
 	if err != nil {
 		return err
 	}
-	if o.journals == nil {
+	if !s.Kept() {
 		return api.NewError(api.NotFound, of.Missing, "")
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -78,8 +78,8 @@ func (o *operator) followLogs(w http.ResponseWriter, r *http.Request) error {
 	if out.Flush() != nil {
 		return nil // the client is gone
 	}
-	defer o.journals.watch(of.Node)()
-	err = o.journals.Follow(r.Context(), of.Node, string(of.Boot), q, func(l journal.Line) error {
+	defer s.Watch(of.Node)()
+	err = s.dir.Follow(r.Context(), of.Node, string(of.Boot), q, func(l journal.Line) error {
 		b, err := json.Marshal(api.JournalLine(l))
 		if err == nil {
 			_, err = fmt.Fprintf(w, "data: %s\n\n", b)
@@ -87,7 +87,7 @@ func (o *operator) followLogs(w http.ResponseWriter, r *http.Request) error {
 		return errors.Join(err, out.Flush())
 	})
 	if err != nil && r.Context().Err() == nil {
-		o.log.Warn("journal is followed no more", "node", of.Node, "boot", of.Boot, "err", err)
+		s.log.Warn("journal is followed no more", "node", of.Node, "boot", of.Boot, "err", err)
 	}
 	return nil // the answer has begun: how it ends is seen by the client as its end
 }
@@ -139,10 +139,10 @@ func refusedQuery(err error) error {
 
 // journalOf finds the journal of a boot of a node: which is "" for the latest, a boot id, or a number from -1
 // downwards.
-func (o *operator) journalOf(ctx context.Context, name, which string) (api.Journal, error) {
+func (s *Journals) journalOf(ctx context.Context, name, which string) (api.Journal, error) {
 	out := api.Journal{Lines: []api.JournalLine{}}
 	var boots []registry.Boot
-	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, name)
 		if err != nil {
 			return err
@@ -154,8 +154,8 @@ func (o *operator) journalOf(ctx context.Context, name, which string) (api.Journ
 	if err != nil {
 		return out, err
 	}
-	if o.journals != nil {
-		for _, b := range o.journals.Boots(out.Node) {
+	if s.Kept() {
+		for _, b := range s.dir.Boots(out.Node) {
 			out.Boots = append(out.Boots, api.JournalBoot{Boot: fleet.BootID(b.Boot), Bytes: b.Bytes, Newest: b.Newest})
 		}
 	}
@@ -163,7 +163,7 @@ func (o *operator) journalOf(ctx context.Context, name, which string) (api.Journ
 		return out, err
 	}
 	if !slices.ContainsFunc(out.Boots, func(b api.JournalBoot) bool { return b.Boot == out.Boot }) {
-		out.Missing = o.whyNoJournal(ctx, out, boots)
+		out.Missing = s.whyNoJournal(ctx, out, boots)
 	}
 	return out, nil
 }
@@ -194,8 +194,8 @@ func pickBoot(j api.Journal, boots []registry.Boot, which string) (fleet.BootID,
 }
 
 // whyNoJournal tells why there is nothing of a boot, and what to do.
-func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []registry.Boot) string {
-	if o.journals == nil {
+func (s *Journals) whyNoJournal(ctx context.Context, j api.Journal, boots []registry.Boot) string {
+	if !s.Kept() {
 		return "this server keeps no journals: install systemd-journal-remote on it, or start it with --logs on, " +
 			"and reboot the nodes"
 	}
@@ -203,7 +203,7 @@ func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []regi
 	if i < 0 {
 		return "nothing is kept of this boot any more"
 	}
-	if kept, err := o.store.GetVersion(boots[i].Version); err == nil {
+	if kept, err := s.store.GetVersion(boots[i].Version); err == nil {
 		if p, err := image.DecodeProvenance(kept.Provenance); err == nil && p.NoUploader() {
 			return fmt.Sprintf(
 				"its image %s has no program that sends the journal: add the package %s to its recipe",
@@ -212,7 +212,7 @@ func (o *operator) whyNoJournal(ctx context.Context, j api.Journal, boots []regi
 			)
 		}
 	}
-	progress, err := o.reg.Progress(ctx, j.Boot)
+	progress, err := s.registry.Progress(ctx, j.Boot)
 	if p := progress[j.Boot]; err == nil && trace.Rank(p.Stage) < trace.Rank(trace.SwitchRoot) {
 		return "the boot has not come to the image's own start, which is where a journal begins"
 	}

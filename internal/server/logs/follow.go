@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"context"
@@ -10,14 +10,12 @@ import (
 	"pando/internal/journal"
 )
 
-// nextBootEvery is how often a node whose journal is followed is asked for another boot.
+// nextBootEvery is how often it is checked whether a node whose journal is followed has booted again.
 const nextBootEvery = 5 * time.Second
 
-// follower shows browsers the journals of nodes as they grow.
-type follower struct{ s *Server }
-
-// Follow follows the journal of a node's latest boot, and that of the next one when there is one.
-func (f follower) Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error {
+// Follow calls fn for each line of the journal of a node's latest boot, and goes on with the next boot when there is
+// one.
+func (s *Journals) Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error {
 	query := journal.Query{
 		Unit:     httpapi.Clip(q.Unit, maxPattern),
 		Grep:     httpapi.Clip(q.Grep, maxPattern),
@@ -27,29 +25,29 @@ func (f follower) Follow(ctx context.Context, node string, q api.JournalQuery, f
 		Last:     q.Last,
 	}
 	for {
-		of, err := f.s.operator().journalOf(ctx, node, q.Boot)
+		of, err := s.journalOf(ctx, node, q.Boot)
 		if err != nil {
 			return err
 		}
-		err = f.followBoot(ctx, of, query, fn)
+		err = s.followBoot(ctx, of, query, fn)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// followBoot ends without an error when the node has another boot.
-func (f follower) followBoot(
+// followBoot follows the journal of one boot. It ends without an error when the node has a newer one.
+func (s *Journals) followBoot(
 	ctx context.Context,
 	of api.Journal,
 	q journal.Query,
 	fn func(api.JournalLine) error,
 ) error {
-	defer f.s.journals.watch(of.Node)()
+	defer s.Watch(of.Node)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for ctx.Err() == nil && f.latest(ctx, of.Node) == of.Boot {
+		for ctx.Err() == nil && s.latest(ctx, of.Node) == of.Boot {
 			select {
 			case <-ctx.Done():
 			case <-time.After(nextBootEvery):
@@ -57,7 +55,7 @@ func (f follower) followBoot(
 		}
 		stop()
 	}()
-	return f.s.journals.Follow(
+	return s.dir.Follow(
 		ctx,
 		of.Node,
 		string(of.Boot),
@@ -66,8 +64,8 @@ func (f follower) followBoot(
 	)
 }
 
-func (f follower) latest(ctx context.Context, node string) fleet.BootID {
-	j, err := f.s.operator().journalOf(ctx, node, "")
+func (s *Journals) latest(ctx context.Context, node string) fleet.BootID {
+	j, err := s.journalOf(ctx, node, "")
 	if err != nil {
 		return ""
 	}

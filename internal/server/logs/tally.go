@@ -1,4 +1,4 @@
-package server
+package logs
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/journal"
-	"pando/internal/metrics"
 )
 
 // What becomes of an upload of a journal, in metrics and in the status. All but the first is refused, or was not
@@ -52,51 +51,36 @@ func noUploads() map[string]int64 {
 }
 
 // ended counts an upload by what became of it.
-func (j *journals) ended(outcome string) {
+func (j *Journals) ended(outcome string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.uploads[outcome]++
 }
 
 // outcomes are how many uploads ended how since the server started.
-func (j *journals) outcomes() map[string]int64 {
+func (j *Journals) outcomes() map[string]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.uploads)
 }
 
-// logs tells what becomes of the journals of nodes.
-func (s *Server) logs() api.Logs {
-	if s.journals == nil {
-		if s.cfg.Logs == LogsAuto { // else it would be there
+// Status tells whether journals are kept, and what has come.
+func (j *Journals) Status() api.Logs {
+	if !j.Kept() {
+		if j.missing {
 			return api.Logs{State: api.LogsMissing}
 		}
 		return api.Logs{State: api.LogsOff}
 	}
-	t := s.journals.Tally()
+	t := j.dir.Tally()
 	return api.Logs{
 		State:   api.LogsOn,
 		Held:    t.Held,
 		Bound:   t.Bound,
 		Entries: t.Entries,
 		Bytes:   t.Bytes,
-		Uploads: s.journals.outcomes(),
+		Uploads: j.outcomes(),
 		Last:    t.Last,
 		Full:    t.Full,
-	}
-}
-
-// lookJournals is the same for metrics.
-func (s *Server) lookJournals() metrics.Journals {
-	l := s.logs()
-	return metrics.Journals{
-		Up:      l.State == api.LogsOn,
-		Size:    l.Held,
-		Limit:   l.Bound,
-		Entries: l.Entries,
-		Bytes:   l.Bytes,
-		Uploads: l.Uploads,
-		Last:    l.Last,
-		Full:    l.Full,
 	}
 }
