@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/server"
+	"pando/internal/server/access"
 	"pando/internal/store/s3"
 )
 
@@ -116,7 +117,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.IntVar(
 		&f.apiRate,
 		"api-rate",
-		server.DefaultAPIRate,
+		access.DefaultRate,
 		"requests a second that each token, each user, and each address without a login may make for long, ten "+
 			"seconds' worth of them at once; negative: no bound. Nodes have none",
 	)

@@ -48,7 +48,7 @@ func configOf(tx *registry.Tx, node fleet.Node, b registry.Boot) (nodeConfig, er
 	if n.group, err = tx.Group(node.Group); err != nil {
 		return n, err
 	}
-	n.group = node.Overrides.Of(n.group)
+	n.group = node.Settings.Of(n.group)
 	hardware, err := tx.Hardware(node.Name)
 	if err != nil {
 		return n, err
@@ -125,7 +125,7 @@ func (c *configs) render(n nodeConfig, secret configfile.Secret) configSet {
 			continue
 		}
 		r := configfile.Rendered{File: f}
-		if f.Path == configfile.HostKeyPath && n.group.Secrets.Kind() != fleet.SecretsMAC {
+		if f.Path == configfile.HostKeyPath && fleet.ValueOf(n.group.Secrets).Kind() != fleet.SecretsMAC {
 			r.Secrets = []string{hostKeyName}
 			if _, err := secret(hostKeyName); err != nil {
 				out.problems = append(out.problems, "its ssh host key: "+err.Error())
@@ -176,7 +176,7 @@ func (c *configs) builtIn(n nodeConfig) []fleet.File {
 		Node:           n.node.Name,
 		Address:        n.node.Address,
 		MachineID:      c.keys.MachineID(n.node.Name),
-		AuthorizedKeys: n.group.AuthorizedKeys,
+		AuthorizedKeys: fleet.ValueOf(n.group.AuthorizedKeys),
 	}
 	in.HostKey, in.HostKeyPublic = c.keys.HostKey(n.node.Name)
 	if subnet, ok := c.subnetOf(n.boot.Addr); ok {

@@ -18,7 +18,7 @@ import (
 // a browser waits.
 func TestDashboardSwitchesANode(t *testing.T) {
 	on, base, token := startDashboard(t)
-	s := switchedBy(t, on, fleet.Group{})
+	s := switchedBy(t, on, fleet.Settings{})
 	const node = "pc001"
 	s.node(node, 1)
 	v := startBrowser(t, base)

@@ -109,7 +109,7 @@ func (s *Server) redeem(
 	if err := s.takeProof(ctx, c, &n, req); err != nil {
 		return resp, err
 	}
-	if why := n.claim().Withheld(); why != "" && n.group.Secrets.Wait() {
+	if why := n.claim().Withheld(); why != "" && fleet.ValueOf(n.group.Secrets).Wait() {
 		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
 	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
@@ -155,7 +155,7 @@ const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
 func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) (bool, error) {
-	if n.group.Cache != fleet.CacheDisk {
+	if fleet.ValueOf(n.group.Cache) != fleet.CacheDisk {
 		return false, nil
 	}
 	var before []registry.Boot
@@ -239,7 +239,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 			return err
 		}
 		group, err = tx.Group(node.Group)
-		group = node.Overrides.Of(group)
+		group = node.Settings.Of(group)
 		return err
 	})
 	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {

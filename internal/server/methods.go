@@ -76,7 +76,7 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 	c.Kernel = was.Kernel.Object != p.manifest.Kernel.Object || !sameDrivers(was, p.manifest)
 	c.Args = !told || !slices.Equal(args, p.kernelArgs())
 	c.Running, c.Next = m.systemdOf(runs), m.systemdOf(p.version)
-	c.Keeps, c.Cache = keptOf(p.group), p.group.Cache == fleet.CacheDisk
+	c.Keeps, c.Cache = keptOf(p.group), fleet.ValueOf(p.group.Cache) == fleet.CacheDisk
 	c.Agent = view.Status == nil || view.Status.Release != m.release
 	return c, nil
 }
@@ -88,7 +88,7 @@ func sameDrivers(a, b image.Manifest) bool {
 // keptOf is what a group's nodes have that a soft reboot does not hand over, in words; "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
-	case g.Persist != nil && len(*g.Persist) > 0 && g.StateOn != nil:
+	case len(g.PersistList()) > 0 && g.StateOn != nil:
 		kind, _, _ := strings.Cut(*g.StateOn, " ")
 		return "node state (" + kind + ")"
 	case g.Layer().Kind != fleet.LayerMemory:

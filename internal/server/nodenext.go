@@ -79,13 +79,13 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
 // the next boot's is the node.
 func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
-	if credential(r, "Bearer") == "" {
+	if httpapi.Credential(r, "Bearer") == "" {
 		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
 	}
 	return s.reporter(r, api.ReportRequest{Boot: boot})

@@ -49,7 +49,7 @@ func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 
 // sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
 func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
-	session := registry.HashSecret(credential(r, "Bearer"))
+	session := registry.HashSecret(httpapi.Credential(r, "Bearer"))
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		b, err = tx.BootBySession(session)
 		return err

@@ -14,7 +14,7 @@ func (o *operator) operatorList() []httpapi.Route {
 	return slices.Concat(
 		o.configRoutes(),
 		o.secretRoutes(),
-		o.accessRoutes(),
+		o.access.Routes(),
 		o.stateRoutes(),
 		o.logRoutes(),
 		[]httpapi.Route{
@@ -100,21 +100,9 @@ func (o *operator) operatorList() []httpapi.Route {
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
 // token on the control channel. The description is for everybody.
 func (o *operator) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpapi.Handler) {
-	reach := reaches()
-	for _, r := range o.operatorList() {
-		if r.Path == descriptionPath {
-			m.Route(r.Method+" "+r.Path, r.Handle)
-			continue
-		}
-		around := []func(httpapi.Handler) httpapi.Handler{auth}
-		if isWrite(r.Method, r.Path) {
-			around = append(around, o.audited)
-		}
-		m.Route(
-			r.Method+" "+r.Path,
-			r.Handle,
-			append(around, takes(needs(r.Method, r.Path)), confined(reach[r.Method+" "+r.Path]))...)
-	}
+	routes := slices.DeleteFunc(o.operatorList(), func(r httpapi.Route) bool { return r.Path == descriptionPath })
+	m.Route("GET "+descriptionPath, serveDescription)
+	o.access.Protect(m, routes, auth)
 	m.Route("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)
 	}, auth)

@@ -61,7 +61,7 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Overrides: n.Overrides}},
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Settings: n.Settings}},
 			)
 		}
 	}
@@ -217,7 +217,7 @@ func (a *application) groups() error {
 }
 
 func (a *application) group(is fleet.Group) error {
-	if err := cmp.Or(httpapi.Invalid(is.Validate()), knownZone(is.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(is.Validate()), knownZone(is.Settings)); err != nil {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
@@ -325,16 +325,16 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 		n.KernelArgs = d.KernelArgs
 	}
 	n.Labels = labelled(n.Labels, d)
-	for _, name := range fleet.OverrideNames() {
+	for _, name := range fleet.SettingKeys() {
 		if given(name) {
 			if err := n.Drop(name); err != nil {
 				return n, err
 			}
 		}
 	}
-	n.Merge(d.Overrides)
+	n.Merge(d.Settings)
 	n.State = fleet.Adopted
-	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
+	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings))
 }
 
 // labelled are the labels of a node with those that are declared: all, or single ones.

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -45,7 +46,7 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
@@ -74,7 +75,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		g := applyGroupSet(was, req)
-		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
+		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 			return err
 		}
 		if req.Image != nil {
@@ -100,7 +101,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 }
 
 // affected makes a change of a group and returns the nodes whose next boot differs: those that get another
-// version, or all members when something else than the image changes.
+// version, or all members when something else changes that nodes are told.
 func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]string, error) {
 	before, err := fleetview.DesiredAll(tx)
 	if err != nil {
@@ -109,8 +110,10 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 	if err := change(); err != nil {
 		return nil, err
 	}
-	was.Image, was.Power, was.Hours, was.Sweep = is.Image, is.Power, is.Hours, is.Sweep // what no boot is told
-	if len(groupDiff(was, is)) == 0 {
+	told := slices.ContainsFunc(was.Settings.Diff(is.Settings, ""), func(c fleet.SettingChange) bool {
+		return c.Effect != fleet.ByServer
+	})
+	if !told && slices.Equal(was.KernelArgs, is.KernelArgs) {
 		return fleetview.Changed(tx, before)
 	}
 	nodes, err := tx.Nodes()
@@ -130,37 +133,9 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.KernelArgs != nil {
 		g.KernelArgs = *req.KernelArgs
 	}
-	if req.AuthorizedKeys != nil {
-		g.AuthorizedKeys = *req.AuthorizedKeys
-	}
-	if req.UnlockRoot != nil {
-		g.UnlockRoot = *req.UnlockRoot
-	}
-	if req.RebootAfter != nil {
-		g.RebootAfter = *req.RebootAfter
-	}
-	if req.WriteLimit != nil {
-		g.WriteLimit = *req.WriteLimit
-	}
-	if req.Peers != nil {
-		g.Peers = *req.Peers
-	}
-	if req.Share != nil {
-		g.Share = *req.Share
-	}
-	if req.Cache != nil {
-		g.Cache = *req.Cache
-	}
-	if req.Offline != nil {
-		g.Offline = *req.Offline
-	}
-	if req.Secrets != nil {
-		g.Secrets = *req.Secrets
-	}
-	if req.CacheSize != nil {
-		g.CacheSize = *req.CacheSize
-	}
-	return fleet.Overrides{Power: req.Power, Hours: req.Hours, Sweep: req.Sweep, Keeping: req.Keeping}.Of(g)
+	g.Settings.Merge(req.Settings)
+	g.Settings = g.Settings.Normal()
+	return g
 }
 
 func (o *operator) deleteGroup(r *http.Request) (any, error) {

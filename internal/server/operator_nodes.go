@@ -98,7 +98,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Overrides: req.Overrides, Created: o.now(),
+		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: o.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
@@ -112,7 +112,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
@@ -216,7 +216,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours), o.nodeGoesTogether(tx, before[i], n)); err != nil {
+			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), o.nodeGoesTogether(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {

@@ -147,7 +147,8 @@ func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, er
 }
 
 // knownZone refuses hours of a time zone that there is not.
-func knownZone(h fleet.Hours) error {
+func knownZone(s fleet.Settings) error {
+	h := fleet.ValueOf(s.Hours)
 	t, err := h.Parse()
 	if h == "" || err != nil || t.Zone == "" {
 		return nil // the validation says what is wrong

@@ -118,7 +118,7 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 			"switch it on first",
 		)
 	}
-	if c.group.Secrets.Kind() == fleet.SecretsApprove {
+	if fleet.ValueOf(c.group.Secrets).Kind() == fleet.SecretsApprove {
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
 	}
 	switch {

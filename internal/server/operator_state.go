@@ -53,7 +53,7 @@ func (o *operator) listState(r *http.Request) (any, error) {
 			if err = errors.Join(err, e); err != nil {
 				return err
 			}
-			if s := o.stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil ||
+			if s := o.stateOf(n.Settings.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil ||
 				len(s.Places) > 0 {
 				out.Nodes = append(out.Nodes, s)
 			}
@@ -134,7 +134,7 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 		if err != nil {
 			return err
 		}
-		out = o.stateOf(n.Overrides.Of(g), node, volumes, records)
+		out = o.stateOf(n.Settings.Of(g), node, volumes, records)
 		views, err := o.views.Views(ctx, tx, []fleet.Node{n})
 		out.On = err == nil && o.runs(views[0])
 		return err

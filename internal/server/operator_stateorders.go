@@ -47,7 +47,7 @@ func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err er
 		if err != nil {
 			return err
 		}
-		out.k = n.Overrides.Of(g).Keeping
+		out.k = n.Settings.Of(g).Keeping
 		out.place = nodestate.Place(out.k)
 		if out.st, err = fleet.ParseState(out.k.StateText()); err != nil {
 			return err

@@ -101,11 +101,11 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 	}
 	out := make([]powered, len(nodes))
 	for i, n := range nodes {
-		x := powered{node: n, group: n.Overrides.Of(byName[n.Group]), boot: boots[n.Name]}
+		x := powered{node: n, group: n.Settings.Of(byName[n.Group]), boot: boots[n.Name]}
 		if w, ok := wishes[n.Name]; ok {
 			x.wish = &w
 		}
-		x.to, x.problem = n.PowerTo(x.group.Power)
+		x.to, x.problem = n.PowerTo(fleet.ValueOf(x.group.Power))
 		if x.problem == nil {
 			x.password, x.problem = p.password(tx, n)
 		}
@@ -116,7 +116,7 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 				n.Group,
 			)
 		}
-		if x.hours, x.zone, err = p.timetable(x.group.Hours); err != nil {
+		if x.hours, x.zone, err = p.timetable(fleet.ValueOf(x.group.Hours)); err != nil {
 			x.hours, x.zone, x.problem = nil, p.zone(), errors.Join(x.problem, err)
 		}
 		out[i] = x

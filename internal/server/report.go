@@ -89,7 +89,7 @@ func (s *Server) alive(ctx context.Context, b registry.Boot) {
 // reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
 // that far, the one of its token.
 func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Boot, err error) {
-	session, token := registry.HashSecret(credential(r, "Bearer")), registry.HashSecret(credential(r, "Boot"))
+	session, token := registry.HashSecret(httpapi.Credential(r, "Bearer")), registry.HashSecret(httpapi.Credential(r, "Boot"))
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		if !session.IsZero() {
 			b, err = tx.BootBySession(session)

@@ -13,7 +13,7 @@ import (
 // claim is what is known of a boot when it is decided whether it gets secrets.
 func (n nodeConfig) claim() fleet.Claim {
 	return fleet.Claim{
-		Policy:   n.group.Secrets,
+		Policy:   fleet.ValueOf(n.group.Secrets),
 		Approved: !n.boot.Approved.IsZero(),
 		Proof:    n.boot.Proof,
 		Trusted:  n.node.TPMKey,

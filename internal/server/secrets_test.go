@@ -45,7 +45,7 @@ func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*
 	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte(theSecret), For: &whom}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Secrets: &policy}); err != nil {
+	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		t.Fatal(err)
 	}
 	setConfig(t, c, "all", mungeKey, `{{secret "munge"}}`)

@@ -99,7 +99,7 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 	if err != nil {
 		return err
 	}
-	k := n.Overrides.Of(g).Keeping
+	k := n.Settings.Of(g).Keeping
 	if nodestate.Place(k) == "" {
 		return nil
 	}

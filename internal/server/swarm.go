@@ -87,7 +87,7 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 
 // swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
 func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
-	policy := g.Peers.Effective()
+	policy := fleet.ValueOf(g.Peers).Effective()
 	if policy == fleet.PeersOff {
 		return nil
 	}

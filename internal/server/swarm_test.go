@@ -153,7 +153,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			g.Peers, g.Share = x.peers, x.share
+			g.Peers, g.Share = &x.peers, &x.share
 			if err := tx.PutGroup(g); err != nil {
 				return err
 			}

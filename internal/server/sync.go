@@ -62,7 +62,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if b.Session.IsZero() || credential(r, "Bearer") == "" {
+	if b.Session.IsZero() || httpapi.Credential(r, "Bearer") == "" {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
 	n, err := s.runningConfig(r.Context(), b)

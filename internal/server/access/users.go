@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"net/http"
@@ -10,17 +10,17 @@ import (
 	"pando/internal/registry"
 )
 
-// accessRoutes are about who may do what.
-func (o *operator) accessRoutes() []httpapi.Route {
+// Routes are the routes of users, tokens and the audit log.
+func (g *Guard) Routes() []httpapi.Route {
 	return []httpapi.Route{
-		httpapi.NewRoute("GET", "/v1/users", httpapi.JSON(o.listUsers)),
-		httpapi.NewRoute("POST", "/v1/users", httpapi.JSON(o.createUser)),
-		httpapi.NewRoute("PATCH", "/v1/users/{name}", httpapi.JSON(o.setUser)),
-		httpapi.NewRoute("DELETE", "/v1/users/{name}", httpapi.JSON(o.deleteUser)),
-		httpapi.NewRoute("GET", "/v1/audit", httpapi.JSON(o.listAudit)),
-		httpapi.NewRoute("GET", "/v1/tokens", httpapi.JSON(o.listTokens)),
-		httpapi.NewRoute("POST", "/v1/tokens", httpapi.JSON(o.createToken)),
-		httpapi.NewRoute("DELETE", "/v1/tokens/{name}", httpapi.JSON(o.deleteToken)),
+		httpapi.NewRoute("GET", "/v1/users", httpapi.JSON(g.listUsers)),
+		httpapi.NewRoute("POST", "/v1/users", httpapi.JSON(g.createUser)),
+		httpapi.NewRoute("PATCH", "/v1/users/{name}", httpapi.JSON(g.setUser)),
+		httpapi.NewRoute("DELETE", "/v1/users/{name}", httpapi.JSON(g.deleteUser)),
+		httpapi.NewRoute("GET", "/v1/audit", httpapi.JSON(g.listAudit)),
+		httpapi.NewRoute("GET", "/v1/tokens", httpapi.JSON(g.listTokens)),
+		httpapi.NewRoute("POST", "/v1/tokens", httpapi.JSON(g.createToken)),
+		httpapi.NewRoute("DELETE", "/v1/tokens/{name}", httpapi.JSON(g.deleteToken)),
 	}
 }
 
@@ -28,9 +28,9 @@ func apiUser(u registry.User) api.User {
 	return api.User{Name: u.Name, Role: u.Role, Issuer: u.Issuer, Created: u.Created, Used: u.Used}
 }
 
-func (o *operator) listUsers(r *http.Request) (any, error) {
+func (g *Guard) listUsers(r *http.Request) (any, error) {
 	out := api.UserList{Users: []api.User{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := g.registry.View(r.Context(), func(tx *registry.Tx) error {
 		users, err := tx.Users()
 		for _, u := range users {
 			out.Users = append(out.Users, apiUser(u))
@@ -40,12 +40,12 @@ func (o *operator) listUsers(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (o *operator) createUser(r *http.Request) (any, error) {
+func (g *Guard) createUser(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.UserCreate](r)
 	if err != nil {
 		return nil, err
 	}
-	u := registry.User{Name: req.Name, Role: fleet.Viewer, Created: o.now()}
+	u := registry.User{Name: req.Name, Role: fleet.Viewer, Created: g.now()}
 	if req.Role != "" {
 		if u.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
 			return nil, httpapi.Invalid(err)
@@ -57,11 +57,11 @@ func (o *operator) createUser(r *http.Request) (any, error) {
 	if u.Hash, err = identity.HashPassword(req.Password); err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateUser(u) })
+	err = g.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateUser(u) })
 	return apiUser(u), err
 }
 
-func (o *operator) setUser(r *http.Request) (any, error) {
+func (g *Guard) setUser(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.UserSet](r)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (o *operator) setUser(r *http.Request) (any, error) {
 		}
 	}
 	var u registry.User
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) (err error) {
+	err = g.registry.Update(r.Context(), func(tx *registry.Tx) (err error) {
 		if u, err = tx.User(r.PathValue("name")); err != nil {
 			return err
 		}
@@ -97,11 +97,11 @@ func (o *operator) setUser(r *http.Request) (any, error) {
 	return apiUser(u), err
 }
 
-func (o *operator) deleteUser(r *http.Request) (any, error) {
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteUser(r.PathValue("name")) })
+func (g *Guard) deleteUser(r *http.Request) (any, error) {
+	return nil, g.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteUser(r.PathValue("name")) })
 }
 
-// isWrite tells whether a route is written down in the audit log.
-func isWrite(method, path string) bool {
+// IsChange reports whether a route changes something, and its requests belong in the audit log.
+func IsChange(method, path string) bool {
 	return method != http.MethodGet && path != "/v1/store/missing"
 }

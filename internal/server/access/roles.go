@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"net/http"
@@ -10,14 +10,14 @@ import (
 	"pando/internal/httpapi"
 )
 
-// adminPaths are what only an admin may change, or even see: who may do what, and what is trusted.
+// adminPaths can be changed, and unless they are openPaths even be seen, by admins only.
 var adminPaths = []string{"/v1/users", "/v1/tokens", "/v1/audit", "/v1/keys", "/v1/policy"}
 
-// openPaths are of those what everybody may see.
+// openPaths are the adminPaths that every role may see.
 var openPaths = []string{"/v1/keys", "/v1/policy"}
 
-// needs is the role that a route takes.
-func needs(method, path string) fleet.Role {
+// RoleFor returns the least role that may use a route.
+func RoleFor(method, path string) fleet.Role {
 	looks := method == http.MethodGet || path == "/v1/store/missing"
 	for _, p := range adminPaths {
 		if path == p || strings.HasPrefix(path, p+"/") {
@@ -33,7 +33,7 @@ func needs(method, path string) fleet.Role {
 	return fleet.Operator
 }
 
-// takes lets those through who have a role.
+// takes lets only callers with at least a role through.
 func takes(need fleet.Role) func(httpapi.Handler) httpapi.Handler {
 	return func(h httpapi.Handler) httpapi.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {

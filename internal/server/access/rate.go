@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"fmt"
@@ -13,41 +13,40 @@ import (
 	"pando/internal/ratelimit"
 )
 
-// DefaultAPIRate is how many requests a second each token, each user, and each address where nobody logs in may
-// make for long.
-const DefaultAPIRate = 100
+// DefaultRate is how many requests a second each token, each user and, where no login is needed, each address may make
+// in the long run.
+const DefaultRate = 100
 
 const (
-	rateBurst = 10     // seconds' worth of requests that may come at once
-	maxRated  = 10_000 // tokens, users and addresses that are remembered
+	rateBurst = 10     // seconds of the rate that may come at once
+	maxRated  = 10_000 // tokens, users and addresses that are counted
 )
 
-// Who asks too often, as it is counted.
+// Kinds of callers, as the metrics count refused requests.
 const (
 	ratedToken   = "token"
 	ratedUser    = "user"
 	ratedAddress = "address"
 )
 
-// rates bound how often people and their programs may ask, each for itself. Nodes are not asked to wait here, and
-// neither is who may open the operator's socket.
+// rates limits the requests of each operator, program or address. Nodes and callers on the unix socket are not limited.
 type rates struct {
-	rate    float64           // requests a second; 0: as many as they like
-	refused func(kind string) // counts
+	rate    float64           // requests a second; 0: no limit
+	refused func(kind string) // counts refused requests
 
 	mu    sync.Mutex
 	known map[string]*ratelimit.Bucket // by kind and name
 }
 
-// newRates takes what Config.APIRate says.
+// newRates takes Config.Rate.
 func newRates(rate int, refused func(kind string)) *rates {
 	if rate == 0 {
-		rate = DefaultAPIRate
+		rate = DefaultRate
 	}
 	return &rates{rate: max(float64(rate), 0), refused: refused, known: map[string]*ratelimit.Bucket{}}
 }
 
-// may counts a request. The error tells who asks too often when to ask again.
+// may counts a request. The error of one too many says when to try again.
 func (l *rates) may(now time.Time, kind, name string) error {
 	if l.rate == 0 {
 		return nil
@@ -64,7 +63,7 @@ func (l *rates) may(now time.Time, kind, name string) error {
 	return e
 }
 
-// bucket finds or makes what somebody has left.
+// bucket finds or makes the bucket of a caller.
 func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +78,7 @@ func (l *rates) bucket(now time.Time, key string) *ratelimit.Bucket {
 	return b
 }
 
-// forget lets go of those who have not asked lately. Where most have, all are forgotten: looking at each for each
-// new one would be slow.
+// forget deletes idle callers. If that leaves more than half, it deletes all: else each new caller would cause a scan.
 func (l *rates) forget(now time.Time) {
 	for key, b := range l.known {
 		if b.Idle(now) {
@@ -92,21 +90,21 @@ func (l *rates) forget(now time.Time) {
 	}
 }
 
-// bulkPath is where objects of images are sent to and fetched from: many in a row, and as fast as it goes.
+// bulkPath is where clients send and fetch objects of images. These requests are many, and are not limited.
 const bulkPath = "/v1/store/objects"
 
-// rated counts the request of a person who is known.
-func (s *Server) rated(r *http.Request, p httpapi.Caller) error {
+// rated counts a request of a known caller.
+func (g *Guard) rated(r *http.Request, p httpapi.Caller) error {
 	if p.Kind == "" || r.URL.Path == bulkPath || strings.HasPrefix(r.URL.Path, bulkPath+"/") {
 		return nil
 	}
-	return s.rates.may(s.now(), p.Kind, p.Name)
+	return g.rates.may(g.now(), p.Kind, p.Name)
 }
 
-// ratedHere counts requests by the address that they come from, where there is no login.
-func (s *Server) ratedHere(h httpapi.Handler) httpapi.Handler {
+// ByAddress limits requests by their address, where no login is needed.
+func (g *Guard) ByAddress(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := s.rates.may(s.now(), ratedAddress, httpapi.RemoteNet(r)); err != nil {
+		if err := g.rates.may(g.now(), ratedAddress, httpapi.RemoteNet(r)); err != nil {
 			return err
 		}
 		return h(w, r)

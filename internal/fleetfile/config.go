@@ -1,4 +1,4 @@
-package inventory
+package fleetfile
 
 import (
 	"encoding/base64"
@@ -40,7 +40,7 @@ func (f *fileReader) configFile(item string, c *fleet.ConfigFile, n *yaml.Node) 
 	given := f.fields(n, item, map[string]func(*yaml.Node){
 		"content":  func(n *yaml.Node) { c.Content = f.content(n) },
 		"from":     func(n *yaml.Node) { from = f.text(n) },
-		"verbatim": func(n *yaml.Node) { c.Verbatim = value(&f.reader, n, parseBool) },
+		"verbatim": func(n *yaml.Node) { c.Verbatim = value(&f.reader, n, fleet.ParseBool) },
 		"mode":     func(n *yaml.Node) { c.Mode = value(&f.reader, n, parseMode) },
 		"owner":    func(n *yaml.Node) { c.Owner = f.text(n) },
 		"run":      func(n *yaml.Node) { c.Run = f.text(n) },

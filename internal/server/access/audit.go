@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"bytes"
@@ -17,20 +17,20 @@ import (
 
 // Bounds of a line of the audit log, in bytes.
 const (
-	auditBody = 4 << 10 // of what was asked; more is cut off
+	auditBody = 4 << 10 // of the request body; a longer one is not recorded
 	auditPath = 1 << 10
 	auditText = 512
 )
 
-// audited writes down who asked for a change and what became of it, also when it was refused.
-func (o *operator) audited(h httpapi.Handler) httpapi.Handler {
+// audited records who asked for a change and how it ended, also when it was refused.
+func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked bytes.Buffer
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditBody + 1}), r.Body}
 		}
 		a := registry.Audited{
-			At:     o.now(),
+			At:     g.now(),
 			Who:    httpapi.CallerName(r),
 			From:   httpapi.RemoteHost(r),
 			Method: r.Method,
@@ -43,29 +43,29 @@ func (o *operator) audited(h httpapi.Handler) httpapi.Handler {
 			a.Status, a.Error = e.Status, cut(e.Message, auditText)
 		}
 		a.Body = withoutSecrets(asked.Bytes())
-		// The change is done or refused, and is written down even when nobody waits for the answer any more.
+		// The change is made or refused by now. It is recorded even if the client has gone.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 		defer cancel()
-		if e := o.reg.Update(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
-			o.log.Error("audit log", "who", a.Who, "method", a.Method, "path", a.Path, "err", e)
+		if e := g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
+			g.log.Error("audit log cannot be written", "who", a.Who, "method", a.Method, "path", a.Path, "err", e)
 		}
 		return err
 	}
 }
 
-// tee is a body that is read once and kept in part.
+// tee is a request body that is copied while it is read.
 type tee struct {
 	io.Reader
 	io.Closer
 }
 
-// limited takes what has room and lets go of the rest.
+// limited keeps the first bytes that are written to it, and drops the rest.
 type limited struct {
 	to   *bytes.Buffer
 	most int
 }
 
-// Write never fails: what is kept must not change what is done.
+// Write never fails, so that the copy cannot change how the request is handled.
 func (l *limited) Write(b []byte) (int, error) {
 	l.to.Write(b[:min(len(b), max(0, l.most-l.to.Len()))])
 	return len(b), nil
@@ -78,10 +78,10 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// secretFields are parts of the names of fields whose values nobody shall read later.
+// secretFields are parts of field names. The values of such fields are not recorded.
 var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
 
-// withoutSecrets is a JSON body with secrets blanked, "" when it is none or too long to be kept.
+// withoutSecrets returns a JSON body without the values of secret fields; a note if it is no JSON or too long.
 func withoutSecrets(body []byte) string {
 	if len(body) == 0 {
 		return ""
@@ -127,14 +127,14 @@ func secretField(name string) bool {
 // auditMost is how many lines are answered at once.
 const auditMost = 1000
 
-func (o *operator) listAudit(r *http.Request) (any, error) {
+func (g *Guard) listAudit(r *http.Request) (any, error) {
 	before, err := httpapi.QueryInt(r, "before", 0)
 	limit, err2 := httpapi.QueryInt(r, "limit", 100)
 	if err = errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	out := api.AuditList{Audit: []api.Audited{}}
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err = g.registry.View(r.Context(), func(tx *registry.Tx) error {
 		all, err := tx.Audit(max(0, before), int(min(max(1, limit), auditMost)))
 		for _, a := range all {
 			out.Audit = append(

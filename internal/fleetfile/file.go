@@ -1,4 +1,4 @@
-package inventory
+package fleetfile
 
 import (
 	"slices"
@@ -55,8 +55,10 @@ func (f *fileReader) each(kind string, read func(name string, n *yaml.Node) erro
 func (f *fileReader) policy(n *yaml.Node) {
 	p := &api.Policy{}
 	f.fields(n, "policy", map[string]func(*yaml.Node){
-		"adoption": func(n *yaml.Node) { p.Adoption = value(&f.reader, n, same[fleet.AdoptionPolicy]) },
-		"naming":   func(n *yaml.Node) { p.Naming = f.text(n) },
+		"adoption": func(n *yaml.Node) {
+			p.Adoption = value(&f.reader, n, func(s string) (fleet.AdoptionPolicy, error) { return fleet.AdoptionPolicy(s), nil })
+		},
+		"naming": func(n *yaml.Node) { p.Naming = f.text(n) },
 	})
 	switch p.Adoption {
 	case "", fleet.Open, fleet.Approve:
@@ -103,44 +105,29 @@ func (f *fileReader) class(name string, n *yaml.Node) error {
 
 func (f *fileReader) group(name string, n *yaml.Node) error {
 	g := fleet.Group{Name: name}
-	var o fleet.Overrides
-	known := f.settings(&o)
+	known := f.settings(&g.Settings)
 	known[fleet.SettingImage] = func(n *yaml.Node) { g.Image = fleet.Ref(f.text(n)) }
 	known[fleet.SettingKernelArgs] = func(n *yaml.Node) { g.KernelArgs = f.words(n) }
 	f.fields(n, "group "+name, known)
-	g = o.Of(g)
-	g.Keeping = g.Keeping.Normal()
+	g.Settings = g.Settings.Normal()
 	f.out.Groups = append(f.out.Groups, g)
 	return g.Validate()
 }
 
-// settings are the keys that groups and nodes share.
-func (f *fileReader) settings(o *fleet.Overrides) map[string]func(*yaml.Node) {
-	r := &f.reader
-	known := map[string]func(*yaml.Node){
-		fleet.SettingAuthorizedKeys: func(n *yaml.Node) { v := f.words(n); o.AuthorizedKeys = &v },
-		fleet.SettingUnlockRoot:     func(n *yaml.Node) { v := value(r, n, parseBool); o.UnlockRoot = &v },
-		fleet.SettingRebootAfter:    func(n *yaml.Node) { v := value(r, n, parseReboot); o.RebootAfter = &v },
-		fleet.SettingWriteLimit:     func(n *yaml.Node) { v := value(r, n, same[string]); o.WriteLimit = &v },
-		fleet.SettingPeers:          func(n *yaml.Node) { v := value(r, n, same[fleet.PeerPolicy]); o.Peers = &v },
-		fleet.SettingShare:          func(n *yaml.Node) { v := value(r, n, parseSize); o.Share = &v },
-		fleet.SettingCache:          func(n *yaml.Node) { v := value(r, n, same[fleet.CachePolicy]); o.Cache = &v },
-		fleet.SettingCacheSize:      func(n *yaml.Node) { v := value(r, n, parseSize); o.CacheSize = &v },
-		fleet.SettingSecrets:        func(n *yaml.Node) { v := value(r, n, same[fleet.SecretPolicy]); o.Secrets = &v },
-		fleet.SettingOffline:        func(n *yaml.Node) { v := value(r, n, parseBool); o.Offline = &v },
-		fleet.SettingPower:          func(n *yaml.Node) { v := value(r, n, same[fleet.Power]); o.Power = &v },
-		fleet.SettingHours:          func(n *yaml.Node) { v := value(r, n, same[fleet.Hours]); o.Hours = &v },
-		fleet.SettingSweep:          func(n *yaml.Node) { v := value(r, n, parseBool); o.Sweep = &v },
-	}
-	for _, k := range o.Keeping.Fields() {
-		known[k.Name] = func(n *yaml.Node) {
-			if k.List != nil {
-				v := f.words(n)
-				*k.List = &v
-				return
+// settings are the keys of the settings table, which groups and nodes share.
+func (f *fileReader) settings(s *fleet.Settings) map[string]func(*yaml.Node) {
+	known := map[string]func(*yaml.Node){}
+	for _, x := range fleet.SettingTable() {
+		known[x.Key] = func(n *yaml.Node) {
+			words := []string{}
+			if x.Kind == fleet.KindList {
+				words = f.words(n)
+			} else {
+				words = append(words, f.text(n))
 			}
-			v := value(r, n, same[string])
-			*k.Text = &v
+			if err := x.Set(s, words...); err != nil {
+				f.add(f.real(n).Line, "", "%v", err)
+			}
 		}
 	}
 	return known
@@ -155,7 +142,7 @@ func (f *fileReader) node(name string, n *yaml.Node) error {
 // nodeOf reads what is declared of a node, and which keys were given.
 func (f *fileReader) nodeOf(name string, n *yaml.Node) (d api.NodeDeclare, given []string) {
 	d.Name = name
-	known := f.settings(&d.Overrides)
+	known := f.settings(&d.Settings)
 	macs := func(n *yaml.Node) {
 		for _, text := range f.words(n) {
 			m, err := parseMAC(text)
@@ -197,7 +184,7 @@ func valid(d api.NodeDeclare) error {
 		Version:    d.Version,
 		KernelArgs: d.KernelArgs,
 		Serial:     d.Serial,
-		Overrides:  d.Overrides,
+		Settings:   d.Settings,
 	}
 	if d.Group != "" {
 		if err := fleet.ValidName("group", d.Group); err != nil {

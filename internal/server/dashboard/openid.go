@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/openid"
 )
 
 // Provider is a place elsewhere where people log in, by OpenID Connect.
@@ -22,15 +23,9 @@ type Provider interface {
 	// Host is what it is called on the login page.
 	Host() string
 	// Begin is the address at the provider where a browser goes to log in.
-	Begin(ctx context.Context, a Attempt) (string, error)
+	Begin(ctx context.Context, a openid.Attempt) (string, error)
 	// Finish takes the code with which a browser comes back from there, and answers what a session stands for.
-	Finish(ctx context.Context, from, code string, a Attempt) (digest [sha256.Size]byte, err error)
-}
-
-// Attempt is one login by a provider. State and Nonce come back with it, Verifier proves that it is ours.
-type Attempt struct {
-	State, Nonce, Verifier string
-	Redirect               string // URL of this site to which the browser comes back
+	Finish(ctx context.Context, from, code string, a openid.Attempt) (digest [sha256.Size]byte, err error)
 }
 
 const (
@@ -43,13 +38,13 @@ const (
 
 // attemptOf is the login of a random value: what it is known by follows from that value and this site's secret, so
 // nothing is kept here.
-func (d *Dashboard) attemptOf(r *http.Request, random []byte) Attempt {
+func (d *Dashboard) attemptOf(r *http.Request, random []byte) openid.Attempt {
 	text := func(purpose string) string { return base64.RawURLEncoding.EncodeToString(d.code(purpose, random)) }
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	return Attempt{
+	return openid.Attempt{
 		State:    text("login state"),
 		Nonce:    text("login nonce"),
 		Verifier: text("login verifier"),
@@ -96,7 +91,7 @@ func (d *Dashboard) setAttempt(w http.ResponseWriter, r *http.Request, value str
 }
 
 // begun finds the login that this browser began, and where it wanted to go.
-func (d *Dashboard) begun(r *http.Request) (a Attempt, to string, err error) {
+func (d *Dashboard) begun(r *http.Request) (a openid.Attempt, to string, err error) {
 	lost := api.NewError(api.Unauthorized, "this browser began no such login, or too long ago: log in again", "")
 	cookie, err := r.Cookie(attemptCookie)
 	if err != nil {

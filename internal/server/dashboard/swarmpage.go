@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -76,7 +77,7 @@ func (d *Dashboard) swarmPage(r *http.Request) (view, error) {
 		if count[g.Name] > 0 {
 			v.Groups = append(
 				v.Groups,
-				swarmGroup{g.Name, string(g.Peers.Effective()), count[g.Name], sources(rootBytes(by[g.Name]))},
+				swarmGroup{g.Name, string(fleet.ValueOf(g.Peers).Effective()), count[g.Name], sources(rootBytes(by[g.Name]))},
 			)
 		}
 	}

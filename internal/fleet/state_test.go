@@ -84,7 +84,7 @@ func TestKeepingIsRefused(t *testing.T) {
 		{Mounts: list("a:/b\nExecStart=x /srv nfs")},
 		{Mounts: list("a:/b /srv nfs hard\nX=y")},
 	} {
-		if err := (Group{Name: "lab", Keeping: k}).Validate(); err == nil {
+		if err := (Group{Name: "lab", Settings: Settings{Keeping: k}}).Validate(); err == nil {
 			t.Errorf("%v %v on %q is taken", k.PersistList(), k.MountList(), k.StateText())
 		}
 	}
@@ -93,27 +93,27 @@ func TestKeepingIsRefused(t *testing.T) {
 		Persist: list("/var/log", "/var/lib/containers", "/var/lib/foo-bar_1@x:y", "file:/etc/app.lic", "/etc/issue"),
 		Mounts:  list("a:/b /home nfs rw,sec=krb5p"),
 	}
-	if err := (Group{Name: "lab", Keeping: k}).Validate(); err != nil {
+	if err := (Group{Name: "lab", Settings: Settings{Keeping: k}}).Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
 // A node's empty value is a value; a group's is none.
-func TestKeepingMerges(t *testing.T) {
+func TestSettingsMerge(t *testing.T) {
 	none, nfs := "", "nfs a:/b"
-	g := Group{Keeping: Keeping{StateOn: &nfs, Persist: &[]string{"/srv"}}}
-	o := Overrides{Keeping: Keeping{StateOn: &none}}
+	g := Group{Settings: Settings{Keeping: Keeping{StateOn: &nfs, Persist: &[]string{"/srv"}}}}
+	o := Settings{Keeping: Keeping{StateOn: &none}}
 	of := o.Of(g)
 	if of.StateText() != "" || strings.Join(of.PersistList(), " ") != "/srv" || g.StateText() != nfs {
 		t.Errorf("%q %v; the group has %q", of.StateText(), of.PersistList(), g.StateText())
 	}
-	if got := strings.Join(o.Set(), " "); got != SettingStateOn {
-		t.Errorf("the node has %s of its own", got)
+	if said := o.Said(); len(said) != 1 || said[0].Key != "state_on" {
+		t.Errorf("the node has %v of its own", said)
 	}
-	if k := of.Keeping.Normal(); k.StateOn != nil || k.Persist == nil {
+	if k := of.Normal(); k.StateOn != nil || k.Persist == nil {
 		t.Errorf("normal: %+v", k)
 	}
-	if err := o.Drop(SettingStateOn); err != nil || !o.IsZero() {
-		t.Errorf("dropped: %v, %v", o.Set(), err)
+	if err := o.Drop("state_on"); err != nil || o != (Settings{}) {
+		t.Errorf("dropped: %v, %v", o, err)
 	}
 }

@@ -1,7 +1,8 @@
-package server
+package access
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"pando/internal/api"
@@ -10,16 +11,16 @@ import (
 	"pando/internal/registry"
 )
 
-// reach is what a token that is for some groups may do with a route. A route that is in no class is refused to it.
-type reach int
+// Reach says what a token that is limited to some groups may do with a route. It may not use a route without a class.
+type Reach int
 
 const (
-	reachSite reach = iota // refused: it is about all groups, or about what they share
-	reachAll               // as everybody: it says nothing of nodes
-	reachOwn               // what it answers and changes is of the token's groups
+	WholeSite Reach = iota // nothing: the route is about all groups, or about what they share
+	AnyGroup               // the same as other tokens: the answer says nothing about nodes
+	OwnGroups              // the route answers about, and changes, only the token's groups
 )
 
-// The routes by what they reach. Images are of all groups: they may be looked at, and not changed.
+// The routes by their class. Images are of all groups: they may be looked at, and not changed.
 var (
 	reachesAll = []string{
 		"GET /v1/images/{name}/diff", "GET /v1/images/{name}/history", "GET /v1/images/{name}/sbom",
@@ -60,13 +61,16 @@ var (
 	}
 )
 
-// reaches returns the class of each route.
-func reaches() map[string]reach {
-	out := map[string]reach{}
+// KnownRoutes returns the routes that have a class, as "METHOD PATH".
+func KnownRoutes() []string { return slices.Concat(reachesAll, reachesOwn, reachesSite) }
+
+// Reaches returns the class of each route.
+func Reaches() map[string]Reach {
+	out := map[string]Reach{}
 	for _, c := range []struct {
 		routes []string
-		reach  reach
-	}{{reachesSite, reachSite}, {reachesAll, reachAll}, {reachesOwn, reachOwn}} {
+		reach  Reach
+	}{{reachesSite, WholeSite}, {reachesAll, AnyGroup}, {reachesOwn, OwnGroups}} {
 		for _, r := range c.routes {
 			out[r] = c.reach
 		}
@@ -74,8 +78,11 @@ func reaches() map[string]reach {
 	return out
 }
 
-// confined keeps who is for some groups to them.
-func confined(of reach) func(httpapi.Handler) httpapi.Handler {
+// SiteOnly refuses callers that are limited to some groups.
+func SiteOnly(h httpapi.Handler) httpapi.Handler { return confined(WholeSite)(h) }
+
+// confined keeps callers that are limited to some groups within them.
+func confined(of Reach) func(httpapi.Handler) httpapi.Handler {
 	return func(h httpapi.Handler) httpapi.Handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			p := httpapi.CallerOf(r.Context())
@@ -83,7 +90,7 @@ func confined(of reach) func(httpapi.Handler) httpapi.Handler {
 				return h(w, r)
 			}
 			groups := "it is for " + groupsText(p.Groups) + " only"
-			if of == reachSite {
+			if of == WholeSite {
 				return api.NewError(
 					api.Forbidden,
 					p.String()+" may not do this: it is about the whole site",
@@ -106,7 +113,7 @@ func confined(of reach) func(httpapi.Handler) httpapi.Handler {
 // groupsText is "@lab1, @lab2".
 func groupsText(groups []string) string { return "@" + strings.Join(groups, ", @") }
 
-// ownGroups checks the groups of a token that is to be made.
+// ownGroups checks the groups that a new token is limited to.
 func ownGroups(tx *registry.Tx, groups []string, role fleet.Role) error {
 	if len(groups) > 0 && role == fleet.Admin {
 		return httpapi.BadRequest(

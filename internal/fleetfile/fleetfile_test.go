@@ -1,4 +1,4 @@
-package inventory
+package fleetfile
 
 import (
 	"fmt"
@@ -51,17 +51,19 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := fleet.Group{
-		Name:           "lab",
-		Image:          "debian:stable",
-		Peers:          "on",
-		Cache:          "disk",
-		CacheSize:      16e9,
-		Offline:        true,
-		Power:          "ipmi://admin@{bmc}",
-		Hours:          "Mon-Fri 07:45-22:00; Europe/Berlin",
-		Sweep:          true,
-		RebootAfter:    -1,
-		AuthorizedKeys: []string{"ssh-ed25519 AAAA me@here"},
+		Name:  "lab",
+		Image: "debian:stable",
+		Settings: fleet.Settings{
+			Peers:          new(fleet.PeersOn),
+			Cache:          new(fleet.CacheDisk),
+			CacheSize:      new(int64(16e9)),
+			Offline:        new(true),
+			Power:          new(fleet.Power("ipmi://admin@{bmc}")),
+			Hours:          new(fleet.Hours("Mon-Fri 07:45-22:00; Europe/Berlin")),
+			Sweep:          new(true),
+			RebootAfter:    new(time.Duration(-1)),
+			AuthorizedKeys: &[]string{"ssh-ed25519 AAAA me@here"},
+		},
 	}
 	g2 := g
 	g2.Name = "lab2"
@@ -82,12 +84,12 @@ func TestParse(t *testing.T) {
 						"room": "b12",
 						"rack": "7",
 					},
-					Address:   "10.0.0.11",
-					Overrides: fleet.Overrides{Peers: &off, WriteLimit: &limit},
+					Address:  "10.0.0.11",
+					Settings: fleet.Settings{Peers: &off, WriteLimit: &limit},
 				},
 			},
 			{NodeCreate: api.NodeCreate{Name: "pc002", Serial: "CZC1234567", Version: "debian:next",
-				Overrides: fleet.Overrides{Share: &share, AuthorizedKeys: &keys}}},
+				Settings: fleet.Settings{Share: &share, AuthorizedKeys: &keys}}},
 		},
 		Owns: api.Owns{Nodes: "@lab", Groups: []string{"lab", "old*"}},
 	}
@@ -109,11 +111,11 @@ func TestParseRefuses(t *testing.T) {
 		"groups:\n  lab: {imag: x}":              `x.yaml:2: group lab: unknown key "imag"; did you mean "image"?`,
 		"groups:\n  lab: {xxxxxxx: 1}":           `unknown key "xxxxxxx"; the keys are authorized_keys`,
 		"groups:\n  a: {}\n  a: {}":              `x.yaml:3: group: "a" stands in line 2 already`,
-		"groups:\n  a:\n    share: much":         `x.yaml:3: "much" is no size`,
+		"groups:\n  a:\n    share: much":         `x.yaml:3: share: "much" is no size`,
 		"groups:\n  a:\n    share: 5B":           "x.yaml:2: group a: share 5 bytes",
 		"groups:\n  a:\n    peers: some":         "x.yaml:2: group a: peers",
-		"groups:\n  a:\n    reboot_after: soon":  `x.yaml:3: "soon" is no time`,
-		"groups:\n  a:\n    unlock_root: maybe":  `x.yaml:3: "maybe": want true or false`,
+		"groups:\n  a:\n    reboot_after: soon":  `x.yaml:3: reboot after: "soon" is no time`,
+		"groups:\n  a:\n    unlock_root: maybe":  `x.yaml:3: unlock root: "maybe": want true or false`,
 		"groups:\n  a:\n    image: [x]":          "x.yaml:3: want one value",
 		"groups:\n  a:\n    kernel_args: {a: b}": "x.yaml:3: want a list",
 		"groups:\n  all: {}":                     "means a set of nodes",
@@ -123,7 +125,7 @@ func TestParseRefuses(t *testing.T) {
 		"nodes:\n  pc1: {mac: a, macs: b}":       "give one",
 		"nodes:\n  PC1: {serial: x}":             "x.yaml:2: node name",
 		"nodes:\n  pc1: {labels: {a b: c}}":      "x.yaml:2: node pc1: label",
-		"nodes:\n  pc1: {cache_size: 1GB}":       "belong to a cache",
+		"nodes:\n  pc1: {cache_size: 1GB}":       "cache size belongs to a cache",
 		"classes:\n  x: {match: {pcie: y}}":      `did you mean "pci"?`,
 		"classes:\n  x: {}":                      "nothing says which hardware",
 		"policy: {adoption: never}":              "want open or approve",
@@ -166,7 +168,7 @@ func random(r *rand.Rand) api.Declaration {
 	}
 	pick := func() string { return odd[r.IntN(len(odd))] }
 	some := func() bool { return r.IntN(2) == 0 }
-	overrides := func() (o fleet.Overrides) {
+	settings := func() (o fleet.Settings) {
 		if some() {
 			o.AuthorizedKeys = &[]string{"ssh-ed25519 AAAA " + pick()}
 		}
@@ -238,16 +240,16 @@ func random(r *rand.Rand) api.Declaration {
 		)
 	}
 	for i := range 1 + r.IntN(3) {
-		g := overrides().Of(fleet.Group{Name: fmt.Sprint("g", i), Image: "lab"})
+		g := fleet.Group{Name: fmt.Sprint("g", i), Image: "lab", Settings: settings().Normal()}
 		d.Groups = append(d.Groups, g)
 	}
 	for i := range r.IntN(5) {
 		n := api.NodeDeclare{
 			NodeCreate: api.NodeCreate{
-				Name:      fmt.Sprintf("pc%03d", i),
-				Serial:    "S-" + fmt.Sprint(i),
-				Group:     "g0",
-				Overrides: overrides(),
+				Name:     fmt.Sprintf("pc%03d", i),
+				Serial:   "S-" + fmt.Sprint(i),
+				Group:    "g0",
+				Settings: settings(),
 			},
 		}
 		if some() {
