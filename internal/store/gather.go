@@ -13,7 +13,7 @@ import (
 // and on a link of 100 Mb/s or less that costs it more than what it does with the bytes.
 const (
 	mostGathered  = 32 << 10
-	leastGathered = 16 << 10              // however slow a sender is
+	leastGathered = 16 << 10        // however slow a sender is
 	longGather    = 2 * time.Second // a reader that waited for so long gets what is there
 	// net/http reads headers, and the ends of bodies, with a buffer of no more than so many bytes
 	smallRead = 4 << 10
