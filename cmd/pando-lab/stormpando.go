@@ -15,7 +15,7 @@ import (
 	"pando/internal/boot"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
-	"pando/internal/peer"
+	"pando/internal/swarm/peer"
 )
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // nudgePause is how long after a nudge others are not heard: anybody can send them, and each costs a report.
@@ -17,7 +17,7 @@ const nudgePause = time.Second
 // anyway.
 func (a *agent) hearNudges(ctx context.Context) {
 	var c net.ListenConfig
-	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(peer.Port))
+	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(swarm.Port))
 	if err != nil {
 		a.logf("nudges are not heard: %v", err)
 		return

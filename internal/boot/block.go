@@ -20,7 +20,9 @@ import (
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/nbd"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+
 	"pando/internal/store"
 )
 
@@ -240,7 +242,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Tell(min(d.cfg.Swarm.Late, peer.LateMost))
+		s.Tell(min(d.cfg.Swarm.Late, swarm.LateMost))
 	}
 	return s
 }

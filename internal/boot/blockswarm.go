@@ -14,8 +14,11 @@ import (
 
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
-	"pando/internal/crowd"
-	"pando/internal/peer"
+	"pando/internal/connlimit"
+	"pando/internal/sockopt"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+
 	"pando/internal/store"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +26,13 @@ import (
 
 // SwarmConfig says how a daemon shares its boot pack with peers.
 type SwarmConfig struct {
-	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
+	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: swarm.Port
 	Place string `json:"place,omitempty"` // rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
-	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+	Said swarm.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
 
 	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
 	Late time.Duration `json:"late,omitempty"`
@@ -60,7 +63,7 @@ const unsentMost = 32 << 10
 // three, and one more while it boots; twice as many when it was switched off in the middle and boots again, before
 // its old ones are gone.
 const (
-	maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
+	maxPeerConns = swarm.MaxWatchers + 4*swarm.MaxUploads
 	maxOneConns  = 8
 )
 
@@ -100,7 +103,7 @@ func (d *blockDaemon) joinSwarm(
 		Near:     c.Near,
 		Idle:     pack == nil || pack.Idle || keeps,
 		Loose:    d.cfg.loose(),
-		Start: peer.StartFiles{
+		Start: swarm.StartFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
 		},
@@ -114,7 +117,7 @@ func (d *blockDaemon) joinSwarm(
 		o.Start.Map = v
 	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
-		o.Helpers, o.Said = nil, peer.Control{}
+		o.Helpers, o.Said = nil, swarm.Control{}
 	}
 	if d.through != nil {
 		o.Cached = d.through.Before
@@ -159,7 +162,7 @@ func (n Network) prefixLength() int {
 
 func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.Listener, error) {
 	if port == 0 {
-		port = peer.Port
+		port = swarm.Port
 	}
 	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		// An upload is over when it is sent: until then it takes one of the few places.
@@ -181,7 +184,7 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
 		}
 	}
-	return crowd.Limit(l, maxPeerConns, maxOneConns), nil
+	return connlimit.Limit(l, maxPeerConns, maxOneConns), nil
 }
 
 // servePeers answers peers until ctx is done.
@@ -191,7 +194,7 @@ func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.L
 		ReadHeaderTimeout: 20 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    4 << 10,
-		ConnContext:       peer.ConnContext,
+		ConnContext:       sockopt.ConnContext,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	context.AfterFunc(ctx, func() { srv.Close() })
@@ -232,7 +235,7 @@ func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
 }
 
 // Left reports a peer that was slow or failed.
-func (w *swarmWatch) Left(l peer.Left) {
+func (w *swarmWatch) Left(l swarm.Left) {
 	why := "it failed, or broke off"
 	switch {
 	case l.Slow:
@@ -244,7 +247,7 @@ func (w *swarmWatch) Left(l peer.Left) {
 }
 
 // PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
-func (w *swarmWatch) PeersFailed(peers []peer.Left) {
+func (w *swarmWatch) PeersFailed(peers []swarm.Left) {
 	text := "a transfer from it broke off"
 	if peers[0].Slow {
 		text = "a transfer from it took much longer than others"

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/peer"
+	"pando/internal/swarm/peer"
+
 	"pando/internal/store"
 )
 

@@ -11,7 +11,9 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+
 	"pando/internal/trace"
 )
 
@@ -27,7 +29,7 @@ type startSource struct {
 	url  string
 	peer bool
 	late time.Duration // how long word may be on its way; 0: no longer than usual
-	said peer.Control  // to trackers and by them, to learn of these sources
+	said swarm.Control // to trackers and by them, to learn of these sources
 }
 
 // patience is how long it may take. What a server sends waits behind what it sends others, too.
@@ -57,7 +59,7 @@ func startSources(
 	pack *fleet.PackRef,
 	prefix int,
 ) (out []startSource) {
-	var help peer.StartHelp
+	var help swarm.StartHelp
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
 			help = peer.StartPeers(

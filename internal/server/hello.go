@@ -123,7 +123,7 @@ func (s *Server) redeem(
 		return resp, err
 	}
 	_, resp.Secrets = set.parts()
-	_, key, err := s.journalFiles(c.boot.ID, at)
+	_, key, err := s.journals.Files(c.boot.ID, at)
 	if err != nil {
 		return resp, err
 	}

@@ -142,7 +142,7 @@ func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p regi
 	if want != "" && running != want {
 		k.Drift[n.Group]++
 	}
-	if s.now().Sub(s.heard.seen(n)) > silentTime {
+	if s.now().Sub(s.heard.Seen(n)) > silentTime {
 		k.Silent[n.Group]++
 	}
 	if st.Systemd != nil && len(st.Systemd.Failed) > 0 {
@@ -235,5 +235,20 @@ func (s *Server) weigh(ctx context.Context) error {
 		} else if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
 			s.log.Error("metrics: the store was not counted", "err", err)
 		}
+	}
+}
+
+// lookJournals is what becomes of journals, for metrics.
+func (s *Server) lookJournals() metrics.Journals {
+	l := s.journals.Status()
+	return metrics.Journals{
+		Up:      l.State == api.LogsOn,
+		Size:    l.Held,
+		Limit:   l.Bound,
+		Entries: l.Entries,
+		Bytes:   l.Bytes,
+		Uploads: l.Uploads,
+		Last:    l.Last,
+		Full:    l.Full,
 	}
 }

@@ -16,7 +16,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.secretRoutes(),
 		o.access.Routes(),
 		o.stateRoutes(),
-		o.logRoutes(),
+		o.journals.Routes(),
 		[]httpapi.Route{
 			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
 			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),

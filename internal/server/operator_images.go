@@ -117,7 +117,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Origin != nil {
 			out.Recipe = p.Origin.Name
 		}
-		if o.journals != nil && out.Extends == "" && p.NoUploader() {
+		if o.journals.Kept() && out.Extends == "" && p.NoUploader() {
 			out.NoLogs = noUploader
 		}
 	}

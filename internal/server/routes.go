@@ -11,9 +11,12 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/lastseen"
 	"pando/internal/media"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -68,7 +71,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"next":           s.nodeNext,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
-		"journal/upload": s.takeJournal,
+		"journal/upload": s.journals.Upload,
 		"state/send":     s.takeState,
 		"state/fetch":    s.giveState,
 	}
@@ -97,12 +100,11 @@ type operator struct {
 	recordings *recordings
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
-	logs       func() api.Logs  // what becomes of journals
-	heard      *heard
+	heard      *lastseen.Times
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands    *errands
-	nudger     *nudger
+	errands    *nodecommand.Queue
+	nudger     *nodecommand.Waker
 	volumes    *volume.Dir
 	parcels    *parcels
 	swaps      *volume.Swaps
@@ -110,7 +112,7 @@ type operator struct {
 	powers     *powers
 	methods    *methods
 	configs    *configs
-	journals   *journals // nil: none are kept
+	journals   *logs.Journals
 	now        func() time.Time
 	log        *slog.Logger
 
@@ -118,8 +120,8 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
+		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }

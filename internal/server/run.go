@@ -1,19 +1,18 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"sync"
 	"time"
 
 	"pando/internal/dhcp"
+	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/tftp"
@@ -149,8 +148,7 @@ func (s *Server) Run(ctx context.Context) error {
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
-		k := &consoles{Server: s, heard: map[netip.Addr]*bytes.Buffer{}}
-		start("netconsole", func(ctx context.Context) error { return k.run(ctx, l.netconsole) })
+		start("netconsole", func(ctx context.Context) error { return s.consoles.Run(ctx, l.netconsole) })
 	}
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
@@ -218,7 +216,7 @@ func (s *Server) prepareAgent(ctx context.Context) {
 		return
 	}
 	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
-		s.log.Error("agent cpio", "err", err, "hint", hint(err))
+		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
 	}
 }
 

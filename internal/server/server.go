@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -14,14 +15,20 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/identity"
+	"pando/internal/lastseen"
 	"pando/internal/metrics"
+	"pando/internal/nodecommand"
 	"pando/internal/openid"
-	"pando/internal/peer"
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
+	"pando/internal/sockopt"
 	"pando/internal/store"
+	"pando/internal/swarm/tracker"
+	"pando/internal/versions"
 	"pando/internal/volume"
 )
 
@@ -36,7 +43,7 @@ type Server struct {
 	keys     identity.Keys
 	registry *registry.Registry
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	signer   *signer
 	files    bootFiles
 	agents   agents
@@ -48,9 +55,9 @@ type Server struct {
 
 	exchanges   *exchanges
 	boots       *boots
-	heard       *heard
-	errands     *errands
-	nudger      *nudger
+	heard       *lastseen.Times
+	errands     *nodecommand.Queue
+	nudger      *nodecommand.Waker
 	tickets     tickets
 	volumes     *volume.Dir
 	parcels     *parcels
@@ -62,7 +69,8 @@ type Server struct {
 	methods     *methods
 	powers      *powers
 	configs     *configs
-	journals    *journals // nil: none are kept
+	journals    *logs.Journals
+	consoles    *logs.Consoles
 	turns       *turns
 	mediaSent   mediaSent
 	access      *access.Guard
@@ -71,8 +79,8 @@ type Server struct {
 	lookouts    lookouts
 	sent        atomic.Int64 // bytes to nodes, by all ways
 	sampler     *sampler
-	swarm       *peer.TrackerServer
-	uploads     peer.Line
+	swarm       *tracker.Server
+	uploads     sockopt.Scheduler
 	discoveries *ratelimit.Bucket // strangers recorded for their packets
 	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -99,8 +107,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		now:         c.Now,
 		started:     c.Now(),
 		exchanges:   &exchanges{},
-		heard:       &heard{},
-		errands:     &errands{},
+		heard:       &lastseen.Times{},
 		neighbour:   neighbour,
 		discoveries: ratelimit.New(discoverBurst, discoverRate),
 		adoptions:   ratelimit.New(adoptBurst, adoptRate),
@@ -110,8 +117,6 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.nudger = &nudger{reg: s.registry, log: s.log}
-	s.errands.wake = s.nudger.boot
 	return s, nil
 }
 
@@ -130,17 +135,19 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.versions = &versions{store: s.store, ring: s.keys.Ring}
+	s.versions = versions.New(s.store, s.keys.Ring)
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	s.nudger = nodecommand.NewWaker(s.registry, s.log)
+	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
 	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
-		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+		now: s.now, seen: s.heard.Seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{
 		store:    s.store,
@@ -149,7 +156,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		work:     filepath.Join(s.cfg.Dir, workDir),
 		now:      s.now,
 		written:  time.Now,
-		seen:     s.heard.seen,
+		seen:     s.heard.Seen,
 		log:      s.log,
 	}
 	s.methods = &methods{
@@ -168,6 +175,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.configs = newConfigs(s)
+	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
@@ -176,10 +184,42 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
-	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
+	if err := s.boots.restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
 	return s.findPrograms()
+}
+
+// openJournals wires the journals of nodes.
+func (s *Server) openJournals() (*logs.Journals, error) {
+	return logs.Open(logs.Config{
+		Mode: s.cfg.Logs, Dir: filepath.Join(s.cfg.Dir, "journals"), Size: s.cfg.LogsSize, NodeSize: s.cfg.LogsNodeSize,
+		Registry: s.registry, Store: s.store, Keys: s.keys, Log: s.log,
+		Port: func() uint16 { return s.controlPort },
+		Member: func(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+			n, _, err := s.member(ctx, mac)
+			return n, err
+		},
+	})
+}
+
+// bootAt returns the latest boot of the machine at an address, if that is in memory.
+func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
+	c := s.boots.at(from)
+	if c == nil {
+		return registry.Boot{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.boot, true
+}
+
+// netconsolePort is the port for kernel messages, 0 if there is none.
+func (s *Server) netconsolePort() int {
+	if s.listeners == nil || s.listeners.netconsole == nil {
+		return 0
+	}
+	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
 // newAccess wires who may use the operator's API.
@@ -205,7 +245,7 @@ func (s *Server) findPrograms() (err error) {
 		return err
 	}
 	if err := s.agents.has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
-		s.log.Error("no node will boot: "+err.Error(), "hint", hint(err))
+		s.log.Error("no node will boot: "+err.Error(), "hint", hint.Of(err))
 	}
 	return nil
 }
