@@ -99,8 +99,8 @@ func (d *Dir) Manifest(v fleet.Digest) (image.Manifest, error) {
 
 // Written is when a version was put into the store last, zero when it is not there.
 func (d *Dir) Written(v fleet.Digest) time.Time {
-	if d.far != nil {
-		return d.far.small.modified(d.ManifestPath(v))
+	if d.cache != nil {
+		return d.cache.sidecars.modified(d.ManifestPath(v))
 	}
 	info, err := os.Lstat(d.ManifestPath(v))
 	if err != nil {

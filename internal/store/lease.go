@@ -17,12 +17,12 @@ import (
 type heldLease struct {
 	Lease
 	mu    sync.Mutex
-	known map[byte]map[chunk.ID]farObject // the objects whose first byte is the key
+	known map[byte]map[chunk.ID]remoteObject // the objects whose first byte is the key
 	count int
 }
 
-// farObject is an object in a Remote.
-type farObject struct {
+// remoteObject is an object in a Remote.
+type remoteObject struct {
 	size     int64
 	modified time.Time
 }
@@ -31,7 +31,7 @@ type farObject struct {
 const knownMost = 2 << 20
 
 // lock takes the lease beside the lock of the directory.
-func (f *far) lock(purpose string) (release func(), err error) {
+func (f *remoteCache) lock(purpose string) (release func(), err error) {
 	ctx, cancel := remoteContext()
 	defer cancel()
 	owner, err := f.owner()
@@ -42,7 +42,7 @@ func (f *far) lock(purpose string) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.lease.Store(&heldLease{Lease: lease, known: map[byte]map[chunk.ID]farObject{}})
+	f.lease.Store(&heldLease{Lease: lease, known: map[byte]map[chunk.ID]remoteObject{}})
 	return func() {
 		f.lease.Store(nil)
 		lease.Release()
@@ -51,7 +51,7 @@ func (f *far) lock(purpose string) (release func(), err error) {
 
 // owner names this directory as no other that is in use: what it left in the Remote when it was killed is its own
 // to take up, as the lock of the directory is held.
-func (f *far) owner() (string, error) {
+func (f *remoteCache) owner() (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "", fmt.Errorf("lock store: %w", err)
@@ -64,7 +64,7 @@ func (f *far) owner() (string, error) {
 }
 
 // held returns an error when this process may not write (any more).
-func (f *far) held() error {
+func (f *remoteCache) held() error {
 	l := f.lease.Load()
 	if l == nil {
 		return fmt.Errorf("write to %s: the lock is not held", f.remote.Name())
@@ -74,11 +74,11 @@ func (f *far) held() error {
 
 // find looks for an object in the Remote, whatever the cache has. A writer asks for thousands: it lists them, a
 // 256th of the store at a time.
-func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err error) {
+func (f *remoteCache) find(ctx context.Context, id chunk.ID) (o remoteObject, ok bool, err error) {
 	l := f.lease.Load()
 	if l == nil {
 		r, err := f.remote.Stat(ctx, ObjectName(id))
-		return farObject{r.Size, r.Modified}, err == nil, ignoreMissing(err)
+		return remoteObject{r.Size, r.Modified}, err == nil, ignoreMissing(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,10 +88,10 @@ func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err 
 			clear(l.known)
 			l.count = 0
 		}
-		found := map[chunk.ID]farObject{}
+		found := map[chunk.ID]remoteObject{}
 		err := f.remote.List(ctx, ObjectName(id)[:len(objectsPrefix)+3], func(r RemoteFile) error {
 			if id, ok := objectOf(r.Name); ok {
-				found[id] = farObject{r.Size, r.Modified}
+				found[id] = remoteObject{r.Size, r.Modified}
 			}
 			return nil
 		})
@@ -110,7 +110,7 @@ func (f *far) find(ctx context.Context, id chunk.ID) (o farObject, ok bool, err 
 const remoteFresh = 6 * time.Hour
 
 // uses tells whether the Remote has an object, and renews its time.
-func (f *far) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
+func (f *remoteCache) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	o, ok, err := f.find(ctx, id)
 	if err != nil || !ok || o.size != size {
 		return false, err
@@ -129,7 +129,7 @@ func (f *far) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 }
 
 // put gives an object its place, whatever is there.
-func (f *far) put(id chunk.ID, stored []byte) error {
+func (f *remoteCache) put(id chunk.ID, stored []byte) error {
 	if err := f.held(); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (f *far) put(id chunk.ID, stored []byte) error {
 }
 
 // wrote remembers that an object is there, or with a negative size that it is not.
-func (f *far) wrote(id chunk.ID, size int64) {
+func (f *remoteCache) wrote(id chunk.ID, size int64) {
 	l := f.lease.Load()
 	if l == nil {
 		return
@@ -156,7 +156,7 @@ func (f *far) wrote(id chunk.ID, size int64) {
 	case size < 0:
 		delete(found, id)
 	default:
-		found[id] = farObject{size, time.Now()}
+		found[id] = remoteObject{size, time.Now()}
 	}
 }
 
@@ -164,7 +164,7 @@ func (f *far) wrote(id chunk.ID, size int64) {
 const uploads = 16
 
 // upload puts files into the Remote, each under the name of its object.
-func (f *far) upload(ctx context.Context, paths map[chunk.ID]string) error {
+func (f *remoteCache) upload(ctx context.Context, paths map[chunk.ID]string) error {
 	if err := f.held(); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (f *far) upload(ctx context.Context, paths map[chunk.ID]string) error {
 	return context.Cause(ctx)
 }
 
-func (f *far) uploadOne(ctx context.Context, id chunk.ID, path string) error {
+func (f *remoteCache) uploadOne(ctx context.Context, id chunk.ID, path string) error {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = id.Verify(data)
@@ -207,7 +207,7 @@ func (f *far) uploadOne(ctx context.Context, id chunk.ID, path string) error {
 const removeTime = 20 * time.Second
 
 // remove removes objects, from the Remote first: what the cache has and the Remote has not would count as stored.
-func (f *far) remove(ctx context.Context, ids ...chunk.ID) error {
+func (f *remoteCache) remove(ctx context.Context, ids ...chunk.ID) error {
 	if err := f.held(); err != nil {
 		return err
 	}

@@ -12,43 +12,43 @@ import (
 	"time"
 )
 
-// smallFiles reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is asked
+// sidecarCache reads the manifests and sidecars of a Remote. Another server may change a sidecar, so each is asked
 // for again now and then; when the Remote does not answer, what was read last is still true enough to boot with.
-type smallFiles struct {
-	far *far
+type sidecarCache struct {
+	cache *remoteCache
 
 	mu    sync.Mutex
-	known map[string]smallFile
+	known map[string]cachedSidecar
 	away  time.Time // until then the Remote is not asked for what there is a copy of
 }
 
-type smallFile struct {
+type cachedSidecar struct {
 	data  []byte // nil: there is no such file
 	asked time.Time
 }
 
 // How long an answer is good for, and how many are remembered. Each hello of a node reads some of them.
 const (
-	smallFresh = 5 * time.Second
-	smallMost  = 1024
-	smallWait  = 5 * time.Second  // for an answer, when there is a copy
-	smallAway  = 30 * time.Second // after none came
+	sidecarFresh = 5 * time.Second
+	sidecarsMost = 1024
+	sidecarWait  = 5 * time.Second  // for an answer, when there is a copy
+	sidecarAway  = 30 * time.Second // after none came
 )
 
-func (s *smallFiles) read(path string) ([]byte, error) {
-	name := s.far.dir.remoteName(path)
+func (s *sidecarCache) read(path string) ([]byte, error) {
+	name := s.cache.dir.remoteName(path)
 	s.mu.Lock() // two who want the same wait for one answer
 	defer s.mu.Unlock()
 	k, ok := s.known[name]
-	if !ok || time.Since(k.asked) > smallFresh {
+	if !ok || time.Since(k.asked) > sidecarFresh {
 		data, err := s.ask(name, path)
 		if err != nil {
 			return nil, err
 		}
-		if len(s.known) >= smallMost {
+		if len(s.known) >= sidecarsMost {
 			clear(s.known)
 		}
-		k = smallFile{data, time.Now()}
+		k = cachedSidecar{data, time.Now()}
 		s.known[name] = k
 	}
 	if k.data == nil {
@@ -58,32 +58,32 @@ func (s *smallFiles) read(path string) ([]byte, error) {
 }
 
 // askAgain forgets the answers about some names.
-func (s *smallFiles) askAgain(paths []string) {
+func (s *sidecarCache) askAgain(paths []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range paths {
-		delete(s.known, s.far.dir.remoteName(p))
+		delete(s.known, s.cache.dir.remoteName(p))
 	}
 }
 
 // ask reads a name, nil if there is none, and keeps a copy in the directory.
-func (s *smallFiles) ask(name, path string) ([]byte, error) {
+func (s *sidecarCache) ask(name, path string) ([]byte, error) {
 	wait := remoteTime
 	kept, keptErr := os.ReadFile(path)
 	if keptErr == nil {
-		if wait = smallWait; time.Now().Before(s.away) {
+		if wait = sidecarWait; time.Now().Before(s.away) {
 			return kept, nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	data, err := s.far.readName(ctx, name)
+	data, err := s.cache.readName(ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		_ = os.Remove(path)
 		return nil, nil
 	case err != nil && keptErr == nil:
-		s.away = time.Now().Add(smallAway)
+		s.away = time.Now().Add(sidecarAway)
 		return kept, nil
 	case err != nil:
 		return nil, err
@@ -94,31 +94,31 @@ func (s *smallFiles) ask(name, path string) ([]byte, error) {
 }
 
 // write puts a file. The lease is held.
-func (s *smallFiles) write(path string, data []byte) error {
-	if err := s.far.held(); err != nil {
+func (s *sidecarCache) write(path string, data []byte) error {
+	if err := s.cache.held(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
-	name := s.far.dir.remoteName(path)
+	name := s.cache.dir.remoteName(path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.known, name)
-	return s.far.remote.Put(ctx, name, data)
+	return s.cache.remote.Put(ctx, name, data)
 }
 
 // remove removes a file. The lease is held.
-func (s *smallFiles) remove(path string) error {
-	if err := s.far.held(); err != nil {
+func (s *sidecarCache) remove(path string) error {
+	if err := s.cache.held(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTime)
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := s.far.dir.remoteName(path)
+	name := s.cache.dir.remoteName(path)
 	delete(s.known, name)
-	if err := s.far.remote.Remove(ctx, name); err != nil {
+	if err := s.cache.remote.Remove(ctx, name); err != nil {
 		return err
 	}
 	return ignoreMissing(os.Remove(path))
@@ -126,10 +126,10 @@ func (s *smallFiles) remove(path string) error {
 
 // modified is when a file was put last, by the clock of the service; zero when there is none. One that cannot be
 // asked for may have been put just now.
-func (s *smallFiles) modified(path string) time.Time {
+func (s *sidecarCache) modified(path string) time.Time {
 	ctx, cancel := remoteContext()
 	defer cancel()
-	f, err := s.far.remote.Stat(ctx, s.far.dir.remoteName(path))
+	f, err := s.cache.remote.Stat(ctx, s.cache.dir.remoteName(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return time.Time{}
@@ -140,10 +140,10 @@ func (s *smallFiles) modified(path string) time.Time {
 }
 
 // names lists the files below manifests.
-func (s *smallFiles) names() (out []string, err error) {
+func (s *sidecarCache) names() (out []string, err error) {
 	ctx, cancel := remoteContext()
 	defer cancel()
-	err = s.far.remote.List(ctx, manifestsPrefix, func(f RemoteFile) error {
+	err = s.cache.remote.List(ctx, manifestsPrefix, func(f RemoteFile) error {
 		out = append(out, filepath.Base(f.Name))
 		return nil
 	})

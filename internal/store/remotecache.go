@@ -17,13 +17,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// far is what a Dir has beside its directory when it is the cache of a Remote.
-type far struct {
-	dir    *Dir
-	remote Remote
-	lease  atomic.Pointer[heldLease] // of this process, while it writes
-	bound  cacheBound
-	small  smallFiles
+// remoteCache is what a Dir has beside its directory when it is the cache of a Remote.
+type remoteCache struct {
+	dir      *Dir
+	remote   Remote
+	lease    atomic.Pointer[heldLease] // of this process, while it writes
+	bound    cacheBound
+	sidecars sidecarCache
 
 	mu       sync.Mutex
 	fetching map[chunk.ID]*fetch
@@ -35,9 +35,9 @@ type fetch struct {
 	err  error
 }
 
-func newFar(d *Dir, remote Remote, size int64) (*far, error) {
-	f := &far{dir: d, remote: remote, fetching: map[chunk.ID]*fetch{}}
-	f.small = smallFiles{far: f, known: map[string]smallFile{}}
+func newRemoteCache(d *Dir, remote Remote, size int64) (*remoteCache, error) {
+	f := &remoteCache{dir: d, remote: remote, fetching: map[chunk.ID]*fetch{}}
+	f.sidecars = sidecarCache{cache: f, known: map[string]cachedSidecar{}}
 	if err := os.RemoveAll(f.temporary()); err != nil {
 		return nil, err
 	}
@@ -50,10 +50,10 @@ func newFar(d *Dir, remote Remote, size int64) (*far, error) {
 
 // temporary is where objects are written that come from the Remote. It is not where writers have theirs, which the next
 // writer clears.
-func (f *far) temporary() string { return filepath.Join(f.dir.path, "fetching") }
+func (f *remoteCache) temporary() string { return filepath.Join(f.dir.path, "fetching") }
 
 // fetch brings an object into the directory, once for all who want it.
-func (f *far) fetch(ctx context.Context, id chunk.ID) error {
+func (f *remoteCache) fetch(ctx context.Context, id chunk.ID) error {
 	f.mu.Lock()
 	c, there := f.fetching[id]
 	if !there {
@@ -91,7 +91,7 @@ const (
 	bringPause = 250 * time.Millisecond
 )
 
-func (f *far) bring(ctx context.Context, id chunk.ID) (err error) {
+func (f *remoteCache) bring(ctx context.Context, id chunk.ID) (err error) {
 	for try := range bringTries {
 		var n int64
 		if n, err = f.bringOnce(ctx, id); err == nil {
@@ -111,7 +111,7 @@ func (f *far) bring(ctx context.Context, id chunk.ID) (err error) {
 
 // bringOnce writes an object beside the others and renames it when it is what its name says, and durable: it is
 // sent from there without being looked at.
-func (f *far) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
+func (f *remoteCache) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
 	in, err := f.remote.Get(ctx, ObjectName(id))
 	if err != nil {
 		return 0, err
@@ -137,7 +137,7 @@ func (f *far) bringOnce(ctx context.Context, id chunk.ID) (n int64, err error) {
 }
 
 // read is a whole object from the Remote, past the cache, verified.
-func (f *far) read(ctx context.Context, id chunk.ID) ([]byte, error) {
+func (f *remoteCache) read(ctx context.Context, id chunk.ID) ([]byte, error) {
 	b, err := f.readName(ctx, ObjectName(id))
 	if err != nil {
 		return nil, fmt.Errorf("read object %s: %w", id, err)
@@ -145,7 +145,7 @@ func (f *far) read(ctx context.Context, id chunk.ID) ([]byte, error) {
 	return b, id.Verify(b)
 }
 
-func (f *far) readName(ctx context.Context, name string) ([]byte, error) {
+func (f *remoteCache) readName(ctx context.Context, name string) ([]byte, error) {
 	in, err := f.remote.Get(ctx, name)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (f *far) readName(ctx context.Context, name string) ([]byte, error) {
 }
 
 // open is the file of an object, which f is if it is in the directory.
-func (f *far) open(id chunk.ID, file *os.File, err error) (*os.File, error) {
+func (f *remoteCache) open(id chunk.ID, file *os.File, err error) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		ctx, cancel := remoteContext()
 		defer cancel()
@@ -173,14 +173,14 @@ func (f *far) open(id chunk.ID, file *os.File, err error) (*os.File, error) {
 }
 
 // used notes that an object is read.
-func (f *far) used(file *os.File) {
+func (f *remoteCache) used(file *os.File) {
 	if info, err := file.Stat(); err == nil {
 		f.bound.touch(file, info)
 	}
 }
 
 // get is an object that the directory has not, or has with wrong bytes.
-func (f *far) get(ctx context.Context, id chunk.ID) ([]byte, error) {
+func (f *remoteCache) get(ctx context.Context, id chunk.ID) ([]byte, error) {
 	f.forget(id)
 	if err := f.fetch(ctx, id); err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (f *far) get(ctx context.Context, id chunk.ID) ([]byte, error) {
 }
 
 // stat is the size of an object. A writer wants to know what the Remote has, anybody else whether it can be read.
-func (f *far) stat(id chunk.ID) (int64, bool) {
+func (f *remoteCache) stat(id chunk.ID) (int64, bool) {
 	if f.lease.Load() == nil {
 		if size, ok := f.dir.statFile(id); ok {
 			return size, true

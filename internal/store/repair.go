@@ -15,16 +15,16 @@ import (
 	"pando/internal/image"
 )
 
-// Second is another store, which has what this one lost. Nothing it sends is believed: objects are checked against
+// RepairSource is another store, which has what this one lost. Nothing it sends is believed: objects are checked against
 // their names, manifests against theirs and their signatures against the site's key.
-type Second interface {
+type RepairSource interface {
 	Origin
 	// Version returns a manifest and its signature, unverified.
 	Version(ctx context.Context, v fleet.Digest) (Version, error)
 }
 
-// mend fetches an object that is missing or broken.
-func (c *checker) mend(ctx context.Context, v fleet.Digest, u Use, what string) error {
+// repair fetches an object that is missing or broken.
+func (c *checker) repair(ctx context.Context, v fleet.Digest, u Use, what string) error {
 	was := "missing"
 	if c.bad[u.ID] != "" {
 		was = "broken: " + c.bad[u.ID]
@@ -42,15 +42,15 @@ func (c *checker) mend(ctx context.Context, v fleet.Digest, u Use, what string) 
 		}
 		delete(c.bad, u.ID)
 		c.good(u.ID, int64(len(got.Stored())))
-		c.report.Mended = append(c.report.Mended, Problem{Version: v, Object: u.ID, Start: u.Start, Raw: u.Raw,
+		c.report.Fixed = append(c.report.Fixed, Problem{Version: v, Object: u.ID, Start: u.Start, Raw: u.Raw,
 			Text: fmt.Sprintf("%s was %s; taken from %s", what, was, s.Name())})
 		return nil
 	}
 	return nil
 }
 
-func (c *checker) mended(v fleet.Digest, id chunk.ID, format string, args ...any) {
-	c.report.Mended = append(c.report.Mended, Problem{Version: v, Object: id, Text: fmt.Sprintf(format, args...)})
+func (c *checker) fixed(v fleet.Digest, id chunk.ID, format string, args ...any) {
+	c.report.Fixed = append(c.report.Fixed, Problem{Version: v, Object: id, Text: fmt.Sprintf(format, args...)})
 }
 
 // fetchVersion finds a manifest that is what its name says and that the site signed.
@@ -70,8 +70,8 @@ func (c *checker) fetchVersion(ctx context.Context, digest fleet.Digest) (v Vers
 
 // put gives an object its place, whatever is there. The lock is held.
 func (d *Dir) put(id chunk.ID, stored []byte) error {
-	if d.far != nil {
-		return d.far.put(id, stored)
+	if d.cache != nil {
+		return d.cache.put(id, stored)
 	}
 	temporary, path := filepath.Join(d.incoming(), id.Name()), d.ObjectPath(id)
 	err := d.disk.WriteFile(temporary, stored)
@@ -90,14 +90,14 @@ func (d *Dir) put(id chunk.ID, stored []byte) error {
 	return nil
 }
 
-// Beside is a store in another directory, as a Second.
-type Beside struct{ *Dir }
+// DirSource is a store in another directory, as a RepairSource.
+type DirSource struct{ *Dir }
 
 // Name is the directory.
-func (b Beside) Name() string { return b.path }
+func (b DirSource) Name() string { return b.path }
 
 // Get reads an object.
-func (b Beside) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+func (b DirSource) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, err := b.Dir.Get(ctx, r.ID)
 	if err != nil {
 		return chunk.Verified{}, err
@@ -106,16 +106,18 @@ func (b Beside) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error
 }
 
 // Version reads a manifest.
-func (b Beside) Version(_ context.Context, v fleet.Digest) (Version, error) { return b.GetVersion(v) }
+func (b DirSource) Version(_ context.Context, v fleet.Digest) (Version, error) {
+	return b.GetVersion(v)
+}
 
-// Away is a store in a Remote, as a Second.
-type Away struct{ In Remote }
+// RemoteSource is a store in a Remote, as a RepairSource.
+type RemoteSource struct{ In Remote }
 
 // Name is the Remote's.
-func (a Away) Name() string { return a.In.Name() }
+func (a RemoteSource) Name() string { return a.In.Name() }
 
 // Get reads an object.
-func (a Away) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+func (a RemoteSource) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, err := readRemote(ctx, a.In, ObjectName(r.ID), max(r.Size, MaxObject))
 	if err != nil {
 		return chunk.Verified{}, err
@@ -124,7 +126,7 @@ func (a Away) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) 
 }
 
 // Version reads a manifest and what is beside it.
-func (a Away) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
+func (a RemoteSource) Version(ctx context.Context, digest fleet.Digest) (v Version, err error) {
 	v.Digest = digest
 	name := manifestsPrefix + strings.TrimPrefix(string(digest), "sha256:")
 	if v.Manifest, err = readRemote(ctx, a.In, name+manifestSuffix, maxManifest); err == nil {

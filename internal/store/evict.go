@@ -97,4 +97,4 @@ func ignoreMissing(err error) error {
 }
 
 // forget removes an object from the cache.
-func (f *far) forget(id chunk.ID) { _ = os.Remove(f.dir.ObjectPath(id)) }
+func (f *remoteCache) forget(id chunk.ID) { _ = os.Remove(f.dir.ObjectPath(id)) }

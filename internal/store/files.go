@@ -16,26 +16,26 @@ import (
 // Refresh drops the copy of an object that is not what its name says, if this directory is a cache: somebody has
 // got wrong bytes.
 func (d *Dir) Refresh(id chunk.ID) {
-	if d.far == nil {
+	if d.cache == nil {
 		return
 	}
 	if b, err := os.ReadFile(d.ObjectPath(id)); err == nil && id.Verify(b) != nil {
-		d.far.forget(id)
+		d.cache.forget(id)
 	}
 }
 
 // stored reads an object where it is kept, past a cache.
 func (d *Dir) stored(ctx context.Context, id chunk.ID) ([]byte, error) {
-	if d.far != nil {
-		return d.far.read(ctx, id)
+	if d.cache != nil {
+		return d.cache.read(ctx, id)
 	}
 	return d.Get(ctx, id)
 }
 
 // removeObjects removes objects for ever. The lock is held. That one is not there is no error.
 func (d *Dir) removeObjects(ctx context.Context, ids ...chunk.ID) error {
-	if d.far != nil {
-		return d.far.remove(ctx, ids...)
+	if d.cache != nil {
+		return d.cache.remove(ctx, ids...)
 	}
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
@@ -59,8 +59,8 @@ type objectFile struct {
 
 // eachFile tells of every file below objects.
 func (d *Dir) eachFile(ctx context.Context, each func(objectFile) error) error {
-	if d.far != nil {
-		return d.far.remote.List(ctx, objectsPrefix, func(f RemoteFile) error {
+	if d.cache != nil {
+		return d.cache.remote.List(ctx, objectsPrefix, func(f RemoteFile) error {
 			id, ok := objectOf(f.Name)
 			return errors.Join(each(objectFile{id, ok, f.Name, f.Size, f.Modified}), ctx.Err())
 		})
@@ -83,37 +83,37 @@ func (d *Dir) eachFile(ctx context.Context, each func(objectFile) error) error {
 
 // readFile, putFile and removeFile are for manifests and their sidecars.
 func (d *Dir) readFile(path string) ([]byte, error) {
-	if d.far != nil {
-		return d.far.small.read(path)
+	if d.cache != nil {
+		return d.cache.sidecars.read(path)
 	}
 	return os.ReadFile(path)
 }
 
 func (d *Dir) putFile(path string, data []byte) error {
-	if d.far != nil {
-		return d.far.small.write(path, data)
+	if d.cache != nil {
+		return d.cache.sidecars.write(path, data)
 	}
 	return d.writeFile(path, data)
 }
 
 func (d *Dir) removeFile(path string) error {
-	if d.far != nil {
-		return d.far.small.remove(path)
+	if d.cache != nil {
+		return d.cache.sidecars.remove(path)
 	}
 	return d.disk.Remove(path)
 }
 
 // askAgain has the next read of manifests or sidecars be one of what is kept, not of an answer of a moment ago.
 func (d *Dir) askAgain(paths ...string) {
-	if d.far != nil {
-		d.far.small.askAgain(paths)
+	if d.cache != nil {
+		d.cache.sidecars.askAgain(paths)
 	}
 }
 
 // manifestFiles lists the names of manifests and sidecars.
 func (d *Dir) manifestFiles() (out []string, err error) {
-	if d.far != nil {
-		return d.far.small.names()
+	if d.cache != nil {
+		return d.cache.sidecars.names()
 	}
 	files, err := os.ReadDir(d.manifests())
 	for _, f := range files {

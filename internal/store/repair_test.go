@@ -61,7 +61,7 @@ func elsewhere(path string) bool {
 		strings.HasSuffix(path, sumsSuffix)
 }
 
-// A bit that flips anywhere is found, named by version, and mended from another store; what nobody else has is
+// A bit that flips anywhere is found, named by version, and fixed from another store; what nobody else has is
 // taken out.
 func TestFlippedBitIsFoundAndMended(t *testing.T) {
 	d, copied, v, public := twoStores(t)
@@ -87,11 +87,11 @@ func TestFlippedBitIsFoundAndMended(t *testing.T) {
 			if err != nil || len(found.Problems) == 0 {
 				t.Errorf("bit %d of byte %d of %s: not found, %v", n%8, at, path, err)
 			}
-			second := []Second{Beside{copied}}
+			second := []RepairSource{DirSource{copied}}
 			if n%2 == 0 {
-				second = []Second{server}
+				second = []RepairSource{server}
 			}
-			mend(t, d, v, public, second)
+			repair(t, d, v, public, second)
 			got, err := os.ReadFile(path)
 			if (err != nil || !bytes.Equal(got, good)) && !bytes.Equal(good, []byte("unused")) {
 				t.Errorf("%s is not what it was: %q, %v", path, got, err)
@@ -103,14 +103,14 @@ func TestFlippedBitIsFoundAndMended(t *testing.T) {
 	}
 }
 
-// mend repairs a store and checks that nothing is left to repair.
-func mend(t *testing.T, d *Dir, v fleet.Digest, public string, from []Second) {
+// repair repairs a store and checks that nothing is left to repair.
+func repair(t *testing.T, d *Dir, v fleet.Digest, public string, from []RepairSource) {
 	t.Helper()
 	r, err := d.Inspect(
 		t.Context(),
 		Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: from, Repair: true},
 	)
-	if err != nil || len(r.Problems) > 0 || len(r.Mended) == 0 {
+	if err != nil || len(r.Problems) > 0 || len(r.Fixed) == 0 {
 		t.Errorf("repair: %+v, %v", r, err)
 	}
 	if r, err = d.Check(t.Context(), []string{public}, nil); err != nil || len(r.Problems) > 0 || r.Versions != 1 {
@@ -151,7 +151,7 @@ func TestRepairOfAnEmptyStore(t *testing.T) {
 	if err != nil || len(r.Problems) != 1 || r.Problems[0].Version != v {
 		t.Errorf("an empty store: %+v, %v", r, err)
 	}
-	mend(t, d, v, public, []Second{Beside{newDir(t)}, serveStore(t, copied)})
+	repair(t, d, v, public, []RepairSource{DirSource{newDir(t)}, serveStore(t, copied)})
 }
 
 // Bytes that are wrong in the other store as well are not taken, and the file goes, so that a build writes it again.
@@ -169,7 +169,7 @@ func TestRepairBelievesNobody(t *testing.T) {
 	}
 	r, err := d.Inspect(
 		t.Context(),
-		Inspection{Keys: []string{public}, From: []Second{Beside{copied}, serveStore(t, copied)}, Repair: true},
+		Inspection{Keys: []string{public}, From: []RepairSource{DirSource{copied}, serveStore(t, copied)}, Repair: true},
 	)
 	if err != nil || len(r.Problems) != 1 || r.Problems[0].Object != last.ID ||
 		r.Problems[0].Start != chunk.BlockSize ||

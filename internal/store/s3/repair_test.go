@@ -17,7 +17,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// What is damaged or lost in a bucket is found, past the cache of who looks, and mended from another bucket, from a
+// What is damaged or lost in a bucket is found, past the cache of who looks, and fixed from another bucket, from a
 // directory and from a server; it is there for everybody then.
 func TestBucketIsMended(t *testing.T) {
 	s := service(t)
@@ -49,7 +49,7 @@ func TestBucketIsMended(t *testing.T) {
 		http.ServeFile(w, r, filepath.Join(beside.Path(), "objects", name[:2], name))
 	}))
 	defer server.Close()
-	for what, from := range map[string]store.Second{"bucket": store.Away{In: other}, "directory": store.Beside{Dir: beside},
+	for what, from := range map[string]store.RepairSource{"bucket": store.RemoteSource{In: other}, "directory": store.DirSource{Dir: beside},
 		"server": &store.HTTP{URL: server.URL, Client: server.Client()}} {
 		t.Run(what, func(t *testing.T) {
 			for _, damage := range []func([]byte) []byte{nil, flipLast} {
@@ -59,7 +59,7 @@ func TestBucketIsMended(t *testing.T) {
 						damage == nil && strings.Contains(name, ".provenance") {
 						continue // of what people read a server sends nothing, and without it nothing is wrong
 					}
-					mended(t, kept, v, public.String(), from, name, damage)
+					repaired(t, kept, v, public.String(), from, name, damage)
 				}
 			}
 		})
@@ -104,13 +104,13 @@ func fillWith(t *testing.T, b *Bucket, d *store.Dir) {
 	}
 }
 
-// mended damages or removes a file of a bucket, and has it mended by a machine whose cache has it still.
-func mended(
+// repaired damages or removes a file of a bucket, and has it repaired by a machine whose cache has it still.
+func repaired(
 	t *testing.T,
 	b *Bucket,
 	v fleet.Digest,
 	public string,
-	from store.Second,
+	from store.RepairSource,
 	name string,
 	damage func([]byte) []byte,
 ) {
@@ -138,11 +138,11 @@ func mended(
 		t.Errorf("%s: damaged: %+v, %v", name, r.Problems, err)
 	}
 	unlock := lock(t, d)
-	in.From, in.Repair = []store.Second{from}, true
+	in.From, in.Repair = []store.RepairSource{from}, true
 	r, err := d.Inspect(t.Context(), in)
 	unlock()
-	if err != nil || len(r.Problems) > 0 || len(r.Mended) == 0 {
-		t.Errorf("%s: mending: %+v, %v", name, r, err)
+	if err != nil || len(r.Problems) > 0 || len(r.Fixed) == 0 {
+		t.Errorf("%s: repairing: %+v, %v", name, r, err)
 	}
 	if got, err := readRemote(t, b, name); err != nil || !bytes.Equal(got, good) {
 		t.Errorf("%s: %d bytes, that is not what it was: %v", name, len(got), err)

@@ -27,7 +27,7 @@ func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	for _, suffix := range []string{signatureSuffix, provenanceSuffix} {
 		data, s, err := c.dir.damaged(v, suffix)
 		if err == nil && data != nil {
-			err = c.wrongBeside(ctx, v, suffix, s, data)
+			err = c.wrongSidecar(ctx, v, suffix, s, data)
 		}
 		if err != nil {
 			return err
@@ -36,8 +36,8 @@ func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	return nil
 }
 
-// wrongBeside mends a sidecar that is not what was written, if it can.
-func (c *checker) wrongBeside(ctx context.Context, v fleet.Digest, suffix string, s sums, data []byte) error {
+// wrongSidecar repairs a sidecar that is not what was written, if it can.
+func (c *checker) wrongSidecar(ctx context.Context, v fleet.Digest, suffix string, s sums, data []byte) error {
 	what := map[string]string{signatureSuffix: "its signature file was changed, though one in it is good",
 		provenanceSuffix: "its provenance was changed, the recipe and list of packages"}[suffix]
 	file := c.dir.sidecar(v, suffix)
@@ -54,11 +54,11 @@ func (c *checker) wrongBeside(ctx context.Context, v fleet.Digest, suffix string
 		if err != nil || len(good) == 0 || s.wrong(suffix, good) {
 			continue
 		}
-		c.mended(v, chunk.ID{}, "%s (%s); taken from %s", what, file, from.Name())
+		c.fixed(v, chunk.ID{}, "%s (%s); taken from %s", what, file, from.Name())
 		return c.dir.putSidecar(v, suffix, good)
 	}
 	if suffix == signatureSuffix {
-		c.mended(v, chunk.ID{}, "%s (%s); it stays as it is, and counts as written", what, file)
+		c.fixed(v, chunk.ID{}, "%s (%s); it stays as it is, and counts as written", what, file)
 		return c.dir.putSidecar(v, suffix, data)
 	}
 	c.problem(
@@ -88,7 +88,7 @@ func (c *checker) sumAnew(v fleet.Digest, why string) error {
 		}
 	}
 	if why != "" {
-		c.mended(v, chunk.ID{}, "%s; they were written anew", why)
+		c.fixed(v, chunk.ID{}, "%s; they were written anew", why)
 	}
 	return c.dir.putFile(c.dir.sidecar(v, sumsSuffix), s.encode())
 }
