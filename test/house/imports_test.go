@@ -31,7 +31,7 @@ func names(entry, pkg string) bool {
 // belowServer is what the rooms of the server and the server's own package may import.
 var belowServer = []string{
 	"api",
-	"build",
+	"build/*",
 	"chunk",
 	"configfile",
 	"connlimit",
@@ -44,6 +44,7 @@ var belowServer = []string{
 	"identity",
 	"image",
 	"image/bootpack",
+	"imagefs",
 	"journal",
 	"lastseen",
 	"media",
@@ -64,6 +65,7 @@ var belowServer = []string{
 	"trace",
 	"versions",
 	"volume",
+	"workdir",
 }
 
 // mayImport is the direction of the whole system, the table of docs/architecture.md: a package imports packages that
@@ -102,10 +104,18 @@ var mayImport = []rule{
 	{"identity", []string{"fleet", "image"}},
 	{"power", []string{"fleet"}},
 	{"openid", []string{"fleet"}},
-	{"build/*", []string{"mount", "fleet", "chunk"}},
-	{"build", []string{
-		"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "cache", "api", "build/*",
-	}},
+	{"command", nil},
+	{"steps", nil},
+	{"zstdcmd", nil},
+	{"systree", []string{"image"}},
+	{"workdir", []string{"image", "store", "command", "steps"}},
+	{"rawdigest", []string{"chunk", "store"}},
+	{"imagefs", []string{"chunk", "image", "store", "systree"}},
+	{"build/source", []string{"mount"}},
+	{"build/*", []string{"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "api", "command",
+		"steps", "zstdcmd", "systree", "workdir", "rawdigest", "imagefs"}},
+	{"build", []string{"mount", "fleet", "chunk", "image", "store", "steps", "systree", "workdir", "rawdigest",
+		"imagefs", "build/*"}},
 	{
 		"boot",
 		[]string{
