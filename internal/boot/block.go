@@ -242,7 +242,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Tell(min(d.cfg.Swarm.Late, swarm.LateMost))
+		s.Tell(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
 	}
 	return s
 }
@@ -268,7 +268,7 @@ func (d *blockDaemon) status(since int64) BlockStatus {
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), residentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
 		said := swarm.Control()
-		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.Usual()
+		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.TransferTime()
 	}
 	return s
 }

@@ -33,7 +33,7 @@ func (b Bitmap) Count() int {
 
 // Brief is what a message has of b: nodes fetch in about one order, so that b begins with bytes of which all bits
 // are set, of which the message has the number, and ends with those of which none is, which are left out.
-func (b Bitmap) Brief() (full int, rest Bitmap) {
+func (b Bitmap) Compact() (full int, rest Bitmap) {
 	for full < len(b) && b[full] == 0xff {
 		full++
 	}
@@ -41,7 +41,7 @@ func (b Bitmap) Brief() (full int, rest Bitmap) {
 }
 
 // Whole is the bitmap for so many pieces that is brief as full and rest; nil when there is none.
-func Whole(full int, rest Bitmap, pieces int) Bitmap {
+func Expand(full int, rest Bitmap, pieces int) Bitmap {
 	b := NewBitmap(pieces)
 	if full < 0 || full > len(b) || len(rest) > len(b)-full {
 		return nil

@@ -10,43 +10,43 @@ import (
 
 // maxGivers is how many of those are asked first that gave this node something lately. Who gave the last object is
 // not always ahead.
-const maxGivers = 2
+const maxRecent = 2
 
 // helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
-const helperTime = time.Second
+const bootstrapTimeout = time.Second
 
 // LooseReads decide whom a node asks for the loose objects that its reads wait for, and which peers may wait here
 // for one that is on its way. Like Swarm they have no socket, goroutine or clock, and are not safe for use by
 // several goroutines.
-type LooseReads struct {
-	o       LooseOptions
-	helpers []netip.AddrPort // that are asked still
-	givers  []netip.AddrPort // the last one first
-	awaited map[chunk.ID]*Await
+type DemandReads struct {
+	o         DemandOptions
+	bootstrap []netip.AddrPort // that are asked still
+	recent    []netip.AddrPort // the last one first
+	pending   map[chunk.ID]*PendingObject
 }
 
 // LooseOptions are what LooseReads ask the node that they are of.
-type LooseOptions struct {
-	Helpers []netip.AddrPort      // who gave the node what it started with
-	Late    func() time.Duration  // how long word may be on its way; 0: no longer than usual
-	Banned  func(netip.Addr) bool // nothing is taken from there
+type DemandOptions struct {
+	Bootstrap     []netip.AddrPort      // who gave the node what it started with
+	AnnounceDelay func() time.Duration  // how long word may be on its way; 0: no longer than usual
+	Banned        func(netip.Addr) bool // nothing is taken from there
 }
 
 // NewLooseReads returns those of a node that reads nothing yet.
-func NewLooseReads(o LooseOptions) *LooseReads {
-	return &LooseReads{
-		o:       o,
-		helpers: slices.Clone(o.Helpers[:min(len(o.Helpers), startNames)]),
-		awaited: map[chunk.ID]*Await{},
+func NewDemandReads(o DemandOptions) *DemandReads {
+	return &DemandReads{
+		o:         o,
+		bootstrap: slices.Clone(o.Bootstrap[:min(len(o.Bootstrap), bootstrapNames)]),
+		pending:   map[chunk.ID]*PendingObject{},
 	}
 }
 
 // Await is a loose object that is on its way to a node.
-type Await struct {
-	id     chunk.ID
-	reads  int  // that want it
-	others int  // nodes that wait for it
-	sure   bool // the tracker said who sends it: they wait for nobody who may wait for this node
+type PendingObject struct {
+	id      chunk.ID
+	reads   int  // that want it
+	waiters int  // nodes that wait for it
+	settled bool // the tracker said who sends it: they wait for nobody who may wait for this node
 }
 
 // Begin is a read of an object that the node does not have. It asks peers if the node is social: if it knows
@@ -55,23 +55,23 @@ type Await struct {
 //
 // Givers are asked before the tracker. Boots of a version read about the same in about the same order, and who was
 // ahead of this node still is: so a question is spared for most of what is in no pack.
-func (l *LooseReads) Begin(id chunk.ID, social bool) *LooseRead {
-	w := l.awaited[id]
+func (l *DemandReads) Begin(id chunk.ID, social bool) *DemandRead {
+	w := l.pending[id]
 	if w == nil {
-		w = &Await{id: id}
-		l.awaited[id] = w
+		w = &PendingObject{id: id}
+		l.pending[id] = w
 	}
 	w.reads++
-	r := &LooseRead{
-		of:    l,
-		await: w,
-		stage: FromGiver,
-		first: chain{ask: LooseAsk{From: FromGiver}, left: slices.Clone(l.givers)},
+	r := &DemandRead{
+		of:      l,
+		pending: w,
+		stage:   FromRecent,
+		first:   candidates{ask: DemandRequest{From: FromRecent}, rest: slices.Clone(l.recent)},
 	}
 	if !social {
-		r.stage, r.first = FromHelper, chain{
-			ask:  LooseAsk{From: FromHelper, Patience: max(helperTime, l.o.Late())},
-			left: slices.Clone(l.helpers),
+		r.stage, r.first = FromBootstrap, candidates{
+			ask:  DemandRequest{From: FromBootstrap, Timeout: max(bootstrapTimeout, l.o.AnnounceDelay())},
+			rest: slices.Clone(l.bootstrap),
 		}
 	}
 	return r
@@ -79,12 +79,12 @@ func (l *LooseReads) Begin(id chunk.ID, social bool) *LooseRead {
 
 // End ends a read, well or not, and tells whether it was the last one of its object: who waits for that here waits
 // no longer.
-func (l *LooseReads) End(r *LooseRead) (last bool) {
+func (l *DemandReads) End(r *DemandRead) (last bool) {
 	r.over = true
-	if r.await.reads--; r.await.reads > 0 {
+	if r.pending.reads--; r.pending.reads > 0 {
 		return false
 	}
-	delete(l.awaited, r.await.id)
+	delete(l.pending, r.pending.id)
 	return true
 }
 
@@ -92,37 +92,39 @@ func (l *LooseReads) End(r *LooseRead) (last bool) {
 // Leave. first: he has not asked the tracker. Nodes that asked each other for what both are getting would both
 // wait. So of those that are not sure yet who sends it to them only those wait that have the higher address, each
 // for a lower one, and none in a circle.
-func (l *LooseReads) Wait(id chunk.ID, first, higher bool) *Await {
-	w := l.awaited[id]
-	if w == nil || first && !w.sure && !higher || w.others >= 2*looseNamed {
+func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {
+	w := l.pending[id]
+	if w == nil || first && !w.settled && !higher || w.waiters >= 2*maxNamed {
 		return nil
 	}
-	w.others++
+	w.waiters++
 	return w
 }
 
 // Leave is one who waited and does not any more.
-func (w *Await) Leave() { w.others-- }
+func (w *PendingObject) Leave() { w.waiters-- }
 
 // looseTime is how long a read waits for the tracker, and for a peer of whom it does not say how long that takes,
 // before the origin is asked for a loose object.
-func (l *LooseReads) looseTime() time.Duration { return max(hedgeLeast, l.o.Late()/looseLate) }
+func (l *DemandReads) trackerTimeout() time.Duration {
+	return max(hedgeMin, l.o.AnnounceDelay()/demandDelayPart)
+}
 
 // giverTime is how long the givers may take. They may be getting the object themselves.
-func (l *LooseReads) giverTime() time.Duration { return max(hedgeLeast, 2*l.o.Late()) }
+func (l *DemandReads) recentTimeout() time.Duration { return max(hedgeMin, 2*l.o.AnnounceDelay()) }
 
 // gave notes who gave a loose object.
-func (l *LooseReads) gave(a netip.AddrPort) {
-	l.ForgetGiver(a)
-	l.givers = slices.Insert(l.givers, 0, a)
-	l.givers = l.givers[:min(len(l.givers), maxGivers)]
+func (l *DemandReads) addRecent(a netip.AddrPort) {
+	l.ForgetRecent(a)
+	l.recent = slices.Insert(l.recent, 0, a)
+	l.recent = l.recent[:min(len(l.recent), maxRecent)]
 }
 
 // forgetGiver is for one who cannot be reached or breaks off: a read would wait for him.
-func (l *LooseReads) ForgetGiver(a netip.AddrPort) {
-	l.givers = slices.DeleteFunc(slices.Clone(l.givers), func(b netip.AddrPort) bool { return b == a })
+func (l *DemandReads) ForgetRecent(a netip.AddrPort) {
+	l.recent = slices.DeleteFunc(slices.Clone(l.recent), func(b netip.AddrPort) bool { return b == a })
 }
 
-func (l *LooseReads) dismiss(a netip.AddrPort) {
-	l.helpers = slices.DeleteFunc(slices.Clone(l.helpers), func(b netip.AddrPort) bool { return b == a })
+func (l *DemandReads) forgetBootstrap(a netip.AddrPort) {
+	l.bootstrap = slices.DeleteFunc(slices.Clone(l.bootstrap), func(b netip.AddrPort) bool { return b == a })
 }

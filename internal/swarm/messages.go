@@ -22,39 +22,39 @@ const (
 // The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
 type (
 	// StartMessage is sent to /swarm/start by a node that boots and has no file yet.
-	StartMessage struct {
-		Pack   string `json:"pack"`
-		Prefix int    `json:"prefix,omitempty"`
-		Place  string `json:"place,omitempty"`
-		Near   bool   `json:"near,omitempty"`
+	JoinMessage struct {
+		Pack      string `json:"pack"`
+		Prefix    int    `json:"prefix,omitempty"`
+		Location  string `json:"place,omitempty"`
+		LocalOnly bool   `json:"near,omitempty"`
 
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for startTime
 	}
 	// StartReply says who has the files that a boot starts with.
-	StartReply struct {
+	JoinReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
 		Again bool             `json:"again,omitempty"` // but ask here once more before: it has no room
 		Late  int64            `json:"late_ms,omitempty"`
 	}
 	// JoinMessage is sent to /swarm/join: a node says where it serves and what it has.
-	JoinMessage struct {
-		Pack   string   `json:"pack"`
-		Pieces int      `json:"pieces"`
-		Port   WirePort `json:"port,omitzero"`
-		Prefix int      `json:"prefix,omitempty"` // length of its subnet's prefix
-		Place  string   `json:"place,omitempty"`
-		Near   bool     `json:"near,omitempty"`
-		Full   int      `json:"full,omitempty"` // see Bitmap.Brief
-		Have   Bitmap   `json:"have,omitempty"`
+	AnnounceMessage struct {
+		Pack      string   `json:"pack"`
+		Pieces    int      `json:"pieces"`
+		Port      WirePort `json:"port,omitzero"`
+		Prefix    int      `json:"prefix,omitempty"` // length of its subnet's prefix
+		Location  string   `json:"place,omitempty"`
+		LocalOnly bool     `json:"near,omitempty"`
+		Full      int      `json:"full,omitempty"` // see Bitmap.Brief
+		Have      Bitmap   `json:"have,omitempty"`
 	}
 	// JoinReply names peers.
-	JoinReply struct {
+	AnnounceReplyMessage struct {
 		Peers  []netip.AddrPort `json:"peers"`
 		Banned []netip.Addr     `json:"banned,omitempty"`
 		Late   int64            `json:"late_ms,omitempty"` // word may be on its way for so long
 	}
 	// AskMessage is sent to /swarm/ask: which of these pieces may the node fetch from the server?
-	AskMessage struct {
+	RequestMessage struct {
 		Pack string           `json:"pack"`
 		Port WirePort         `json:"port,omitzero"`
 		Size int64            `json:"size"`
@@ -70,7 +70,7 @@ type (
 		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
 	}
 	// AskReply has the pieces that are granted, and who has others.
-	AskReply struct {
+	RequestReplyMessage struct {
 		Grant pieceList                    `json:"grant,omitempty"`
 		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // has which pieces that reads wait for
 		Other pieceList                    `json:"other,omitempty"` // pieces that somebody has
@@ -80,18 +80,18 @@ type (
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
 	// LooseMessage is sent to /swarm/loose: who has an object that is in no pack?
-	LooseMessage struct {
+	DemandMessage struct {
 		Object chunk.Brief `json:"object"`
 		Size   int64       `json:"size"`
 		Port   WirePort    `json:"port,omitzero"`
 	}
 	// LooseReply names those who have it, or are getting it.
-	LooseReply struct {
+	DemandReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers"` // none: ask the server
 		Wait  int64            `json:"wait_ms,omitempty"`
 	}
 	// WrongMessage is sent to /swarm/wrong: a peer sent wrong bytes.
-	WrongMessage struct {
+	CorruptMessage struct {
 		Peer netip.AddrPort `json:"peer"`
 	}
 	// LeaveMessage is sent to /swarm/leave by a node that goes down.
@@ -122,7 +122,7 @@ const shortKey = 7 + 8
 const maxHolders = 2
 
 // waitMost bounds how long a tracker may have a node not ask for a piece again.
-const waitMost = time.Minute
+const maxRetryAfter = time.Minute
 
 // milliseconds is a time of a message, within its bounds.
 func Milliseconds(n int64, most time.Duration) time.Duration {
@@ -130,59 +130,59 @@ func Milliseconds(n int64, most time.Duration) time.Duration {
 }
 
 // wirePatience says how long an answer is waited for, if that is longer than usual.
-func wirePatience(d time.Duration) int64 {
-	if d <= askLost {
+func encodeTimeout(d time.Duration) int64 {
+	if d <= trackerTimeout {
 		return 0
 	}
 	return d.Milliseconds()
 }
 
 // WireJoin is the message of a join.
-func WireJoin(j Join) JoinMessage {
-	m := JoinMessage{
-		Pack:   j.Swarm,
-		Pieces: j.Pieces,
-		Port:   WirePort(j.Node.Port()),
-		Prefix: max(0, j.Subnet.Bits()),
-		Place:  j.Place,
-		Near:   j.Near,
+func EncodeAnnouncement(j Announcement) AnnounceMessage {
+	m := AnnounceMessage{
+		Pack:      j.Swarm,
+		Pieces:    j.Pieces,
+		Port:      WirePort(j.Node.Port()),
+		Prefix:    max(0, j.Subnet.Bits()),
+		Location:  j.Location,
+		LocalOnly: j.LocalOnly,
 	}
-	m.Full, m.Have = j.Have.Brief()
+	m.Full, m.Have = j.Have.Compact()
 	return m
 }
 
 // WireJoined is the reply to a join.
-func WireJoined(j Joined) JoinReply {
-	return JoinReply{Peers: j.Peers, Banned: j.Banned, Late: j.Late.Milliseconds()}
+func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
+	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, Late: j.AnnounceDelay.Milliseconds()}
 }
 
 // Joined is what a reply says, within its bounds.
-func (r JoinReply) Joined() Joined {
-	return Joined{Peers: r.Peers, Banned: r.Banned, Late: Milliseconds(r.Late, LateMost)}
+func (r AnnounceReplyMessage) Reply() AnnounceReply {
+	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay)}
 }
 
 // WireAsk is the message of a question.
-func WireAsk(q Question) AskMessage {
-	m := AskMessage{
+func EncodeRequest(q PieceRequest) RequestMessage {
+	m := RequestMessage{
 		Pack:     q.Swarm[:min(len(q.Swarm), shortKey)],
 		Port:     WirePort(q.Node.Port()),
 		Size:     q.Size,
 		Want:     q.Want,
-		Soon:     q.Soon,
-		Upto:     q.Upto,
+		Soon:     q.Urgent,
+		Upto:     q.Limit,
 		Max:      q.Max,
-		Left:     q.Left,
-		Fed:      q.Fed,
-		Patience: wirePatience(q.Patience),
+		Left:     q.Avoided,
+		Fed:      q.FromPeers,
+		Patience: encodeTimeout(q.Timeout),
 	}
-	m.Full, m.Have = q.Have.Brief()
+	m.Full, m.Have = q.Have.Compact()
 	return m
 }
 
 // WireAnswer is the reply to a question.
-func WireAnswer(a Answer) AskReply {
-	r := AskReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds(), Banned: a.Banned}
-	for _, n := range a.Named {
+func EncodeAnswer(a Answer) RequestReplyMessage {
+	r := RequestReplyMessage{Grant: a.Grant, Wait: a.RetryAfter.Milliseconds(), Late: a.AnnounceDelay.Milliseconds(), Banned: a.Banned}
+	for _, n := range a.Held {
 		if len(n.Peers) == 0 {
 			r.Other = append(r.Other, n.Piece)
 			continue
@@ -198,26 +198,26 @@ func WireAnswer(a Answer) AskReply {
 }
 
 // Answer is what a reply says, within its bounds.
-func (r AskReply) Answer() Answer {
+func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
-		Grant:  r.Grant,
-		Wait:   Milliseconds(r.Wait, waitMost),
-		Late:   Milliseconds(r.Late, LateMost),
-		Banned: r.Banned,
+		Grant:         r.Grant,
+		RetryAfter:    Milliseconds(r.Wait, maxRetryAfter),
+		AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay),
+		Banned:        r.Banned,
 	}
-	who := r.holders()
+	who := r.holdersByPiece()
 	for _, p := range slices.Sorted(maps.Keys(who)) {
-		a.Named = append(a.Named, Named{p, who[p]})
+		a.Held = append(a.Held, HeldPiece{p, who[p]})
 	}
 	for _, p := range r.Other {
-		a.Named = append(a.Named, Named{Piece: p})
+		a.Held = append(a.Held, HeldPiece{Piece: p})
 	}
 	return a
 }
 
 // holders are those who have a piece that a read waits for, the other way about than in the answer: there one who
 // has several is named once.
-func (r AskReply) holders() map[int][]netip.AddrPort {
+func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
 	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {
 		for _, p := range r.Who[peer] {
@@ -230,7 +230,7 @@ func (r AskReply) holders() map[int][]netip.AddrPort {
 }
 
 // asker is the address of who asks, with the port at which it serves.
-func Sender(remote string, port uint16) netip.AddrPort {
+func NodeAddr(remote string, port uint16) netip.AddrPort {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil || port == 0 {
 		return netip.AddrPort{}
