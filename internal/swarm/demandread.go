@@ -6,49 +6,49 @@ import (
 	"time"
 )
 
-// LooseFrom is who is asked for a loose object.
+// DemandSource is where a demand object is requested.
 type DemandSource int
 
-// Who can be asked, in the order in which that is done.
+// The sources, in the order in which they are tried.
 const (
-	FromBootstrap DemandSource = iota // who gave this node what it started with; by a node that knows nobody else
-	FromRecent                        // who gave it loose objects lately, and is told that nobody else was asked before
-	FromTracker                       // who says which peers have the object, or are getting it
-	FromPeer                          // one of those
+	FromBootstrap DemandSource = iota // the peers that sent the bootstrap files; for a node that knows no other
+	FromRecent                        // peers that sent demand objects lately, asked before the tracker
+	FromTracker                       // names the peers that have the object or are getting it
+	FromPeer                          // one that the tracker named
 	FromOrigin
 )
 
-// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended; of a helper or the
-// tracker that is within Patience.
+// DemandRequest is a request for a demand object, whose result goes to Answered, Came or Failed. Of a bootstrap peer
+// or the tracker it comes within Timeout.
 type DemandRequest struct {
 	From DemandSource
-	Peer netip.AddrPort // zero: the tracker, or the origin
-	// a peer may be silent for so long if that is more than usual; a helper, or the tracker, has no longer
+	Peer netip.AddrPort // zero: the tracker or the origin
+	// a peer may be silent for so long if that is more than usual; a bootstrap peer and the tracker must answer within
 	Timeout time.Duration
 }
 
-// LooseRead is one read that waits for a loose object.
+// DemandRead is one read that waits for a demand object.
 type DemandRead struct {
 	of         *DemandReads
 	pending    *PendingObject
 	stage      DemandSource
-	nextStage  time.Duration // when the next stage begins although somebody is asked still; 0: not before he has failed
-	first      candidates    // helpers or givers
+	nextStage  time.Duration // when the next stage begins although a request is open; 0: only when that failed
+	first      candidates    // bootstrap or recent peers
 	peers      candidates
 	asked      bool          // the tracker, or in the last stage the origin
-	answered   bool          // the tracker answered, or did not in time
-	spreadTime time.Duration // how long the object may take to come round
+	answered   bool          // the tracker answered or timed out
+	spreadTime time.Duration // how long the peers may take
 	over       bool
 }
 
-// chain is peers that are asked one after the other.
+// candidates are peers that are asked one after the other.
 type candidates struct {
 	ask    DemandRequest
 	rest   []netip.AddrPort
-	asking bool // one of them is asked now
+	asking bool // a request to one of them is open
 }
 
-// next is the next question, if none is under way, to one who is not banned.
+// next appends the next request, unless one is open.
 func (c *candidates) next(of *DemandReads, asks []DemandRequest) []DemandRequest {
 	for !c.asking && len(c.rest) > 0 && of.o.Banned(c.rest[0].Addr()) {
 		c.rest = c.rest[1:]
@@ -60,8 +60,8 @@ func (c *candidates) next(of *DemandReads, asks []DemandRequest) []DemandRequest
 	return append(asks, c.ask)
 }
 
-// Next is what to ask now, and when to call it again if nothing ends before; 0: not at all. Who was asked may still
-// answer when others are asked, too.
+// Next returns the requests to send now, and when to call it again if none ends before; 0: no need. Requests of
+// earlier stages may still succeed.
 func (r *DemandRead) Next(now time.Duration) (asks []DemandRequest, wake time.Duration) {
 	if r.over {
 		return nil, 0
@@ -101,8 +101,7 @@ func (r *DemandRead) Next(now time.Duration) (asks []DemandRequest, wake time.Du
 	}
 }
 
-// leaveFirst turns from those who were asked first. A giver who is late is not asked first again, until he gives
-// something.
+// endFirst ends the first stage. A recent peer that did not answer in time is not asked first again.
 func (r *DemandRead) endFirst() {
 	if r.stage == FromBootstrap {
 		r.stage = FromOrigin
@@ -114,8 +113,8 @@ func (r *DemandRead) endFirst() {
 	r.stage = FromTracker
 }
 
-// Told is the tracker's answer: who has the object or will have it, and how long it may take to come round. A
-// tracker that is silent named nobody.
+// Answered takes the tracker's answer: the peers that have the object or are getting it, and how long they may take. A
+// tracker that timed out named nobody.
 func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
 	r.answered, r.spreadTime = true, max(wait, r.of.trackerTimeout())
 	r.peers = candidates{
@@ -124,7 +123,7 @@ func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
 	}
 }
 
-// Came ends the read: what was asked for is there.
+// Came ends the read: the object is here.
 func (r *DemandRead) Came(a DemandRequest) {
 	r.over = true
 	if a.From == FromRecent || a.From == FromPeer {
@@ -132,10 +131,10 @@ func (r *DemandRead) Came(a DemandRequest) {
 	}
 }
 
-// Failed says that one who was asked did not give the object.
+// Failed takes a request that did not bring the object.
 func (r *DemandRead) Failed(a DemandRequest, why Failure) {
 	switch a.From {
-	// one who is late or gone, or lies, is asked once: a helper is a help when there is nothing to wait for
+	// a bootstrap peer is only worth asking while it answers at once
 	case FromBootstrap:
 		r.first.asking = false
 		if why != Missing && why != Busy {

@@ -3,18 +3,17 @@ package swarm
 import "time"
 
 const (
-	// before a peer is told of that failed: word that it is gone may come after its transfers broke off
+	// A failure is reported so much later: by then it may be known that the peer is gone.
 	failureDelay = 2 * time.Second
-	maxReported  = 128 // addresses of peers that are told of in a boot
+	maxReported  = 128 // addresses reported in one boot
 )
 
-// lags tells whether a transfer from a peer took much longer than others do.
+// isSlow tells whether a transfer from a peer took much longer than others do.
 func (s *Fetcher) isSlow(took time.Duration) bool {
 	return s.peerSamples >= learnSamples && took > max(slowMin, laggardFactor*s.peerTime)
 }
 
-// failed notes a transfer from a peer that broke off or was slow. The first one of each is told of, in a while;
-// what is asked of it is up to strikes.
+// noteFailure notes a transfer that broke off or was slow. The first one of each peer is reported later.
 func (s *Fetcher) noteFailure(now time.Duration, k *knownPeer, slow bool) {
 	if s.failing&k.bit != 0 || s.reported[k.addr.Addr()] || len(s.reported) >= maxReported {
 		return
@@ -26,8 +25,8 @@ func (s *Fetcher) noteFailure(now time.Duration, k *knownPeer, slow bool) {
 	k.failedAt, k.failedSlow = now, slow
 }
 
-// tellFailed has those told of that failed a while ago, all together, and are still known: who is gone was not bad,
-// and of who was left or banned that is told.
+// reportFailures reports the peers that failed a while ago and are still known, all together. Peers that are gone were
+// not bad, and avoided or banned ones are reported as such.
 func (s *Fetcher) reportFailures(now time.Duration) {
 	if wait := (failureDelay + s.delay) / 2; now >= s.reportAt {
 		for rest := s.failing; rest != 0; {

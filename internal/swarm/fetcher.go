@@ -7,54 +7,54 @@ import (
 	"time"
 )
 
-// Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
-// counted in the time that this node's transfers take.
+// Limits of a node. A piece takes from a millisecond to a second, by link, so most time-outs are counted in this
+// node's usual transfer time.
 const (
-	maxPeers           = 24 // peers that are known at a time
-	maxPeersUrgent     = 30 // with those that have what a read waits for
-	maxPeersPerAddress = 4  // of them with one address: who claims many ports shall not take the places of all others
-	fewPeers           = 8  // with fewer, the tracker is asked for more
-	crowdPeers         = 22 // with so many it is a large crowd
-	commonHolders      = 3  // peers that have a piece: word of one more waits
-	// for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are
-	// done 1.4 % later
+	maxPeers           = 24 // known at a time
+	maxPeersUrgent     = 30 // including those that have an urgent piece
+	maxPeersPerAddress = 4  // or one host with many ports would take all places
+	fewPeers           = 8  // with fewer, the node announces itself again
+	crowdPeers         = 22 // with so many it is part of a large swarm
+	commonHolders      = 3  // peers that have a piece: news of one more holder may wait
+	// so many parts of a transfer time for each holder, to travel with other news; it halves the messages of 200 nodes
 	haveDelayPart = 6
-	maxStrikes    = 2                // a peer that was slow or failed so often is left
-	avoidTime     = 30 * time.Second // and not met again for so long
-	// a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
+	maxStrikes    = 2                // slow or failed transfers after which a peer is avoided
+	avoidTime     = 30 * time.Second // for so long
+	// A busy peer is not asked again before this, doubled each time, or a usual transfer time.
 	busyWaitMin    = time.Millisecond
 	busyWaitMax    = 500 * time.Millisecond
-	slowFactor     = 8                      // a transfer that takes so many times the usual one is slow
-	slowMin        = 20 * time.Millisecond  // but not before this
-	laggardFactor  = 4                      // a peer whose transfers usually take so many times the usual one is left
-	laggardSamples = 4                      // when it is so for so many of them
-	slowFirst      = 2 * time.Second        // before enough is known of this network
-	learnSamples   = 8                      // transfers: the first ones have links that nobody shares yet
-	hedgeMin       = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
-	hedgeMax       = 2 * time.Second        // and never longer than this
-	directedFactor = 256                    // with a tracker it waits longer: so many transfers
-	trackerTimeout = 6 * time.Second        // an answer of the tracker that takes longer does not come
-	keepAliveFirst = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
-	rejoinMin      = 500 * time.Millisecond // between joins while peers are few; grows
+	slowFactor     = 8                     // times the usual transfer time after which a transfer is cancelled
+	slowMin        = 20 * time.Millisecond // but not earlier
+	laggardFactor  = 4                     // times the usual time that a peer may take on average
+	laggardSamples = 4                     // over so many transfers
+	slowFirst      = 2 * time.Second       // while the usual time is not known
+	learnSamples   = 8                     // the first transfers have links that nobody shares yet
+	// wait of an urgent piece before the tracker is asked although a peer has it
+	hedgeMin       = 75 * time.Millisecond
+	hedgeMax       = 2 * time.Second        // and at most
+	directedFactor = 256                    // transfer times that a directed node waits before an urgent piece comes from the origin
+	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
+	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
+	rejoinMin      = 500 * time.Millisecond // between announcements while peers are few; grows
 	rejoinMax      = 10 * time.Second
-	maxAvoided     = 16 // peers that a question names as left
-	delayFactor    = 8  // and so many times as long as word may be on its way
-	urgentAhead    = 4  // pieces of a question, the first ones, that reads may wait for when it is answered
-	// the part of how long word may be on its way that a read waits for a loose object of a peer
+	maxAvoided     = 16 // avoided peers that a request names
+	delayFactor    = 8  // times the announce delay that an urgent piece waits as well
+	urgentAhead    = 4  // the first pieces of a request, which reads may wait for when the reply comes
+	// A read waits so large a part of the announce delay for the tracker or a peer.
 	demandDelayPart = 4
-	// while nothing is missing: between joins if the tracker is lost, and between signs of life
+	// between signs of life, and between announcements to a lost tracker while no piece is missing
 	keepAliveEvery = time.Minute
 )
 
-// Options of a Swarm. Zero values mean the defaults.
+// FetcherOptions are the inputs of a Fetcher. Zero values mean the defaults.
 type FetcherOptions struct {
-	Self   netip.AddrPort // where this node serves objects; never met as a peer
+	Self   netip.AddrPort // where this node serves; never added as a peer
 	Pieces int            // of the pack
-	Idle   bool           // fetch what reads wait for, and nothing ahead
+	Idle   bool           // fetch urgent pieces only
 
-	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
-	PeerFetches   int // transfers from peers at a time; default 6
-	ServerFetches int // transfers from the origin at a time; default 8
+	Window        int // missing pieces to choose from; default 16, and a quarter more in a large swarm
+	PeerFetches   int // concurrent transfers from peers; default 6
+	ServerFetches int // concurrent transfers from the origin; default 8
 
 	Random *rand.Rand // for choices between equals; required
 }
@@ -68,35 +68,35 @@ type Fetch struct {
 // Origin tells whether the transfer is from a server.
 func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
-// Ask is a question to the tracker: which of these pieces may I fetch from the server?
+// Request asks the tracker which pieces may be fetched from the server.
 type Request struct {
-	Want []int // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
-	// the first so many of them are those that reads wait for, or soon will: who has them is named
+	Want []int // pieces that no known peer has, in order, at most Window; none: a sign of life
+	// the first so many of them are urgent, or soon will be: their holders are named
 	Urgent    int
-	Limit     int              // pieces from here on are not wanted yet; 0: all are
-	Max       int              // transfers from the server that this node has room for
+	Limit     int              // no piece from here on is wanted yet; 0: all are
+	Max       int              // transfers from the server that the node has room for
 	Have      Bitmap           // what it has
-	Avoided   []netip.AddrPort // peers that it left: what they have is no help to it; at most maxLeft
-	FromPeers int              // pieces that peers gave it
+	Avoided   []netip.AddrPort // peers that are no help to it, at most maxAvoided
+	FromPeers int              // pieces that peers sent so far
 
-	Timeout time.Duration // it waits so long for the answer
+	Timeout time.Duration // how long it waits for the reply
 }
 
-// Step is what shall be done now. Its slices are valid until the next call of Next.
+// Step is what to do now. Its slices are valid until the next call of Next.
 type Step struct {
 	Fetch      []Fetch          // start these; each ends in Done or Fail
 	Cancel     []Fetch          // stop these; no Done or Fail follows
-	Request    *Request         // ask the tracker; Answer or Lost follows
-	Join       bool             // join again: peers are few
-	Corrupt    []netip.AddrPort // tell the tracker that these sent wrong bytes
-	Avoided    []AvoidedPeer    // peers that nothing is asked of for a while
-	Failed     []AvoidedPeer    // peers from which a transfer failed or was slow for the first time, a while ago
-	Probe      []netip.AddrPort // see whether these can still be reached; Unreached follows if not
-	Wake       time.Duration    // call Next at this moment if nothing else happens before; 0: no need
-	WakeFailed time.Duration    // the same, for what is told of others alone
+	Request    *Request         // send it; Answered or TrackerLost follows
+	Join       bool             // announce the node again: peers are few
+	Corrupt    []netip.AddrPort // report these to the tracker: they sent wrong bytes
+	Avoided    []AvoidedPeer    // not asked for a while
+	Failed     []AvoidedPeer    // a transfer from these failed or was slow for the first time, a while ago
+	Probe      []netip.AddrPort // try to connect to these; PeerUnreachable follows if that fails
+	Wake       time.Duration    // call Next then, if nothing happens before; 0: no need
+	WakeFailed time.Duration    // the same, if only failures are to be reported
 }
 
-// Left is a peer that was slow, or failed, or that was not to be reached.
+// AvoidedPeer is a peer that was slow, failed or could not be reached.
 type AvoidedPeer struct {
 	Peer        netip.AddrPort
 	Slow        bool
@@ -108,25 +108,25 @@ type Failure int
 
 // The failures.
 const (
-	Broken  Failure = iota // it could not be reached, broke off, or does not speak the protocol
-	Busy                   // it has too many uploads
-	Missing                // it does not have the piece
-	Corrupt                // complete, and not the piece
+	Broken  Failure = iota // no connection, broken off, or not the protocol
+	Busy                   // too many uploads there
+	Missing                // the peer does not have the piece
+	Corrupt                // complete, but not the piece
 )
 
-// piece is small and says itself who has it: of thousands of simulated nodes, one is looked at a hundred million times.
+// piece is what a node knows of one piece. It is small: a simulation looks at millions of them.
 type piece struct {
 	holders   peerSet       // known peers that have it
-	transfers int16         // transfers of it that run
-	failed    int16         // transfers from peers that failed
-	notBefore time.Duration // somebody else fetches it: the tracker is not asked before this moment
+	transfers int16         // running transfers of it
+	failed    int16         // failed transfers from peers
+	notBefore time.Duration // somebody fetches it: the tracker is not asked again before
 }
 
-// demand is a piece that a read waits for.
+// urgentPiece is a piece that a read waits for.
 type urgentPiece struct {
 	piece      int
 	since      time.Duration
-	fromOrigin bool // the origin was asked because of it
+	fromOrigin bool // the origin was asked for it
 }
 
 type transfer struct {
@@ -134,58 +134,57 @@ type transfer struct {
 	start time.Duration
 }
 
-// Swarm is one node's view of a swarm, and decides what it fetches next from whom. It is not safe for use by several
-// goroutines.
+// Fetcher decides for one node which pieces it fetches next from whom. It is not safe for concurrent use.
 type Fetcher struct {
 	o         FetcherOptions
 	have      Bitmap
-	skip      Bitmap // only fetched when a read waits for it
-	missing   int    // pieces that are to be fetched ahead
-	first     int    // the first one
-	limit     int    // and none from here on now
+	skip      Bitmap // pieces that are fetched only when they are urgent
+	missing   int    // pieces to fetch ahead
+	first     int    // the first of them
+	limit     int    // no piece from here on is fetched ahead now
 	pieces    []piece
 	transfers []transfer
 	urgent    []urgentPiece // oldest first
 
 	fromPeers, fromOrigin int
-	peerTime              time.Duration // of a transfer from a peer; 0: not known
-	peerSamples           int           // transfers that it was learned from, at most learnLeast
-	originTime            time.Duration // of a transfer from the origin; 0: not known
-	retryAfter            time.Duration // how long the tracker says that pieces take to come round; 0: not known
-	delay                 time.Duration // how long it says that word may be on its way; 0: no longer than usual
+	peerTime              time.Duration // usual transfer time of a peer; 0: not known
+	peerSamples           int           // transfers that it was learned from, at most learnSamples
+	originTime            time.Duration // usual transfer time of the origin; 0: not known
+	retryAfter            time.Duration // when the tracker may be asked for a held piece again; 0: not known
+	delay                 time.Duration // announce delay; 0: as usual
 
 	used         peerSet
-	unheard      peerSet                   // of the first peers, those that have not said yet what they have
-	unheardUntil time.Duration             // and until when that is waited for
+	unheard      peerSet                   // first peers that have not said yet what they have
+	unheardUntil time.Duration             // and how long to wait for that
 	addrs        [peerSlots]netip.AddrPort // of peers, by slot
 	peers        [peerSlots]knownPeer
 	banned       map[netip.Addr]bool
 
-	failing  peerSet             // peers of which a transfer failed or was slow, which is to be told
+	failing  peerSet             // peers that failed for the first time, to be reported
 	reportAt time.Duration       // and when
-	reported map[netip.Addr]bool // those of which it was told
+	reported map[netip.Addr]bool // addresses that were
 
-	avoided map[netip.AddrPort]time.Duration // peers that were left, until when
+	avoided map[netip.AddrPort]time.Duration // until when
 
-	cameFromPeers int           // pieces that came from peers
-	demandReads   int           // loose objects that reads wait for
-	demandSince   time.Duration // since when they do
+	cameFromPeers int           // pieces that peers sent
+	demandReads   int           // local reads of demand objects
+	demandSince   time.Duration // since when there are some
 	tracker       bool
 	everMet       bool          // a peer was known at some time
-	requestedAt   time.Duration // when the last question was asked, or a join answered
+	requestedAt   time.Duration // when the last request was sent, or an announcement answered
 	requestOpen   bool
-	keptAlive     bool // the last question said that there is nothing to ask
+	keptAlive     bool // the last request was a sign of life
 	granted       []int
 	joinAt        time.Duration
 	forgotten     bool // the tracker does not know this node any more
-	rejoining     bool // and was told of it, but has not answered yet
+	rejoining     bool // and this node announces itself again
 	joinWait      time.Duration
 
 	step   Step
-	window []int // of Next, kept to be used again
+	window []int // of Next, reused
 }
 
-// NewSwarm returns the view of a node that has nothing and knows nobody. Without Tracking, everything comes from the
+// NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker, all comes from the
 // origin.
 func NewFetcher(o FetcherOptions) *Fetcher {
 	if o.Window == 0 {
@@ -216,8 +215,8 @@ func NewFetcher(o FetcherOptions) *Fetcher {
 	return s
 }
 
-// Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
-// at once; peers stay. A join that only brought more peers changes nothing else: the question that is open stays open.
+// SetTracker says whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
+// stay. An announcement that only brought more peers leaves the open request open.
 func (s *Fetcher) SetTracker(now time.Duration, there bool) {
 	if there && s.tracker && !s.rejoining {
 		return
@@ -230,22 +229,22 @@ func (s *Fetcher) SetTracker(now time.Duration, there bool) {
 	}
 }
 
-// Bear takes how long word may be on its way. A tracker that says more than can be is not believed.
+// SetAnnounceDelay takes the delay that the tracker told, within MaxAnnounceDelay.
 func (s *Fetcher) SetAnnounceDelay(late time.Duration) { s.delay = BoundDelay(late) }
 
 // Have is what this node has; it changes with Done.
 func (s *Fetcher) Have() Bitmap { return s.have }
 
-// Usual is how long a transfer from a peer usually takes; 0: not known.
+// TransferTime is the usual time of a transfer from a peer; 0: not known.
 func (s *Fetcher) TransferTime() time.Duration { return s.peerTime }
 
-// Directed tells whether there is a tracker that answers.
+// HasTracker tells whether a tracker answers.
 func (s *Fetcher) HasTracker() bool { return s.tracker }
 
-// Missing is how many pieces this node does not have.
+// Missing returns the number of pieces that this node does not have.
 func (s *Fetcher) Missing() int { return s.missing }
 
-// Hold notes a piece that is here without a transfer of the swarm, such as one that a cache had.
+// Add notes a piece that came without a transfer, such as one from the node's cache.
 func (s *Fetcher) Add(p int) {
 	if s.have.Has(p) {
 		return
@@ -255,7 +254,7 @@ func (s *Fetcher) Add(p int) {
 	s.readsDone(p)
 }
 
-// Ahead has a piece fetched ahead after all, which was believed to be had without a transfer.
+// Prefetch has a piece fetched ahead that was taken for cached.
 func (s *Fetcher) Prefetch(p int) {
 	if s.skip.Has(p) && !s.have.Has(p) {
 		s.skip[p>>3] &^= 1 << (p & 7)
@@ -264,21 +263,21 @@ func (s *Fetcher) Prefetch(p int) {
 	}
 }
 
-// Drop notes that a piece that was here was let go of. It is fetched again when a read waits for it.
+// Remove notes that a piece was dropped. It is fetched again when it is urgent.
 func (s *Fetcher) Remove(p int) {
 	if s.have.Has(p) {
 		s.have[p>>3] &^= 1 << (p & 7)
 	}
 }
 
-// Lose gives a piece up that is not to be had.
+// GiveUp ends all attempts at a piece that is not to be had.
 func (s *Fetcher) GiveUp(p int) {
 	s.skipPiece(p)
 	s.readsDone(p)
 	s.cancelAll(p)
 }
 
-// pass stops fetching a piece ahead.
+// skipPiece stops fetching a piece ahead.
 func (s *Fetcher) skipPiece(p int) {
 	if s.skip.Has(p) {
 		return
@@ -290,15 +289,15 @@ func (s *Fetcher) skipPiece(p int) {
 	}
 }
 
-// answered ends the demand for a piece.
+// readsDone ends the urgency of a piece.
 func (s *Fetcher) readsDone(p int) {
 	s.urgent = slices.DeleteFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// Reach says how many pieces, from the first on, there is room for; none of the others is fetched ahead.
+// SetLimit says for how many pieces, from the first on, there is room. None of the others is fetched ahead.
 func (s *Fetcher) SetLimit(pieces int) { s.limit = min(pieces, s.o.Pieces) }
 
-// Demand says that a read waits for a piece.
+// Urgent says that a read waits for a piece.
 func (s *Fetcher) Urgent(now time.Duration, p int) {
 	if !s.have.Has(p) && !s.IsUrgent(p) {
 		s.pieces[p].failed = 0
@@ -327,8 +326,8 @@ func (s *Fetcher) Done(now time.Duration, f Fetch) {
 	s.cancelAll(f.Piece)
 }
 
-// outrun strikes peers that the origin was much quicker than, though it was asked after them: without that, reads that
-// wait would have the origin send each piece that a dead peer promised, and it would never be left.
+// strikeOvertaken cancels transfers that the origin has clearly overtaken, and strikes their peers. Without this a
+// dead peer would be asked again for each piece, as the origin always steps in.
 func (s *Fetcher) strikeOvertaken(now time.Duration, p int, took time.Duration) {
 	limit := max(hedgeMin, slowFactor*max(s.peerTime, took))
 	for i := len(s.transfers) - 1; i >= 0; i-- {
@@ -353,7 +352,7 @@ func (s *Fetcher) cancelAll(p int) {
 	}
 }
 
-// learn takes the time of a transfer from a peer.
+// learnPeerTime takes the time of a transfer from a peer.
 func (s *Fetcher) learnPeerTime(d time.Duration) {
 	if s.peerSamples < learnSamples {
 		s.peerSamples++
@@ -399,8 +398,8 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// refused leaves a peer in peace that was busy, the longer the more often in a row it was: for what a usual
-// transfer takes, or where that is long, half of it at first, and once and a half in the end.
+// backOff delays the next request to a busy peer. The delay doubles with each refusal from a millisecond on, or is a
+// usual transfer time and, after three refusals, one and a half, whichever is longer.
 func (s *Fetcher) backOff(now time.Duration, k *knownPeer) {
 	quarters := func(n int) time.Duration { return s.peerTime * time.Duration(n) / 4 }
 	pause := max(busyWaitMin<<min(k.refusals, 8), quarters(4+min(k.refusals, 2)))
@@ -409,7 +408,7 @@ func (s *Fetcher) backOff(now time.Duration, k *knownPeer) {
 	k.refusals++
 }
 
-// take starts a transfer.
+// begin starts a transfer.
 func (s *Fetcher) begin(now time.Duration, f Fetch) {
 	s.transfers = append(s.transfers, transfer{f, now})
 	s.pieces[f.Piece].transfers++
@@ -422,7 +421,7 @@ func (s *Fetcher) begin(now time.Duration, f Fetch) {
 	s.step.Fetch = append(s.step.Fetch, f)
 }
 
-// land ends a transfer; ok is false when there is none such.
+// end ends a transfer; ok is false when there is none.
 func (s *Fetcher) end(f Fetch) (start time.Duration, ok bool) {
 	i := slices.IndexFunc(s.transfers, func(x transfer) bool { return x.Fetch == f })
 	if i < 0 {

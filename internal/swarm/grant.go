@@ -6,61 +6,62 @@ import (
 	"time"
 )
 
-// Directing. A question is answered at once while the uplink has room. When it has none, the question waits, and the
-// answer comes when there is room, or after a while with the names of those who have the pieces. So a storm does not
-// poll, and the uplink never sends what somebody else could.
+// Grants. A piece request is answered at once while the uplink has room. Otherwise it is queued, and answered when
+// there is room, or after a while with the names of the nodes that have the pieces. So nodes need not poll, and the
+// server does not send what a peer could.
 const (
-	maxWant    = 16 // pieces of a question
-	maxGrant   = 8  // pieces of an answer
-	aloneGrant = 24 // to one who is alone: it shall not ask all the time,
-	// once it has so many: who has none is perhaps the first of many, who all wait behind what it is sent
+	maxWant    = 16 // pieces in a request
+	maxGrant   = 8  // pieces in a reply
+	aloneGrant = 24 // pieces in a reply to a node that is alone in its swarm, so that it asks less often
+	// from so many pieces on: a node that has none may be the first of many, which would all wait behind its pieces
 	aloneMinPieces = 8
-	aloneMaxBytes  = 8 << 20                // and no more bytes: it says itself how large its pieces are
-	holdMin        = 100 * time.Millisecond // a question waits so long, or for so many pieces to be sent
-	holdPieces     = 64                     // but never so long that its node takes the tracker for lost,
-	// or for that part of a pack of many pieces: nobody shall be sent away much more often than so
+	aloneMaxBytes  = 8 << 20                // and no more bytes, as the node itself says how large its pieces are
+	holdMin        = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
+	holdPieces     = 64                     // but no longer than its node waits
+	// or for that part of a large pack, so that nodes are not sent away much more often than that
 	holdPart           = 15
-	maxRequestRate     = 10000 // questions a second that are answered; with more nodes, each waits longer
-	lostCopyFactor     = 16    // times the patience for a second copy
-	extraCopyDoublings = 8     // doublings of the patience for copies beyond Copies
-	requestsPerNode    = 50    // that a node shall have about, if it takes no more than
-	// pieces for each: simulated, ten nodes are done after 1.17 W/B with so many, 1.08 with two, 1.05 with one
+	maxRequestRate     = 10000 // requests per second: with more nodes, each is held longer
+	lostCopyFactor     = 16    // times copyDelay after which a piece that nobody has counts as lost
+	extraCopyDoublings = 8     // doublings of copyDelay for each copy beyond TrackerOptions.Copies
+	// of a large pack several pieces are granted together, so that a node sends about so many requests
+	requestsPerNode = 50
+	// But no more: larger batches delay the last node of a small swarm.
 	maxBatch = 4
-	maxScan  = 64 // questions that are looked at for which there is nothing
-	maxLead  = 32 // pieces that the server runs ahead of what nodes ask for
+	maxScan  = 64 // queued requests that are looked at although there is nothing for them
+	maxLead  = 32 // pieces that the server sends ahead of what nodes have asked for
 )
 
-// waiting is a question that waits for room.
+// queuedRequest is a piece request that waits for room on the uplink.
 type queuedRequest struct {
 	swarm   *swarm
 	node    *member
 	want    []int
-	urgent  []int // those of them whose holders are named
+	urgent  []int // those whose holders are named in the reply
 	max     int
 	size    int64
-	limit   int           // no piece from here on
+	limit   int           // no piece from here on is wanted
 	maxHold time.Duration // that its node waits for
 	until   time.Duration
 	done    bool
 }
 
-// Question is an Ask as the tracker gets it.
+// PieceRequest is a Request as the tracker gets it.
 type PieceRequest struct {
 	Swarm string
 	Node  netip.AddrPort
-	Size  int64 // bytes of a usual piece of the pack
+	Size  int64 // usual bytes of a piece of the pack
 	Request
 }
 
-// Reply is an answer to a question that waited.
+// PieceReply is the answer to a request that was queued.
 type PieceReply struct {
 	Swarm string
 	Node  netip.AddrPort
 	Answer
 }
 
-// Ask answers a question. When wait is true the answer comes from Step later; a node has one question at a time, and a
-// new one takes the place of the old one. A node that is not in the swarm is not known, and must join.
+// Ask answers a piece request. With wait, the answer comes from Step later; a new request of a node replaces its
+// queued one. A node that is not known must announce itself.
 func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known bool) {
 	w := t.swarmFor(q.Swarm, q.Node)
 	if w == nil {
@@ -87,7 +88,7 @@ func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known 
 		maxHold: requestHold(q.Timeout),
 	}
 	if len(want) == 0 {
-		return t.answer(now, x, nil), false, true // it only says that it lives, and what it has
+		return t.answer(now, x, nil), false, true // a sign of life
 	}
 	w.furthest = max(w.furthest, slices.Max(want))
 	if q.Limit > 0 {
@@ -116,7 +117,7 @@ func (t *Tracker) hold(x *queuedRequest) time.Duration {
 	)
 }
 
-// Cancel forgets the question of a node that does not wait any longer.
+// Cancel removes the queued request of a node that does not wait any more.
 func (t *Tracker) Cancel(key string, node netip.AddrPort) {
 	if w := t.swarmFor(key, node); w != nil && w.members[node].waiting != nil {
 		w.members[node].waiting.done = true
@@ -124,7 +125,7 @@ func (t *Tracker) Cancel(key string, node netip.AddrPort) {
 	}
 }
 
-// Step returns the answers that are due, and the moment at which it shall be called again, 0 when nobody waits.
+// Step returns the answers that are due, and when to call it again, 0 when no request is queued.
 func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Duration) {
 	i, looked := 0, 0
 	for ; i < len(t.queue); i++ {
@@ -137,12 +138,12 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 			if !t.uplink.free(now, x.size) {
 				break
 			}
-			// Nothing for this one; perhaps there is for those behind it.
+			// There is nothing for this one, but perhaps for those behind it.
 			wake = Earlier(wake, x.until)
 			if looked++; looked > maxScan || i > maxScan*maxScan {
 				break
 			}
-			if x.node.unreliable { // it gets little, and shall not hide who helps the others
+			if x.node.unreliable { // it gets little anyway
 				looked--
 			}
 			continue
@@ -161,7 +162,7 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 	return replies, wake
 }
 
-// Earlier is the earlier of two moments, where 0 is none.
+// Earlier returns the earlier of two moments, where 0 is none.
 func Earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b < a {
 		return b
@@ -169,12 +170,12 @@ func Earlier(a, b time.Duration) time.Duration {
 	return a
 }
 
-// grant chooses pieces for a question while the uplink has room.
+// grant chooses pieces for a request while the uplink has room.
 func (t *Tracker) grant(now time.Duration, x *queuedRequest) []int {
 	t.expireTransfers(now)
 	var out []int
 	most, alone := x.max, len(x.swarm.all) == 1 &&
-		x.node.have.Count() >= aloneMinPieces // there is nobody to leave room for
+		x.node.have.Count() >= aloneMinPieces // no other node needs the uplink
 	if alone {
 		most = int(min(aloneGrant, aloneMaxBytes/x.size))
 	}
@@ -184,7 +185,7 @@ func (t *Tracker) grant(now time.Duration, x *queuedRequest) []int {
 		if p < 0 {
 			break
 		}
-		if !x.node.unreliable && !x.node.stalled { // what it has is no help to others
+		if !x.node.unreliable && !x.node.stalled { // what such a node has does not help others
 			x.swarm.pieces[p].addCopy(x.node.addr, now)
 		}
 		t.uplink.start(sending{swarm: x.swarm, node: x.node.addr, piece: p, since: now}, x.size)
@@ -196,8 +197,8 @@ func (t *Tracker) grant(now time.Duration, x *queuedRequest) []int {
 	return out
 }
 
-// batch is how many pieces are granted together where others wait as well. One each is quickest, but of a pack of
-// many pieces a node in a small crowd would ask for hundreds.
+// batch returns how many pieces are granted together while other requests wait. One is fastest, but of a large pack a
+// node of a small swarm would send hundreds of requests.
 func (x *queuedRequest) batch() int {
 	nodes := len(x.swarm.all)
 	if x.node.have.Count() < aloneMinPieces {
@@ -206,7 +207,7 @@ func (x *queuedRequest) batch() int {
 	return min(max(1, (len(x.swarm.pieces)/requestsPerNode+nodes/2)/nodes), maxBatch)
 }
 
-// pick is the piece that does most for the swarm: one that nobody has, as near to the front as can be.
+// pick returns the piece that helps the swarm most: the first one that no node has.
 func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 	w := x.swarm
 	if x.node.isStalled(now, t.copyDelay(x)+t.hold(x)) {
@@ -226,7 +227,7 @@ func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 	if w.first < x.limit && w.first <= w.furthest+maxLead && !x.node.have.Has(w.first) {
 		return w.first
 	}
-	if len(x.urgent) == 0 { // nobody waits for it soon: it is not sent again
+	if len(x.urgent) == 0 { // nobody needs it soon: no second copy
 		return -1
 	}
 	if p := t.pickAgain(now, x, taken); p >= 0 {
@@ -238,7 +239,7 @@ func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 	return -1
 }
 
-// next is the first piece that is wanted.
+// nextWanted returns the first piece that is wanted and not taken.
 func (x *queuedRequest) nextWanted(taken []int) int {
 	for _, p := range x.want {
 		if !x.node.have.Has(p) && !slices.Contains(taken, p) {
@@ -248,7 +249,7 @@ func (x *queuedRequest) nextWanted(taken []int) int {
 	return -1
 }
 
-// pickAgain is the piece that was sent least often, if it may go out once more.
+// pickAgain returns the piece with the fewest copies, if it may be sent once more.
 func (t *Tracker) pickAgain(now time.Duration, x *queuedRequest, taken []int) int {
 	w, best := x.swarm, -1
 	for _, p := range x.want {
@@ -266,17 +267,17 @@ func (t *Tracker) pickAgain(now time.Duration, x *queuedRequest, taken []int) in
 	return -1
 }
 
-// patience is how long the first copy of a piece may take to come round before there is a second.
+// copyDelay is how long the first copy of a piece may take to reach all nodes before a second one is sent.
 func (t *Tracker) copyDelay(x *queuedRequest) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.announceDelay(t.nodesOf[x.swarm.pack])
 }
 
-// again tells whether the next copy of a piece may go out although the uplink is spent. Beyond Copies it takes ever
-// longer patience: those that have it may be out of the reach of those that ask, who would wait for ever.
+// mayCopyAgain tells whether another copy may be sent although the uplink is busy. Beyond TrackerOptions.Copies that
+// takes ever longer. It is needed, because the nodes that have the piece may be out of reach of those that ask.
 func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool {
 	s := x.swarm.pieces[p]
 	more := s.copies - t.o.Copies + 1
-	if x.node.unreliable { // others have it, and give it
+	if x.node.unreliable { // others have it, and share it
 		more = 1
 	}
 	if more > 0 && t.kernelBusy {
@@ -285,21 +286,21 @@ func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool 
 	return now >= s.last+t.copyDelay(x)<<(extraCopyDoublings*max(0, min(more, 2)))
 }
 
-// lost tells whether a piece was sent long ago and no node ever said that it has it.
+// copyIsLost tells whether a piece was sent long ago and no node ever said that it has it.
 func (t *Tracker) copyIsLost(now time.Duration, w *swarm, p int, x *queuedRequest) bool {
 	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostCopyFactor*t.copyDelay(x)
 }
 
 func (w *swarm) isUnseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
 
-// answer says what was granted, and of the rest who has it or is getting it.
+// answer tells what was granted, and which of the other pieces somebody has or is getting.
 func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answer {
 	if len(grant) == 0 && len(x.want) > 0 {
 		x.node.sendAway(now)
 	}
 	a := Answer{Grant: grant, RetryAfter: t.copyDelay(x), AnnounceDelay: t.announceDelay(t.nodesOf[x.swarm.pack]), Banned: t.bannedSince(x.node)}
 	for _, p := range x.want {
-		if slices.Contains(grant, p) || x.node.stalled { // who has it is no help to that node
+		if slices.Contains(grant, p) || x.node.stalled { // the holders do not help that node
 			continue
 		}
 		if s := x.swarm.pieces[p]; s.copies > 0 || s.held > 0 {
@@ -313,7 +314,7 @@ func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answe
 	return a
 }
 
-// holders are those who have a piece from the server, or are getting it, and may be met.
+// holders returns nodes that got a piece from the server, or are getting it, and that may be peers.
 func (x *queuedRequest) holders(s *pieceState) (out []netip.AddrPort) {
 	for _, to := range s.to[:min(s.copies, len(s.to))] {
 		if m := x.swarm.members[to]; m != nil && m != x.node && x.node.mayMeet(m) {
@@ -323,29 +324,29 @@ func (x *queuedRequest) holders(s *pieceState) (out []netip.AddrPort) {
 	return out
 }
 
-// Named is a piece, which others have or are getting.
+// HeldPiece is a piece that other nodes have or are getting.
 type HeldPiece struct {
 	Piece int
-	Peers []netip.AddrPort // who, if a read waits for it
+	Peers []netip.AddrPort // who, if the piece is urgent
 }
 
-// Busy says whether the uplink is full of something else, such as K: then no piece is sent freely.
+// Busy says whether kernels and initramfs fill the uplink. Then nothing is sent but what the swarm needs.
 func (t *Tracker) Busy(busy bool) { t.kernelBusy = busy }
 
-// Sent says that a transfer from the server that was granted has ended, well or not.
+// Sent ends a granted transfer, whether or not it succeeded.
 func (t *Tracker) Sent(key string, node netip.AddrPort, piece int) {
 	t.uplink.done(key, node, piece)
 }
 
-// Begin says that a node has asked for what it was granted.
+// Begin notes that a node has asked for a piece that it was granted.
 func (t *Tracker) Begin(now time.Duration, key string, node netip.AddrPort, piece int) {
 	t.uplink.begin(now, key, node, piece)
 }
 
-// over gives back what was granted to nodes that never fetched it: they are gone, and nobody has it from them.
+// expireTransfers takes back grants that were never used: the node is gone, and nobody has the piece from it.
 func (t *Tracker) expireTransfers(now time.Duration) {
 	for _, x := range t.uplink.expire(now) {
-		if x.swarm == nil { // nobody granted it
+		if x.swarm == nil { // an ungranted object
 			continue
 		}
 		if s := &x.swarm.pieces[x.piece]; s.held == 0 && s.copies > 0 {

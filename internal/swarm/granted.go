@@ -7,14 +7,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// noteLost is after how long a grant that was never fetched may be forgotten.
+// grantMemory is after how long a grant that was never used is forgotten.
 const grantMemory = time.Minute
 
-// Bounds of what an address was allowed and has not fetched: who only asks shall neither fill the memory nor have
-// others wait for what is never sent.
+// Limits of the unused grants of one address, so that requests alone neither fill the memory nor block the uplink.
 const (
-	maxOwed       = 256     // transfers: with all its extensions a node has no more
-	maxOwedDemand = 2 << 20 // bytes of loose objects
+	maxOwed       = 256     // transfers: a node with all its extensions has fewer
+	maxOwedDemand = 2 << 20 // bytes of demand objects
 )
 
 // grant is a transfer from the server that a node was allowed.
@@ -23,34 +22,34 @@ type grant struct {
 	object chunk.Brief
 }
 
-// granted is what the tracker calls it.
+// granted is what the tracker knows about a grant.
 type granted struct {
 	SwarmNode
 	piece       int
-	demandBytes int64 // bytes of a loose object that was taken from the budget
+	demandBytes int64 // of a demand object that was charged to the uplink
 	since       time.Duration
 }
 
-// waiter is a node of a pack's swarm.
+// SwarmNode is a node in the swarm of a pack.
 type SwarmNode struct {
 	Pack string
 	Node netip.AddrPort
 }
 
-// owed is what an address was allowed and has not fetched.
+// owed counts the unused grants of one address.
 type owed struct {
 	transfers   int
 	demandBytes int64 // bytes
 }
 
-// grants are the transfers that are to come or under way.
+// grants are the transfers that were allowed and have not ended.
 type grants struct {
 	all       map[grant]granted
 	owed      map[netip.Addr]owed
-	expiredAt time.Duration // when old ones were last looked for
+	expiredAt time.Duration // when old ones were last removed
 }
 
-// allow remembers a transfer.
+// allow adds a grant.
 func (s *grants) allow(now time.Duration, g grant, x granted) {
 	s.forget(g)
 	x.since = now
@@ -59,7 +58,7 @@ func (s *grants) allow(now time.Duration, g grant, x granted) {
 	s.owed[g.node] = owed{o.transfers + 1, o.demandBytes + x.demandBytes}
 }
 
-// forget takes back a transfer that was allowed, or is over.
+// forget removes a grant that is over.
 func (s *grants) forget(g grant) (x granted, ok bool) {
 	if x, ok = s.all[g]; !ok {
 		return x, false
@@ -74,11 +73,10 @@ func (s *grants) forget(g grant) (x granted, ok bool) {
 	return x, true
 }
 
-// hasRoom tells whether one more transfer of an address is remembered. One that is not stands in line as any that
-// nobody granted.
+// hasRoom tells whether an address may have one more grant. Without a grant its transfer waits in an object queue.
 func (s *grants) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < maxOwed }
 
-// expire forgets what was allowed long ago, now and then.
+// expire removes old grants now and then.
 func (s *grants) expire(now time.Duration) {
 	if now < s.expiredAt+grantMemory/4 {
 		return
@@ -91,7 +89,7 @@ func (s *grants) expire(now time.Duration) {
 	}
 }
 
-// Note remembers that a node was granted pieces of a pack, whose ids these are.
+// NoteGrants remembers that a node was granted pieces of a pack, whose object ids these are.
 func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort, pieces []int, ids []chunk.ID) {
 	for _, p := range pieces {
 		if p < len(ids) && t.grants.hasRoom(node.Addr()) {
@@ -101,7 +99,7 @@ func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort,
 	t.grants.expire(now)
 }
 
-// ObjectSent says that the server has sent an object to a node, well or not. Only what was granted counts.
+// ObjectSent says that the server has sent an object to a node, or failed to. Only granted transfers count.
 func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
 	x, ok := t.grants.forget(grant{node, object})
 	switch {
@@ -113,9 +111,9 @@ func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
 	}
 }
 
-// Find answers a question for a loose object as Loose does, and keeps the uplink free for one that the server is to
-// send, once. For one who is in no swarm, or asked for much that it never fetched, it does not: that stands in line
-// when it is asked for.
+// FindDemand answers a request for a demand object: peers that have it or will have it, and how long they may take.
+// Without peers the server sends it, and the uplink is reserved for it once. It is not reserved for a node that is in
+// no swarm or has many unused grants: its transfer waits in an object queue.
 func (t *Tracker) FindDemand(
 	now time.Duration,
 	id chunk.Brief,

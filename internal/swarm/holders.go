@@ -8,35 +8,34 @@ import (
 	"pando/internal/chunk"
 )
 
-// Loose objects go round as a tree: who asks is named one who fetches the object or has it, and is named to others
-// himself. Who does not have it yet lets those wait that ask him for it. So a crowd that reads the same at the same
-// moment costs the server one copy, as pieces do.
+// Demand objects spread as a tree: a node that asks is told another that has the object or is fetching it, and is
+// named to later ones itself. A node that is fetching an object lets those wait that ask for it. So the server sends
+// one copy of an object that many nodes read at the same moment.
 const (
 	maxDemandObjects = 32768           // objects that are remembered
 	maxHoldersKept   = 16              // of each
-	holderMemory     = 2 * time.Minute // a node may have let go of it after that
-	maxNamed         = 3               // how often a node is named first: so many times it sends the object
-	maxNames         = 3               // in an answer; the others are for when the first fails
-	spreadFactor     = 64              // times what an object takes to send is how long it may take to come round
+	holderMemory     = 2 * time.Minute // afterwards the node may have dropped the object
+	maxNamed         = 3               // times that a node is named first: so often it sends the object
+	maxNames         = 3               // names in a reply; the first is asked first
+	spreadFactor     = 64              // times the sending time of an object that it may take to reach all
 )
 
-// fetcher is one who fetches a loose object, or has it.
+// demandHolder is a node that has a demand object, or is fetching it.
 type demandHolder struct {
 	node  netip.AddrPort
 	since time.Duration
-	named int // first
+	named int // as the first of a reply
 }
 
-// loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often
-// enough are forgotten. The oldest object goes when there are too many.
+// demandObjects remembers who fetched which demand object lately, oldest first. When there are too many objects, the
+// oldest is forgotten.
 type demandObjects struct {
 	objects map[chunk.Brief][]demandHolder
 	order   []chunk.Brief
 }
 
-// Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have
-// it or will have it, and wait is how long the node may wait for them. Once the uplink is spent, or K fills it,
-// whoever can be named is named.
+// demandHolders returns the nodes that have a demand object or will have it, and how long they may take. None means
+// that the server sends it: that is while the uplink has room, or nobody has it.
 func (t *Tracker) demandHolders(
 	now time.Duration,
 	id chunk.Brief,
@@ -54,12 +53,12 @@ func (t *Tracker) demandHolders(
 	return nil, 0
 }
 
-// Expect counts a loose object that the server is about to send to a node; BodySent ends that.
+// expectObject charges the uplink for a demand object that the server is about to send; objectDone ends the transfer.
 func (t *Tracker) expectObject(now time.Duration, node netip.Addr, size int64) {
 	t.uplink.start(sending{node: sender(node), piece: objectPiece, since: now}, size)
 }
 
-// fetchers are those to name to a node, the first of which is to send.
+// holdersFor returns the names for a node. The first one is to send the object.
 func (t *Tracker) holdersFor(now time.Duration, id chunk.Brief, node netip.AddrPort) (names []netip.AddrPort) {
 	asks, all := t.member(node), t.demand.objects[id]
 	for i := range all {
@@ -67,7 +66,7 @@ func (t *Tracker) holdersFor(now time.Duration, id chunk.Brief, node netip.AddrP
 		if x.node == node || x.named >= maxNamed || now > x.since+holderMemory || t.bans.has(x.node.Addr()) {
 			continue
 		}
-		// Who is in no swarm now may be gone, and nobody knows where it stands.
+		// A node that is in no swarm may be gone, and its locality is not known.
 		if has := t.member(x.node); has == nil || asks == nil || !asks.mayMeet(has) {
 			continue
 		}
@@ -104,7 +103,7 @@ func (l *demandObjects) add(now time.Duration, id chunk.Brief, node netip.AddrPo
 	l.objects[id] = all
 }
 
-// room makes room for one more object.
+// makeRoom makes room for one more object.
 func (l *demandObjects) makeRoom(id chunk.Brief) {
 	if l.objects == nil {
 		l.objects = map[chunk.Brief][]demandHolder{}

@@ -5,64 +5,63 @@ import (
 	"time"
 )
 
-// startHedge is how long a boot waits for the answer of one tracker before it asks the next server's as well: one
-// that holds its answer and one that hangs look the same.
+// joinHedge is how long a node waits for one tracker before it asks the next server's as well: a tracker that holds
+// its reply looks like one that hangs.
 const joinHedge = 2 * time.Second
 
-// StartAsks decide which trackers a boot asks for who has what it starts with, preferred first, and when again.
-// They wait while one says so, for startMost at most, and not for one that is not there, or slow while there is
-// another. They have no socket, goroutine or clock.
+// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It prefers the first ones, asks
+// again while one says so, for at most joinMax, and passes over one that is gone or slow.
 type Joiner struct {
 	began    time.Duration
 	trackers []joinTracker
-	tried    int // of them, from the first on
+	tried    int // from the first on
 	failed   int
 	result   JoinResult
 	over     bool
 }
 
-// startTracker is one of the trackers, as a boot that starts sees it.
+// joinTracker is what a Joiner knows of one tracker.
 type joinTracker struct {
 	first time.Duration // when it was asked first
 	last  time.Duration // and last
-	again time.Duration // when it is asked again; 0: it is asked now, or gone
-	delay time.Duration // that it says word may be on its way
+	again time.Duration // when it is asked again; 0: it is being asked, or gone
+	delay time.Duration // announce delay that it told
 }
 
-// StartTry is a question to a tracker, whose answer is waited for so long.
+// JoinAttempt is a request to a tracker, with the time to wait for its reply.
 type JoinAttempt struct {
 	Tracker int
 	Timeout time.Duration
 }
 
-// StartAnswer is what a tracker says to a boot that starts.
+// JoinReply is the reply of a tracker to a join request.
 type JoinReply struct {
-	Peers         []netip.AddrPort // none: a server has it
-	Again         bool             // but ask here once more before: there is no room
+	Peers         []netip.AddrPort // they have the files; none: the server has them
+	Again         bool             // ask again before turning to the server: it has no room now
 	AnnounceDelay time.Duration
 }
 
-// StartHelp is what a boot that starts learned of the trackers.
+// JoinResult is what a booting node learned of the trackers.
 type JoinResult struct {
-	// they serve manifest, signature and map at the paths of a server's data path; none: a server has them
+	// They serve the bootstrap files at the paths of a server; none: a server does.
 	Peers         []netip.AddrPort
-	AnnounceDelay time.Duration // word may be on its way for so long; 0: no longer than usual
-	Tracker       int           // which of the trackers says so
+	AnnounceDelay time.Duration // 0: as usual
+	Tracker       int           // the one that answered
 	Control       Control       // what it took
 }
 
-// Control is what a node and trackers said to each other, without HTTP's headers.
+// Control counts the traffic between a node and trackers, without HTTP headers.
 type Control struct {
-	Messages int64 // of the node
-	Bytes    int64 // with their answers
+	Messages int64 // sent by the node
+	Bytes    int64 // of messages and replies
 }
 
-// NewStartAsks are those of a boot that knows so many trackers.
+// NewJoiner returns the decisions for a node that knows so many trackers.
 func NewJoiner(now time.Duration, trackers int) *Joiner {
 	return &Joiner{began: now, trackers: make([]joinTracker, trackers), over: trackers == 0}
 }
 
-// Next is whom to ask now, and when to call it again if no answer comes before; 0: not at all.
+// Next returns the requests to send now, and when to call it again if no reply comes before; 0: no need.
 func (s *Joiner) Next(now time.Duration) (asks []JoinAttempt, wake time.Duration) {
 	if s.over {
 		return nil, 0
@@ -93,7 +92,7 @@ func (s *Joiner) try(now time.Duration, i int) JoinAttempt {
 	return JoinAttempt{i, JoinTimeout(t.delay)}
 }
 
-// Told takes the answer of a tracker. One that does not say that it is to be asked again ends the asking.
+// Answered takes the reply of a tracker. It ends the join, unless the tracker is to be asked again.
 func (s *Joiner) Answered(now time.Duration, tracker int, a JoinReply) {
 	t := &s.trackers[tracker]
 	t.delay = BoundDelay(a.AnnounceDelay)
@@ -110,11 +109,11 @@ func (s *Joiner) Answered(now time.Duration, tracker int, a JoinReply) {
 	}
 }
 
-// Failed is a tracker that did not answer, or not what it should have.
+// Failed says that a tracker gave no valid reply.
 func (s *Joiner) Failed() {
 	s.failed++
 	s.over = s.over || s.failed == len(s.trackers)
 }
 
-// Help is what came of it, and whether it is over: until then what was said last holds.
+// Result is the outcome, and whether the join is over; until then it is the last reply.
 func (s *Joiner) Result() (h JoinResult, over bool) { return s.result, s.over }

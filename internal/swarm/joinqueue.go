@@ -8,43 +8,43 @@ import (
 	"pando/internal/chunk"
 )
 
-// Ticket is a place in a line.
+// Ticket is a place in a queue.
 type Ticket int
 
-// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other
-// nodes, and have a line of their own. The first of them gets what there is: a hundred that all had a part of the
-// link would all wait for as long as the last.
+// joinQueue holds the join requests of one locality, which wait for the same nodes. It is served in order: if a
+// hundred shared the link, all of them would wait for as long as the last.
 type joinQueue struct {
 	locality  locality
 	waiting   []queuedJoin
-	lookAt    time.Duration // not before is it looked whether there is something for the first
-	holdUntil time.Duration // no boot has waited for long enough before
+	lookAt    time.Duration // the next look at the first request
+	holdUntil time.Duration // no request's hold ends before
 }
 
-// startBoot is a boot that waits for what it starts with.
+// queuedJoin is a join request that waits.
 type queuedJoin struct {
 	ticket Ticket
 	start  JoinRequest
 	node   netip.Addr
-	until  time.Duration // no longer
+	until  time.Duration // end of its hold
 }
 
-// QueuedStart is the answer to a boot that stood in line.
+// QueuedJoinReply is the reply to a queued join request.
 type QueuedJoinReply struct {
 	Ticket Ticket
 	JoinReply
 }
 
-// startHoldFor is how long a start is held for a node that waits for so long, where word is so late; 0: it did not
-// say. Who says more than a node would where it was told how late word is holds no place in line by that.
+// joinHold returns how long the tracker keeps a join request open. It is half of the client's own timeout, capped by
+// the timeout that a well-behaved client uses at the current announcement delay, so that a client cannot occupy a
+// queue slot by claiming a longer one.
 func joinHold(patience, late time.Duration) time.Duration {
 	return max(joinHoldMin, min(patience, JoinTimeout(late))/2)
 }
 
-// StartSize is about how many bytes a boot starts with whose pack has so many pieces: manifest, signature and map.
+// BootstrapSize estimates the bytes of the bootstrap files of a pack with so many pieces.
 func BootstrapSize(pieces int) int64 { return bootstrapBytes + int64(pieces)*bootstrapPieceBytes }
 
-// StandStart has a boot stand in the line of its area. StepStarts answers.
+// QueueJoin queues a join request. StepJoins returns the reply.
 func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, patience time.Duration) Ticket {
 	key := localityOf(s.Swarm, s.Location, s.Subnet, s.LocalOnly)
 	i := slices.IndexFunc(t.joinQueues, func(l *joinQueue) bool { return l.locality == key })
@@ -63,13 +63,13 @@ func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, p
 	return ticket
 }
 
-// LeaveStart takes a boot out of its line.
+// CancelJoin removes a join request whose node is gone.
 func (t *Tracker) CancelJoin(x Ticket) {
 	for _, l := range t.joinQueues {
 		if i := slices.IndexFunc(l.waiting, func(b queuedJoin) bool { return b.ticket == x }); i >= 0 {
 			l.waiting = slices.Delete(l.waiting, i, i+1)
 			if t.queuedJoins--; i == 0 {
-				l.lookAt = 0 // the next one's turn is at once
+				l.lookAt = 0 // the next one is tried at once
 			}
 			break
 		}
@@ -77,9 +77,8 @@ func (t *Tracker) CancelJoin(x Ticket) {
 	t.joinQueues = slices.DeleteFunc(t.joinQueues, func(l *joinQueue) bool { return len(l.waiting) == 0 })
 }
 
-// StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody
-// waits. A boot for which there was no room, and nobody to name, is told to ask again; one that does not know that
-// turns to the server.
+// StepJoins returns the replies that are due, and when to call it again, 0 when the queues are empty. A request for
+// which there was neither room nor a node is to be repeated; a node that does not know that turns to the server.
 func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake time.Duration) {
 	for _, l := range t.joinQueues {
 		for len(l.waiting) > 0 && now >= l.lookAt {
@@ -104,8 +103,8 @@ func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake 
 	return replies, wake
 }
 
-// startPause is until when it is looked again whether there is something for a boot: a node that gives it to
-// another is free after as long as that takes. On a fast link 20 ms are a tenth of a boot.
+// joinRecheck is the time until the next look at a queue: a node that sends the files is free again after as long as
+// that takes. On a fast link the usual 20 ms would be a tenth of a boot.
 func (t *Tracker) joinRecheck(size int64) time.Duration {
 	if t.uplink.rate == 0 {
 		return joinLook
@@ -113,7 +112,7 @@ func (t *Tracker) joinRecheck(size int64) time.Duration {
 	return min(max(time.Millisecond, t.uplink.time(size)), joinLook)
 }
 
-// expireStarts answers the boots of a line that have waited for long enough.
+// expireJoins replies to the requests whose hold has ended.
 func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []QueuedJoinReply) {
 	first := l.waiting[:min(len(l.waiting), 1)]
 	if len(first) > 0 && now >= first[0].until {
@@ -136,14 +135,14 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 	return replies
 }
 
-// startNow is the answer to a start if there is one now.
+// tryJoin returns the reply to a join request, if there is one now.
 func (t *Tracker) tryJoin(now time.Duration, start JoinRequest, from netip.Addr) (JoinReply, bool) {
 	id, err := chunk.ParseID(start.Swarm)
 	key := grant{from, id.Brief()}
 	_, told := t.grants.all[key]
 	start.Counted = err == nil && (told || !t.grants.hasRoom(from))
 	peers, wait := t.bootstrap(now, start)
-	if err == nil && !wait && !start.Counted { // the server may have to send the map, too
+	if err == nil && !wait && !start.Counted { // the server may have to send the map
 		t.grants.allow(now, key, granted{SwarmNode: SwarmNode{Pack: start.Swarm}, piece: mapPiece})
 		t.grants.expire(now)
 	}

@@ -35,7 +35,7 @@ func (w *swarm) remove(m *member) {
 	if !m.unreliable {
 		w.count(m, -1)
 	}
-	for p := range w.pieces { // what only it had, or was sent, is unseeded again
+	for p := range w.pieces { // what only this node had or was sent is to be sent again
 		if w.pieces[p].held == 0 {
 			w.pieces[p].removeCopy(m.addr)
 		}
@@ -50,7 +50,7 @@ func without(list []*member, m *member) []*member {
 	return list[:len(list)-1]
 }
 
-// haves takes what a member has. A node may let go of a piece.
+// setHave takes what a member has; it may have dropped pieces.
 func (w *swarm) setHave(m *member, b Bitmap) {
 	if !b.fits(len(w.pieces)) {
 		return
@@ -69,7 +69,7 @@ func (w *swarm) setHave(m *member, b Bitmap) {
 	}
 }
 
-// count adds what a member has to what is held, or takes it away.
+// count adds the pieces of a member to the holders of each, or subtracts them.
 func (w *swarm) count(m *member, n int) {
 	for p := range w.pieces {
 		if m.have.Has(p) {
@@ -78,10 +78,10 @@ func (w *swarm) count(m *member, n int) {
 	}
 }
 
-// leaves takes which peers a member has left: all of them, whatever it said before.
+// setAvoided takes the peers that a member avoids, in place of those that it named before.
 func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 	left = left[:min(len(left), maxAvoided)]
-	if m.unreliable { // perhaps it is the one that nobody reaches
+	if m.unreliable { // perhaps nobody reaches this node itself
 		left = nil
 	}
 	old := m.avoids
@@ -104,15 +104,14 @@ func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 	}
 }
 
-// shunnedBy is how many nodes must have left one until nothing is thought of what it has. In a small swarm one's
-// word is enough. In a large one, where all links are full, some nodes are left by three at any time: with three in
-// all swarms, a server of two hundred sent 6 % of the pieces twice.
+// unreliableAt is how many nodes must avoid one before its pieces count for nothing. In a small swarm one is enough.
+// In a large one, where all links are full, some nodes are avoided by three at any time.
 func unreliableAt(nodes int) int {
 	return max(min(1+nodes/8, 3), min(nodes/32, 8))
 }
 
-// judge decides whether a member is of help to others. Of one that takes pieces and breaks off what it sends, all
-// that it was given is as good as not sent: the server sends it to another.
+// updateReliability decides whether the pieces of a member count. A node that breaks off what it sends is no help, so
+// what it was given is sent to another.
 func (w *swarm) updateReliability(m *member) {
 	shunned := w.avoidedBy[m.addr] >= unreliableAt(len(w.all))
 	switch {
@@ -129,12 +128,11 @@ func (w *swarm) updateReliability(m *member) {
 	m.unreliable = shunned
 }
 
-// far is the share of peers that come from elsewhere when there are enough near by: without them each subnet would be a
-// swarm of its own, and each would need its own copies from the server.
+// farShare is the share of peers from other subnets and locations. Without them each would need copies of its own.
 const farShare = 4 // one in four
 
-// mayMeet tells whether two nodes may be peers: near ones share with those of their own place, or if none is
-// declared of their own subnet.
+// mayMeet tells whether two nodes may be peers. Local ones share within their location, or without one within their
+// subnet.
 func (m *member) mayMeet(o *member) bool {
 	if !m.localOnly && !o.localOnly {
 		return true
@@ -142,15 +140,15 @@ func (m *member) mayMeet(o *member) bool {
 	return m.location == o.location && (m.location != "" || m.subnet == o.subnet)
 }
 
-// choose names up to n peers of m by chance: same subnet and place first, then same subnet, then same place, then
-// anybody.
+// choose names up to n peers of m at random: same subnet and location first, then same subnet, then same location,
+// then any.
 func (w *swarm) choose(random *rand.Rand, m *member, n int) []netip.AddrPort {
 	var out []netip.AddrPort
 	pick := func(from []*member, most int, ok func(*member) bool) {
-		// By chance, with a bound on the tries, so that a join costs the same in a swarm of any size.
+		// The number of tries is bounded, so that an announcement costs the same in a swarm of any size.
 		for tries := 4 * n; len(out) < most && len(from) > 0 && tries > 0; tries-- {
 			c := from[random.IntN(len(from))]
-			for range 3 { // of a few, the one that has the fewest peers
+			for range 3 { // of a few, the one with the fewest peers
 				if d := from[random.IntN(len(from))]; d.degree < c.degree {
 					c = d
 				}

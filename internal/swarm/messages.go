@@ -13,30 +13,30 @@ import (
 	"pando/internal/chunk"
 )
 
-// Bounds of messages, in bytes. A bitmap of the largest pack is 1 KiB.
+// Limits of messages, in bytes. A bitmap of the largest pack has 1 KiB.
 const (
 	MaxMessage = 16 << 10
 	maxHave    = MaxPieces / 8
 )
 
-// The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
+// The messages to the tracker, as JSON. A node is known by the address that it sends from, and tells only its port.
 type (
-	// StartMessage is sent to /swarm/start by a node that boots and has no file yet.
+	// JoinMessage is sent to /swarm/start by a node that boots and has no file yet.
 	JoinMessage struct {
 		Pack      string `json:"pack"`
 		Prefix    int    `json:"prefix,omitempty"`
 		Location  string `json:"place,omitempty"`
 		LocalOnly bool   `json:"near,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for startTime
+		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: usualJoinTimeout
 	}
-	// StartReply says who has the files that a boot starts with.
+	// JoinReplyMessage names nodes that have the bootstrap files.
 	JoinReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
-		Again bool             `json:"again,omitempty"` // but ask here once more before: it has no room
+		Again bool             `json:"again,omitempty"` // ask here again before: the server has no room
 		Late  int64            `json:"late_ms,omitempty"`
 	}
-	// JoinMessage is sent to /swarm/join: a node says where it serves and what it has.
+	// AnnounceMessage is sent to /swarm/join: where a node serves, and what it has.
 	AnnounceMessage struct {
 		Pack      string   `json:"pack"`
 		Pieces    int      `json:"pieces"`
@@ -44,16 +44,16 @@ type (
 		Prefix    int      `json:"prefix,omitempty"` // length of its subnet's prefix
 		Location  string   `json:"place,omitempty"`
 		LocalOnly bool     `json:"near,omitempty"`
-		Full      int      `json:"full,omitempty"` // see Bitmap.Brief
+		Full      int      `json:"full,omitempty"` // see Bitmap.Compact
 		Have      Bitmap   `json:"have,omitempty"`
 	}
-	// JoinReply names peers.
+	// AnnounceReplyMessage names peers.
 	AnnounceReplyMessage struct {
 		Peers  []netip.AddrPort `json:"peers"`
 		Banned []netip.Addr     `json:"banned,omitempty"`
-		Late   int64            `json:"late_ms,omitempty"` // word may be on its way for so long
+		Late   int64            `json:"late_ms,omitempty"` // announce delay
 	}
-	// AskMessage is sent to /swarm/ask: which of these pieces may the node fetch from the server?
+	// RequestMessage is sent to /swarm/ask: which of these pieces may be fetched from the server?
 	RequestMessage struct {
 		Pack string           `json:"pack"`
 		Port WirePort         `json:"port,omitzero"`
@@ -62,35 +62,35 @@ type (
 		Soon int              `json:"soon,omitempty"`
 		Upto int              `json:"upto,omitempty"`
 		Max  int              `json:"max"`
-		Full int              `json:"full,omitempty"` // see Bitmap.Brief
+		Full int              `json:"full,omitempty"` // see Bitmap.Compact
 		Have Bitmap           `json:"have,omitempty"`
 		Left []netip.AddrPort `json:"left,omitempty"`
 		Fed  int              `json:"fed,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
+		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: trackerTimeout
 	}
-	// AskReply has the pieces that are granted, and who has others.
+	// RequestReplyMessage has the granted pieces, and tells who has others.
 	RequestReplyMessage struct {
 		Grant pieceList                    `json:"grant,omitempty"`
-		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // has which pieces that reads wait for
-		Other pieceList                    `json:"other,omitempty"` // pieces that somebody has
+		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // the holders of urgent pieces
+		Other pieceList                    `json:"other,omitempty"` // pieces that some node has
 		Wait  int64                        `json:"wait_ms"`
 		Late  int64                        `json:"late_ms,omitempty"`
 
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
-	// LooseMessage is sent to /swarm/loose: who has an object that is in no pack?
+	// DemandMessage is sent to /swarm/loose: who has an object that is in no pack?
 	DemandMessage struct {
 		Object chunk.Brief `json:"object"`
 		Size   int64       `json:"size"`
 		Port   WirePort    `json:"port,omitzero"`
 	}
-	// LooseReply names those who have it, or are getting it.
+	// DemandReplyMessage names nodes that have it, or are getting it.
 	DemandReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers"` // none: ask the server
 		Wait  int64            `json:"wait_ms,omitempty"`
 	}
-	// WrongMessage is sent to /swarm/wrong: a peer sent wrong bytes.
+	// CorruptMessage is sent to /swarm/wrong: a peer sent wrong bytes.
 	CorruptMessage struct {
 		Peer netip.AddrPort `json:"peer"`
 	}
@@ -101,35 +101,35 @@ type (
 	}
 )
 
-// Port is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
-// free; peers learn it from the tracker.
+// Port is the TCP port at which nodes serve their peers. Where it is taken a node uses any free one, which the tracker
+// tells its peers.
 const Port = 8481
 
-// wirePort is where a node serves. A message does not say the usual one, where nearly all do.
+// WirePort is the port of a node in a message, which leaves the usual one out.
 type WirePort uint16
 
-// IsZero tells whether it is left out.
+// IsZero tells whether the port is left out.
 func (p WirePort) IsZero() bool { return p == Port }
 
-// Port is the port itself.
+// Port returns the port itself.
 func (p WirePort) Port() uint16 { return cmp.Or(uint16(p), Port) }
 
-// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 32 bits. The
-// tracker knows in which swarms a node is, which are two or three.
+// shortKey is the length of a pack's name in a request: "sha256:" and 32 bits. The tracker completes it, because a
+// node is in two or three swarms.
 const shortKey = 7 + 8
 
-// maxHolders is how many have a piece in an answer: those that the server sent it to last.
+// maxHolders is how many holders of a piece a reply names: those that the server sent it to last.
 const maxHolders = 2
 
-// waitMost bounds how long a tracker may have a node not ask for a piece again.
+// maxRetryAfter bounds the time for which a tracker can keep a node from asking for a piece again.
 const maxRetryAfter = time.Minute
 
-// milliseconds is a time of a message, within its bounds.
+// Milliseconds returns a time of a message, within its limits.
 func Milliseconds(n int64, most time.Duration) time.Duration {
 	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
 }
 
-// wirePatience says how long an answer is waited for, if that is longer than usual.
+// encodeTimeout leaves out the usual timeout.
 func encodeTimeout(d time.Duration) int64 {
 	if d <= trackerTimeout {
 		return 0
@@ -137,7 +137,7 @@ func encodeTimeout(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// WireJoin is the message of a join.
+// EncodeAnnouncement returns the message of an announcement.
 func EncodeAnnouncement(j Announcement) AnnounceMessage {
 	m := AnnounceMessage{
 		Pack:      j.Swarm,
@@ -151,17 +151,17 @@ func EncodeAnnouncement(j Announcement) AnnounceMessage {
 	return m
 }
 
-// WireJoined is the reply to a join.
+// EncodeAnnounceReply returns the message of its reply.
 func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
 	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, Late: j.AnnounceDelay.Milliseconds()}
 }
 
-// Joined is what a reply says, within its bounds.
+// Reply returns what the message says, within its limits.
 func (r AnnounceReplyMessage) Reply() AnnounceReply {
 	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay)}
 }
 
-// WireAsk is the message of a question.
+// EncodeRequest returns the message of a piece request.
 func EncodeRequest(q PieceRequest) RequestMessage {
 	m := RequestMessage{
 		Pack:     q.Swarm[:min(len(q.Swarm), shortKey)],
@@ -179,7 +179,7 @@ func EncodeRequest(q PieceRequest) RequestMessage {
 	return m
 }
 
-// WireAnswer is the reply to a question.
+// EncodeAnswer returns the message of its answer.
 func EncodeAnswer(a Answer) RequestReplyMessage {
 	r := RequestReplyMessage{Grant: a.Grant, Wait: a.RetryAfter.Milliseconds(), Late: a.AnnounceDelay.Milliseconds(), Banned: a.Banned}
 	for _, n := range a.Held {
@@ -197,7 +197,7 @@ func EncodeAnswer(a Answer) RequestReplyMessage {
 	return r
 }
 
-// Answer is what a reply says, within its bounds.
+// Answer returns what the message says, within its limits.
 func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
 		Grant:         r.Grant,
@@ -215,8 +215,7 @@ func (r RequestReplyMessage) Answer() Answer {
 	return a
 }
 
-// holders are those who have a piece that a read waits for, the other way about than in the answer: there one who
-// has several is named once.
+// holdersByPiece turns Who around, which names a node with several pieces only once.
 func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
 	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {
@@ -229,7 +228,7 @@ func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	return out
 }
 
-// asker is the address of who asks, with the port at which it serves.
+// NodeAddr returns where a client serves: its remote address with that port.
 func NodeAddr(remote string, port uint16) netip.AddrPort {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil || port == 0 {
@@ -238,7 +237,7 @@ func NodeAddr(remote string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), port)
 }
 
-// decode reads a message, of which there is no more than its bound.
+// Decode reads a message of at most MaxMessage bytes.
 func Decode(r io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(r, MaxMessage+1))
 	if err == nil && len(b) > MaxMessage {

@@ -8,23 +8,23 @@ import (
 	"pando/internal/chunk"
 )
 
-// HeaderBytes is about what HTTP adds to a message to the tracker and its answer: see TestHeaderBytes.
+// HeaderBytes is about what HTTP adds to a message and its reply: see TestHeaderBytes.
 const HeaderBytes = 115
 
-// JoinBytes is what a join and its answer have on the wire, for whoever counts without one.
+// AnnounceBytes returns the bytes of an announcement and its reply on the wire, for the simulator.
 func AnnounceBytes(j Announcement, out AnnounceReply) int64 {
 	return HeaderBytes + encoded(EncodeAnnouncement(j)) + encoded(EncodeAnnounceReply(out))
 }
 
-// AskBytes is what a question has on the wire, with what HTTP adds to its answer.
+// RequestBytes is the same for a piece request, with the headers of its reply.
 func RequestBytes(q PieceRequest) int64 {
 	return HeaderBytes + encoded(EncodeRequest(q))
 }
 
-// AnswerBytes is what an answer itself has.
+// AnswerBytes is the same for the body of the reply.
 func AnswerBytes(a Answer) int64 { return encoded(EncodeAnswer(a)) }
 
-// StartBytes is what a start and its answer have on the wire.
+// JoinBytes is the same for a join request and its reply.
 func JoinBytes(s JoinRequest, patience time.Duration, a JoinReply) int64 {
 	q := JoinMessage{
 		Pack:      s.Swarm,
@@ -36,7 +36,7 @@ func JoinBytes(s JoinRequest, patience time.Duration, a JoinReply) int64 {
 	return HeaderBytes + encoded(q) + encoded(JoinReplyMessage{a.Peers, a.Again, a.AnnounceDelay.Milliseconds()})
 }
 
-// FindBytes is what a question for a loose object and its answer have on the wire.
+// DemandBytes is the same for a request for a demand object and its reply.
 func DemandBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
 	return HeaderBytes + encoded(
 		DemandMessage{id, size, WirePort(node.Port())},
@@ -45,7 +45,7 @@ func DemandBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.
 	)
 }
 
-// WrongBytes is what a report of wrong bytes and its answer have on the wire.
+// CorruptBytes is the same for a report of wrong bytes and its reply.
 func CorruptBytes(accused netip.AddrPort) int64 {
 	return HeaderBytes + encoded(CorruptMessage{accused}) + encoded(struct{}{})
 }
@@ -53,7 +53,7 @@ func CorruptBytes(accused netip.AddrPort) int64 {
 func encoded(v any) int64 {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // these are numbers and texts
+		panic(err) // it cannot fail: numbers and text
 	}
 	return int64(len(b))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Next decides what to do now. It is called after every input that may change something, and at Step.Wake.
+// Next decides what to do now. Call it after every input, and at Step.Wake.
 func (s *Fetcher) Next(now time.Duration) Step {
 	s.step.Wake = 0
 	if s.missing > 0 || len(s.urgent) > 0 || len(s.transfers) > 0 {
@@ -32,13 +32,13 @@ func (s *Fetcher) wake(t time.Duration) {
 	}
 }
 
-// slow leaves transfers from peers that take much longer than others did.
+// cancelSlow cancels transfers from peers that take much longer than usual.
 func (s *Fetcher) cancelSlow(now time.Duration) {
 	limit := s.transferTimeout()
 	for i := len(s.transfers) - 1; i >= 0; i-- {
 		f := s.transfers[i]
 		if f.Origin() {
-			continue // the origin is the last one to turn to
+			continue // there is nobody else to turn to
 		}
 		if now < f.start+limit {
 			s.wake(f.start + limit)
@@ -46,7 +46,7 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 			continue
 		}
 		s.cancel(f.Fetch)
-		s.learnPeerTime(limit) // if all are slow, it is this network that is
+		s.learnPeerTime(limit) // if all are slow, the network is
 		s.pieces[f.Piece].failed++
 		if k := s.find(f.Peer); k != nil {
 			s.noteFailure(now, k, true)
@@ -55,8 +55,8 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 	}
 }
 
-// slowest is how long a transfer from a peer may take. What the server needs bounds it too: a node's only peer may
-// be the slow one.
+// transferTimeout is how long a transfer from a peer may take. The origin's time bounds it too, because a node's only
+// peer may be the slow one.
 func (s *Fetcher) transferTimeout() time.Duration {
 	limit := max(slowFirst, s.retryAfter, s.delay)
 	if s.peerSamples >= learnSamples {
@@ -68,15 +68,14 @@ func (s *Fetcher) transferTimeout() time.Duration {
 	return limit
 }
 
-// hedge is how long a demand waits for a peer. Where a transfer takes long, patience must be longer: a storm of demands
-// that all give up would be plain unicast.
+// hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time: if all nodes gave up early
+// on a slow link, all would ask the server.
 func (s *Fetcher) hedgeDelay() time.Duration {
 	return min(max(hedgeMin, 4*s.peerTime), max(hedgeMax, s.delay))
 }
 
-// patience is how long a demand waits before the origin is asked, which sends the piece once more. While the
-// tracker says who fetches what, and peers are as fast as ever, a piece that does not come is one that others wait
-// for too: a storm of boots that each ask the origin for it is slower for all of them.
+// originDelay is how long an urgent piece waits before the origin sends it once more. While a tracker directs, a late
+// piece is one that all others wait for too, so the delay is long.
 func (s *Fetcher) originDelay() time.Duration {
 	switch {
 	case !s.tracker:
@@ -87,8 +86,8 @@ func (s *Fetcher) originDelay() time.Duration {
 	return max(hedgeMax, directedFactor*s.peerTime, 2*s.retryAfter, delayFactor*s.delay)
 }
 
-// Loose says how many loose objects reads wait for. While they do, nothing more is fetched ahead on the same link;
-// but not for long: one that does not come shall not hold up all others.
+// SetDemandReads says how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
+// link, but only for a short time: an object that does not come must not stop all others.
 func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	if s.demandReads == 0 && waiting > 0 {
 		s.demandSince = now
@@ -96,7 +95,7 @@ func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	s.demandReads = waiting
 }
 
-// pressed tells whether the link is to be left to a loose object.
+// yieldsToDemand tells whether nothing is fetched ahead now.
 func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	until := s.demandSince + s.hedgeDelay()
 	if s.demandReads == 0 || now >= until {
@@ -106,13 +105,13 @@ func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	return true
 }
 
-// waitedFor tells whether a read waits for a piece.
+// IsUrgent tells whether a read waits for a piece.
 func (s *Fetcher) IsUrgent(p int) bool {
 	return slices.ContainsFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// demandFirst sees to the pieces that a read waits for: a peer at once. After one that failed or was slow comes the
-// origin, once for each demand, or where there is a tracker the question whether it may.
+// fetchUrgent takes urgent pieces from a peer at once. After a peer that failed or was slow comes the origin, once for
+// each piece, or the tracker is asked where there is one.
 func (s *Fetcher) fetchUrgent(now time.Duration) {
 	for i := range s.urgent {
 		d := &s.urgent[i]
@@ -140,9 +139,8 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 	return slices.ContainsFunc(s.transfers, func(x transfer) bool { return x.Fetch == f })
 }
 
-// ahead is how many pieces are chosen from. A piece takes longer to come round in a large crowd, and the links run
-// dry when all that is chosen from is on its way: the last of two hundred nodes had its boot set after 1.37 W/(eta
-// B) with 16, and 1.32 with 20. In a small one the last pieces of the last node come late by it.
+// windowSize is how many missing pieces are chosen from. In a large swarm a piece takes longer to spread, and with a
+// small window the links run idle. In a small one a large window delays the last node.
 func (s *Fetcher) windowSize() int {
 	if s.Peers() >= crowdPeers {
 		return s.o.Window * 5 / 4
@@ -150,7 +148,7 @@ func (s *Fetcher) windowSize() int {
 	return s.o.Window
 }
 
-// look fills s.window with the next pieces that are missing and are not on their way.
+// fillWindow sets s.window to the next missing pieces without a transfer.
 func (s *Fetcher) fillWindow() {
 	s.window = s.window[:0]
 	most := s.windowSize()
@@ -161,7 +159,7 @@ func (s *Fetcher) fillWindow() {
 	}
 }
 
-// fromPeers takes the rarest pieces of the window from peers that have them.
+// fetchFromPeers takes the rarest pieces of the window from peers.
 func (s *Fetcher) fetchFromPeers(now time.Duration) {
 	if s.fromPeers >= s.o.PeerFetches || s.used == 0 {
 		return
@@ -188,7 +186,7 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 }
 
 // choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
-// strikes. If a read waits for the piece, one that was busy is asked again sooner.
+// strikes. For an urgent piece a busy one is asked again sooner.
 func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
 	var best *knownPeer
 	n := uint32(0)
@@ -217,7 +215,7 @@ func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
 	return best
 }
 
-// meetMore joins again while the tracker is lost or peers are few, ever more rarely: a node may be alone.
+// joinAgain announces the node again while the tracker is lost or peers are few, ever more rarely: it may be alone.
 func (s *Fetcher) joinAgain(now time.Duration) {
 	if s.tracker && !s.forgotten && (s.Peers() >= fewPeers || s.missing == 0) {
 		return
