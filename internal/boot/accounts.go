@@ -1,6 +1,8 @@
 package boot
 
-import "strings"
+import (
+	"strings"
+)
 
 // lockedPassword is a password field that no password matches. Not "!", which sshd takes for a locked account
 // and then refuses root's keys as well where it runs without PAM.

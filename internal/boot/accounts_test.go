@@ -1,6 +1,8 @@
 package boot
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestLockRoot(t *testing.T) {
 	for _, c := range []struct{ in, want string }{

@@ -11,7 +11,7 @@ import (
 func (m *machine) getAddress(ctx context.Context) (string, error) {
 	l, err := discoverAny(ctx, m.nics)
 	if err != nil {
-		return m.offlineAddress(ctx, &Problem{Err: err, Tried: names(m.nics)})
+		return m.offlineAddress(ctx, &Problem{Err: err, Tried: nicNames(m.nics)})
 	}
 	if err := m.useLease(l); err != nil {
 		return "", err

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/fleet"
 )
 
@@ -16,7 +16,7 @@ import (
 // server hears of a storm of such daemons is what it hears of real nodes. It does nothing that the server asks for,
 // and nothing to the machine that it runs on.
 type AgentAlone struct {
-	agent *agent
+	agent *Agent
 	look  sync.Mutex            // of what the agent has told
 	stop  [2]context.CancelFunc // of looking, and of sending
 	ended [2]sync.WaitGroup
@@ -50,14 +50,12 @@ func StartAgentAlone(dir string, c AgentConfig, log io.Writer) (*AgentAlone, err
 	if err := writeJSON(dir, sessionName, 0o600, s); err != nil {
 		return nil, fmt.Errorf("start an agent alone: %w", err)
 	}
-	a, err := newAgent(dir, log)
+	way, err := newControl(s.Control, s.ServerKey, c.Dial)
 	if err != nil {
 		return nil, fmt.Errorf("start an agent alone: %w", err)
 	}
-	a.alone = true
-	if t, ok := a.control.client.Transport.(*http.Transport); ok && c.Dial != nil {
-		t.DialContext = c.Dial
-	}
+	a := newAgent(&identity{dir: dir, session: s}, way, log)
+	a.voice.answered = func(api.ReportResponse) {} // nothing is done that the server asks for
 	x := &AgentAlone{agent: a}
 	for i, run := range [...]func(context.Context){x.watch, a.report.run} {
 		ctx, stop := context.WithCancel(context.Background())
@@ -80,16 +78,15 @@ func (x *AgentAlone) watch(ctx context.Context) {
 func (x *AgentAlone) tell(ctx context.Context) {
 	x.look.Lock()
 	defer x.look.Unlock()
-	_, _ = x.agent.counted(ctx) // a daemon that is gone is in the log
+	_, _ = x.agent.status.incidents.status(ctx) // a daemon that is gone is in the log
 }
 
 // Booted says that the boot is over: what goes wrong from now on happens to a node that runs.
 func (x *AgentAlone) Booted() {
 	x.look.Lock()
 	defer x.look.Unlock()
-	x.agent.booted.Store(true)
-	x.agent.progress.Booted, x.agent.progress.BootedAt = true, monotonic()
-	x.agent.keepProgress()
+	x.agent.record.booted(monotonic())
+	x.agent.record.keep()
 }
 
 // Close tells what is left to tell, unless ctx ends before the server has heard it.
@@ -100,7 +97,7 @@ func (x *AgentAlone) Close(ctx context.Context) error {
 	err := x.flush(ctx) // before sending ends: what is on its way then would be sent twice
 	x.stop[1]()
 	x.ended[1].Wait()
-	x.agent.control.client.CloseIdleConnections()
+	x.agent.Control().closeIdle()
 	return err
 }
 

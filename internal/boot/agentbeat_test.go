@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -31,16 +32,13 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // listening returns an agent whose boot is over, and what its server hears.
-func listening(t *testing.T) (*agent, *[]heard) {
+func listening(t *testing.T) (*Agent, *[]heard) {
 	t.Helper()
 	var got []heard
 	begun := time.Now()
-	a := &agent{dir: t.TempDir(), log: io.Discard, systemd: &api.Systemd{State: "running",
-		Units: make([]api.UnitTime, slowestUnits)}}
-	a.booted.Store(true)
-	a.control = &control{
-		urls: []string{"https://server"},
-		client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+	server := newControlOver(
+		[]string{"https://server"},
+		transport(func(r *http.Request) (*http.Response, error) {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
 				return nil, err
@@ -55,9 +53,20 @@ func listening(t *testing.T) (*agent, *[]heard) {
 				Body:       io.NopCloser(&bytes.Reader{}),
 				Request:    r,
 			}, nil
-		})},
-	}
+		}),
+	)
+	a := newAgent(&identity{dir: t.TempDir()}, server, io.Discard)
+	a.status.root = "" // whose space does not change
+	a.status.systemd = &api.Systemd{State: "running", Units: make([]api.UnitTime, 12)}
+	a.record.up.Store(true)
 	return a, &got
+}
+
+// testAgent is an agent without a server.
+func testAgent(t *testing.T, s session) *Agent {
+	t.Helper()
+	none := func(*http.Request) (*http.Response, error) { return nil, errors.New("there is no server") }
+	return newAgent(&identity{dir: t.TempDir(), session: s}, newControlOver(nil, transport(none)), t.Output())
 }
 
 // A node that has nothing to say says so, about once a minute, in few bytes, and not in step with others. Whatever
@@ -74,8 +83,8 @@ func TestIdleAgentGivesSignsOfLife(t *testing.T) {
 			}
 		})
 		for sleep(ctx, 0) == nil {
-			a.status(ctx)
-			_ = sleep(ctx, a.interval()) // it ends with ctx, as the loop does
+			a.status.report(ctx)
+			_ = sleep(ctx, a.status.interval()) // it ends with ctx, as the loop does
 		}
 		gaps := map[time.Duration]int{}
 		for i, h := range *got {
@@ -104,11 +113,11 @@ func TestStateIsToldOnce(t *testing.T) {
 		a, got := listening(t)
 		var told []string
 		for _, text := range []string{"", "on\tdisk\tdisk\n", "on\tdisk\tdisk\n", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"} {
-			if err := os.WriteFile(filepath.Join(a.dir, fleet.StateReport), []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(a.who.dir, fleet.StateReport), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			a.sent = time.Time{} // figures are due
-			a.status(t.Context())
+			a.status.sent = time.Time{} // figures are due
+			a.status.report(t.Context())
 			told = append(told, (*got)[len(*got)-1].Status.State)
 		}
 		if want := []string{"", "on\tdisk\tdisk\n", "", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"}; !slices.Equal(

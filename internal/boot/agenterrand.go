@@ -16,52 +16,58 @@ const (
 	errandMost  = 2 * time.Minute // for one, with its report
 )
 
-// errands are what the server wants this node to do. The same one is given until its report arrived, and done once.
-type errands struct {
+// commands are what the server wants this node to do. The same one is given until its report arrived, and done once.
+type commands struct {
+	who   *identity
+	voice *voice
+	next  NextBooter
+	disks DiskPreparer
+	root  string // mount point of the overlay
+
 	mu   sync.Mutex
 	last string // id
 	at   time.Time
 }
 
 // begin does an errand that is new, in the background. nil is none.
-func (e *errands) begin(what *api.Errand, do func(api.Errand)) {
+func (c *commands) begin(what *api.Errand) {
 	if what == nil {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.last == what.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == what.ID {
 		return
 	}
-	e.last, e.at = what.ID, time.Now()
-	go do(*what)
+	c.last, c.at = what.ID, time.Now()
+	go c.do(*what)
 }
 
 // recent tells whether the server wanted something a short time ago.
-func (e *errands) recent() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.at.IsZero() && time.Since(e.at) < errandEager
+func (c *commands) recent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.at.IsZero() && time.Since(c.at) < errandEager
 }
 
-// doErrand does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
+// do does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
 // may be waiting for it.
-func (a *agent) doErrand(e api.Errand) {
+func (c *commands) do(e api.Errand) {
 	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
 	defer cancel()
-	rep := api.ErrandReport{Boot: a.self().Boot, ID: e.ID}
-	if err := a.errand(ctx, e, &rep); err != nil {
+	rep := api.ErrandReport{Boot: c.who.Self().Boot, ID: e.ID}
+	if err := c.one(ctx, e, &rep); err != nil {
 		rep.Error, rep.Hint = err.Error(), hintOf(err)
 	}
 	if e.Kind == api.ListDisks || e.Kind == api.PrepareCache {
 		rep.Disks = listDisks(sysfs, "/dev", "/proc")
 	}
 	for {
-		err := a.control.call(ctx, "/v1/node/errand", "Bearer "+a.self().Session, rep, nil)
+		err := c.voice.control.call(ctx, "/v1/node/errand", "Bearer "+c.who.Self().Session, rep, nil)
 		if err == nil || forGood(err) || ctx.Err() != nil {
 			break
 		}
-		a.logf("report an errand: %v", err)
+		c.voice.logf("report an errand: %v", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(errandEvery):
@@ -70,21 +76,21 @@ func (a *agent) doErrand(e api.Errand) {
 	// What takes longer than an errand, or ends the session by which it is reported.
 	switch e.Kind {
 	case api.SoftRebootNode:
-		a.softReboot(context.Background())
+		c.next.SoftReboot(context.Background())
 	case api.StageNode:
-		a.stageAhead(context.Background())
+		c.next.StageAhead(context.Background())
 	}
 }
 
-func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport) (err error) {
+func (c *commands) one(ctx context.Context, e api.Errand, rep *api.ErrandReport) (err error) {
 	switch e.Kind {
 	case api.ListDisks:
 		return nil
 	case api.PrepareCache:
-		a.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
-		err := a.prepareErrand(sysfs, "/dev", "/proc", e)
+		c.voice.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
+		err := c.disks.Prepare(sysfs, "/dev", "/proc", e)
 		if err == nil && !e.DryRun {
-			a.info(
+			c.voice.Info(
 				"the disk "+e.Device+" was made the cache of this node; it is used from the next boot on where "+
 					"the settings of the node have cache disk",
 				"",
@@ -92,14 +98,14 @@ func (a *agent) errand(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 		}
 		return err
 	case api.SyncConfig:
-		rep.Files, err = a.syncConfig(ctx, e.DryRun)
+		rep.Files, err = c.syncConfig(ctx, e.DryRun)
 		return err
 	case api.SendState:
-		return a.sendState(ctx, e.ID)
+		return sendState(ctx, e.ID)
 	case api.SoftRebootNode, api.StageNode:
 		return nil // once it is reported
 	case api.KexecNode:
-		return a.kexec(ctx)
+		return c.kexec(ctx)
 	case api.RebootNode, api.PowerOffNode:
 		_, err := systemctl(ctx, string(e.Kind)) // they are systemctl's words
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,10 +24,25 @@ import (
 const (
 	extendMost  = 3 * time.Minute
 	extendAgain = 30 * time.Second
+	// extensionRetire is how often is looked whether an extension that was taken away is still used.
+	extensionRetire = 2 * time.Second
 )
 
-// extender changes what is laid over the root of a node that runs.
-type extender struct {
+// Agent is what the extender needs of the agent.
+type extendAgent interface {
+	Self() session             // who the node is in this boot
+	Info(message, hint string) // puts a fact on the timeline
+	Kick()                     // has the agent report soon
+	Leaving() bool             // the node goes to its next boot: nothing is changed any more
+}
+
+// Extender changes what is laid over the root of a node that runs.
+type Extender struct {
+	dir     string
+	control *control
+	agent   extendAgent
+	log     io.Writer
+
 	mu    sync.Mutex // of the state and of what follows
 	state extensionState
 	err   string    // why the node has not what it should have
@@ -35,8 +51,15 @@ type extender struct {
 	busy sync.Mutex // one change at a time
 }
 
+// newExtender takes over what init, or an agent before this one, has left in the run directory.
+func newExtender(dir string, control *control, agent extendAgent, log io.Writer) *Extender {
+	e := &Extender{dir: dir, control: control, agent: agent, log: log}
+	e.begin(dir)
+	return e
+}
+
 // begin takes over what init, or an agent before this one, has left.
-func (e *extender) begin(dir string) {
+func (e *Extender) begin(dir string) {
 	_ = readJSON(dir, extensionsName, &e.state) // none: there are none
 	known := map[string]bool{}
 	for _, x := range e.state.On {
@@ -54,16 +77,15 @@ func (e *extender) begin(dir string) {
 	}
 }
 
-// has is what is laid over the root, and why it is not what it should be.
-func (e *extender) has() (list []fleet.Extension, why string) {
+// Has is what is laid over the root, and why it is not what it should be.
+func (e *Extender) Has() (list []fleet.Extension, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return listed(e.state.On), e.err
 }
 
-// extend asks which extensions the node should have, and makes it so.
-func (a *agent) extend(ctx context.Context) {
-	e := &a.extensions
+// Extend asks which extensions the node should have, and makes it so.
+func (e *Extender) Extend(ctx context.Context) {
 	e.mu.Lock()
 	wait := time.Now().Before(e.again)
 	e.mu.Unlock()
@@ -74,7 +96,7 @@ func (a *agent) extend(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, extendMost)
 	defer cancel()
 	begun := time.Now()
-	told, err := a.extendNow(ctx)
+	told, err := e.extendNow(ctx)
 	why := ""
 	if err != nil {
 		why = err.Error()
@@ -88,18 +110,18 @@ func (a *agent) extend(ctx context.Context) {
 	e.mu.Unlock()
 	switch {
 	case why != "" && !again:
-		a.info("its extensions are not as they should be: "+why, hintOf(err))
+		e.agent.Info("its extensions are not as they should be: "+why, hintOf(err))
 	case told != "":
-		a.info(fmt.Sprintf("extensions: %s, in %s", told, time.Since(begun).Round(10*time.Millisecond)), "")
+		e.agent.Info(fmt.Sprintf("extensions: %s, in %s", told, time.Since(begun).Round(10*time.Millisecond)), "")
 	}
-	a.kick()
+	e.agent.Kick()
 }
 
 // extendNow returns what changed, in words.
-func (a *agent) extendNow(ctx context.Context) (string, error) {
-	self := a.self()
+func (e *Extender) extendNow(ctx context.Context) (string, error) {
+	self := e.agent.Self()
 	var told api.StageResponse
-	if err := a.control.call(ctx, "/v1/node/extensions", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+	if err := e.control.call(ctx, "/v1/node/extensions", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
 		return "", err
 	}
 	as, err := checkAssignment(
@@ -115,29 +137,29 @@ func (a *agent) extendNow(ctx context.Context) (string, error) {
 	if len(self.TrustKeys) == 0 {
 		return "", errors.New("it was started by a release that leaves no keys to trust")
 	}
-	has, _ := a.extensions.has()
+	has, _ := e.Has()
 	gets, loses := fleet.Lacking(as.Extensions, has), fleet.Lacking(has, as.Extensions)
 	if len(gets)+len(loses) == 0 {
 		return "", nil
 	}
 	source := extensionSource{
-		dir:     a.dir,
+		dir:     e.dir,
 		as:      as,
 		trust:   image.Trust{Keys: self.TrustKeys, Revoked: as.RevokedKeys},
 		cgroup:  initScope,
 		running: self.Version,
-		tell:    a.info,
+		tell:    e.agent.Info,
 	}
 	var l lease
-	if readJSON(a.dir, leaseName, &l) == nil { // else it is not known which peers are near
+	if readJSON(e.dir, leaseName, &l) == nil { // else it is not known which peers are near
 		source.network = l.network()
 	}
-	err = a.lay(ctx, source, gets, loses)
-	return changeText(gets, loses) + a.extensions.received(ctx, gets), err
+	err = e.lay(ctx, source, gets, loses)
+	return changeText(gets, loses) + e.received(ctx, gets), err
 }
 
 // received says how many bytes came for extensions that were attached, and from whom.
-func (e *extender) received(ctx context.Context, list []fleet.Extension) string {
+func (e *Extender) received(ctx context.Context, list []fleet.Extension) string {
 	e.mu.Lock()
 	on := slices.Clone(e.state.On)
 	e.mu.Unlock()
@@ -169,7 +191,7 @@ func changeText(gets, loses []fleet.Extension) string {
 }
 
 // without takes extensions out of what is laid over the root, and returns them.
-func (e *extender) without(list []fleet.Extension) (out []attached) {
+func (e *Extender) without(list []fleet.Extension) (out []attached) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.On = slices.DeleteFunc(e.state.On, func(x attached) bool {
@@ -182,54 +204,76 @@ func (e *extender) without(list []fleet.Extension) (out []attached) {
 	return out
 }
 
-func (e *extender) add(fresh []attached) {
+func (e *Extender) add(fresh []attached) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.state.On = append(e.state.On, fresh...)
 }
 
 // leave notes that the device of an extension goes when nothing uses it any more.
-func (a *agent) leave(x attached) {
-	a.extensions.mu.Lock()
-	a.extensions.state.Left = append(a.extensions.state.Left, formerRoot{x.Block, x.Device})
-	a.extensions.mu.Unlock()
-	a.keepExtensions()
-	go a.leaveSwarmOf(x.client())
+func (e *Extender) leave(x attached) {
+	e.mu.Lock()
+	e.state.Left = append(e.state.Left, formerRoot{x.Block, x.Device})
+	e.mu.Unlock()
+	e.keepExtensions()
+	go e.leaveSwarm(x.client())
 }
 
-func (a *agent) keepExtensions() {
-	a.extensions.mu.Lock()
-	defer a.extensions.mu.Unlock()
-	if err := writeJSON(a.dir, extensionsName, 0o600, a.extensions.state); err != nil {
-		a.logf("%v", err)
+func (e *Extender) keepExtensions() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := writeJSON(e.dir, extensionsName, 0o600, e.state); err != nil {
+		e.logf("%v", err)
 	}
 }
 
-// retireExtensions detaches devices of extensions that were taken away, each when nothing uses it any more.
-func (a *agent) retireExtensions(ctx context.Context) {
-	for sleep(ctx, retireEvery) == nil {
-		a.extensions.mu.Lock()
-		left := slices.Clone(a.extensions.state.Left)
-		a.extensions.mu.Unlock()
+// Retire detaches devices of extensions that were taken away, each when nothing uses it any more.
+func (e *Extender) Retire(ctx context.Context) {
+	for sleep(ctx, extensionRetire) == nil {
+		e.mu.Lock()
+		left := slices.Clone(e.state.Left)
+		e.mu.Unlock()
 		for _, f := range left {
-			err := f.detach()
+			err := detachFormer(f)
 			if errors.Is(err, os.ErrNotExist) { // there never was a device
 				err = os.RemoveAll(f.Block)
 			}
 			if err != nil {
 				if !errors.Is(err, unix.EBUSY) {
-					a.logf("detach an extension: %v", err)
+					e.logf("detach an extension: %v", err)
 				}
 				continue
 			}
-			a.logf("/dev/nbd%d, an extension of before, is detached", f.Device)
-			a.extensions.mu.Lock()
-			a.extensions.state.Left = slices.DeleteFunc(
-				a.extensions.state.Left,
+			e.logf("/dev/nbd%d, an extension of before, is detached", f.Device)
+			e.mu.Lock()
+			e.state.Left = slices.DeleteFunc(
+				e.state.Left,
 				func(o formerRoot) bool { return o == f },
 			)
-			a.extensions.mu.Unlock()
-			a.keepExtensions()
+			e.mu.Unlock()
+			e.keepExtensions()
 		}
 	}
 }
+
+// LeaveSwarms lets the peers of each extension know before they wait for this machine in vain.
+func (e *Extender) LeaveSwarms() {
+	e.mu.Lock()
+	on := slices.Clone(e.state.On)
+	e.mu.Unlock()
+	var all sync.WaitGroup
+	for _, x := range on {
+		all.Go(func() { e.leaveSwarm(x.client()) })
+	}
+	all.Wait()
+}
+
+func (e *Extender) leaveSwarm(c BlockClient) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := c.Leave(ctx); err != nil {
+		e.logf("%v", err)
+	}
+}
+
+func (e *Extender) logf(format string, args ...any) { fmt.Fprintf(e.log, format+"\n", args...) }

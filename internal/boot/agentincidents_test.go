@@ -2,15 +2,9 @@ package boot
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
-	"log/slog"
 	"net/http"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -44,14 +38,21 @@ func (h *told) take() []trace.Event {
 	return out
 }
 
-// tellingAgent starts an agent of a block daemon of which there is nothing but the ledger.
-func tellingAgent(t *testing.T, dir string, l ledger, h *told) AgentConfig {
+// incidentList are the incidents of a block daemon.
+type incidentList struct{ incidents []Incident }
+
+func (l *incidentList) report(i Incident) {
+	i.Sequence, i.At = int64(len(l.incidents)+1), monotonic()
+	l.incidents = append(l.incidents, i)
+}
+
+// tellingAgent starts an agent of a block daemon of which there are incidents and nothing else.
+func tellingAgent(t *testing.T, dir string, l *incidentList, h *told) AgentConfig {
 	t.Helper()
 	url, key := tlsServer(t, h.serve)
-	s := &statusServer{status: l.status}
-	if err := serveStatus(t.Context(), filepath.Join(dir, BlockSocket), s, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	fakeDaemon(t, filepath.Join(dir, BlockSocket), map[string]func() any{"GET /status": func() any {
+		return BlockStatus{Incidents: l.incidents}
+	}})
 	return AgentConfig{
 		Boot:      "0011223344556677",
 		Node:      "pc001",
@@ -87,9 +88,9 @@ var hinted = map[IncidentKind]string{
 // Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another
 // reads the same ledger.
 func TestEachIncidentIsToldOnce(t *testing.T) {
-	dir, l, h := t.TempDir(), testLedger(t), &told{}
+	dir, l, h := t.TempDir(), &incidentList{}, &told{}
 	c := tellingAgent(t, dir, l, h)
-	kinds := declaredKinds(t)
+	kinds := IncidentKinds()
 	for _, k := range kinds {
 		l.report(
 			Incident{Kind: k, Source: "http://10.0.0.1:8480", Object: "0a", Message: "what is told of " + string(k)},
@@ -122,55 +123,18 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	}
 }
 
-// declaredKinds are the constants of the type: one that is added without a text fails the tests.
-func declaredKinds(t *testing.T) (out []IncidentKind) {
-	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), "blockapi.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		v, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if of, ok := v.Type.(*ast.Ident); ok && of.Name == "IncidentKind" {
-			for _, x := range v.Values {
-				kind, err := strconv.Unquote(x.(*ast.BasicLit).Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				out = append(out, IncidentKind(kind))
-			}
-		}
-		return true
-	})
-	slices.Sort(out)
-	if len(out) == 0 || !slices.Equal(out, IncidentKinds()) {
-		t.Errorf("there are incidents of kinds %v, and hints for %v", out, IncidentKinds())
-	}
-	return out
-}
-
 // An incident stands on the timeline where it happened, and not where the agent came to tell it: before the boot
 // was over, if it was.
 func TestIncidentsAreToldAtTheirTime(t *testing.T) {
-	a := &agent{session: session{Origin: 10 * time.Second}}
-	a.booted.Store(true)
-	a.progress.BootedAt = 50 * time.Second
+	a := testAgent(t, session{Origin: 10 * time.Second})
+	a.record.booted(50 * time.Second)
 	for _, x := range []struct {
 		at, offset time.Duration
 		stage      trace.Stage
 	}{{40 * time.Second, 30 * time.Second, trace.SwitchRoot}, {50 * time.Second, 40 * time.Second, trace.Booted}, {90 * time.Second, 80 * time.Second, trace.Booted},
 		{5 * time.Second, 0, trace.SwitchRoot}} {
-		if e := a.incident(Incident{Kind: ServerDown, At: x.at}); e.Offset != x.offset || e.Stage != x.stage {
+		if e := a.status.incidents.event(Incident{Kind: ServerDown, At: x.at}); e.Offset != x.offset || e.Stage != x.stage {
 			t.Errorf("at %v: %+v, want %v at stage %s", x.at, e, x.offset, x.stage)
 		}
-	}
-	l := testLedger(t)
-	before := monotonic()
-	l.report(Incident{Kind: ServerUp})
-	if at := l.incidents(0)[0].At; at < before || at > monotonic() {
-		t.Errorf("reported at %v, after %v", at, before)
 	}
 }

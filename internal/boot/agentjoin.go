@@ -13,27 +13,25 @@ import (
 // lease's keeper makes once a minute then, is good for as long.
 const joinEvery = 15 * time.Second
 
-// self is who the agent speaks as: what init left, or what a server gave it since.
-func (a *agent) self() session {
-	if s := a.joined.Load(); s != nil {
-		return *s
-	}
-	return a.session
+// joiner makes a node that booted without a server one of its server's nodes.
+type joiner struct {
+	who   *identity
+	voice *voice
 }
 
-// join waits until a server has taken a node that booted without one. It returns false when ctx ends before.
-func (a *agent) join(ctx context.Context) bool {
-	if a.session.Session != "" {
+// wait waits until a server has taken a node that booted without one. It returns false when ctx ends before.
+func (j *joiner) wait(ctx context.Context) bool {
+	if j.who.session.Session != "" {
 		return true
 	}
 	last := ""
 	for {
-		err := a.askToJoin(ctx)
+		err := j.askToJoin(ctx)
 		if err == nil {
 			return true
 		}
 		if text := err.Error(); text != last {
-			a.logf("no server yet: %v", err)
+			j.voice.logf("no server yet: %v", err)
 			last = text
 		}
 		if sleep(ctx, joinEvery) != nil {
@@ -44,19 +42,19 @@ func (a *agent) join(ctx context.Context) bool {
 
 // askToJoin gets a boot id, says hello, and keeps the session. The node goes on running what it runs, whatever the
 // assignment says now: that is for its next boot.
-func (a *agent) askToJoin(ctx context.Context) error {
+func (j *joiner) askToJoin(ctx context.Context) error {
 	var l lease
-	if err := readJSON(a.dir, leaseName, &l); err != nil {
+	if err := readJSON(j.who.dir, leaseName, &l); err != nil {
 		return err
 	}
-	hardware := (&machine{}).hardware()
+	hardware := readHardware()
 	var begun api.BeginResponse
-	err := a.control.call(
+	err := j.voice.control.call(
 		ctx,
 		"/v1/node/begin",
 		"",
-		api.BeginRequest{MAC: l.MAC, Medium: a.session.Version, UUID: hardware.UUID,
-			Serial: hardware.Serial, Runs: true, Uptime: a.offset()},
+		api.BeginRequest{MAC: l.MAC, Medium: j.who.session.Version, UUID: hardware.UUID,
+			Serial: hardware.Serial, Runs: true, Uptime: j.who.offset()},
 		&begun,
 	)
 	if err != nil {
@@ -67,30 +65,30 @@ func (a *agent) askToJoin(ctx context.Context) error {
 		Token:    begun.Token,
 		MAC:      l.MAC,
 		Addr:     l.Address.Addr().String(),
-		Release:  a.release,
+		Release:  j.who.release,
 		Hardware: hardware,
 		Nonce:    rand.Text(),
 	}
 	if begun.TPM {
-		if req.TPM, err = proveTPM(tpmDevice, api.TPMDigest(req, a.session.ServerKey)); err != nil {
-			a.logf("no proof by a TPM: %v", err)
+		if req.TPM, err = proveTPM(tpmDevice, api.TPMDigest(req, j.who.session.ServerKey)); err != nil {
+			j.voice.logf("no proof by a TPM: %v", err)
 		}
 	}
 	var resp api.HelloResponse
-	err = a.control.call(ctx, "/v1/node/hello", "", req, &resp)
+	err = j.voice.control.call(ctx, "/v1/node/hello", "", req, &resp)
 	if err != nil {
 		return err
 	}
-	if _, err := checkAssignment(resp, api.BootConfig{Boot: begun.Boot, ServerKey: a.session.ServerKey}); err != nil {
+	if _, err := checkAssignment(resp, api.BootConfig{Boot: begun.Boot, ServerKey: j.who.session.ServerKey}); err != nil {
 		return err
 	}
-	s := a.session
+	s := j.who.session
 	s.Boot, s.Session = begun.Boot, resp.Session
-	if err := writeJSON(a.dir, sessionName, 0o600, s); err != nil {
+	if err := writeJSON(j.who.dir, sessionName, 0o600, s); err != nil {
 		return err
 	}
-	a.joined.Store(&s)
-	a.logf("a server answers: boot %s", s.Boot)
-	a.info(fmt.Sprintf("booted without a server, which answers after %s", a.offset().Round(time.Second)), "")
+	j.who.joined.Store(&s)
+	j.voice.logf("a server answers: boot %s", s.Boot)
+	j.voice.Info(fmt.Sprintf("booted without a server, which answers after %s", j.who.offset().Round(time.Second)), "")
 	return nil
 }

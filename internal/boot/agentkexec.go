@@ -19,9 +19,9 @@ const maxKexec = 256 << 20
 
 // kexec goes to the next boot without firmware. Whatever keeps it from that, the node reboots: the server has begun
 // its next boot.
-func (a *agent) kexec(ctx context.Context) error {
-	if err := a.loadKexec(ctx); err != nil {
-		a.info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
+func (c *commands) kexec(ctx context.Context) error {
+	if err := c.loadKexec(ctx); err != nil {
+		c.voice.Info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
 		_, err := systemctl(ctx, "reboot")
 		return err
 	}
@@ -30,12 +30,12 @@ func (a *agent) kexec(ctx context.Context) error {
 }
 
 // loadKexec has the kernel load the next one.
-func (a *agent) loadKexec(ctx context.Context) error {
-	stream, err := a.control.stream(
+func (c *commands) loadKexec(ctx context.Context) error {
+	stream, err := c.voice.control.stream(
 		ctx,
 		"/v1/node/kexec",
-		"Bearer "+a.self().Session,
-		api.NodeKexec{Boot: a.self().Boot},
+		"Bearer "+c.who.Self().Session,
+		api.NodeKexec{Boot: c.who.Self().Boot},
 	)
 	if err != nil {
 		return err

@@ -28,33 +28,33 @@ const aheadMost = time.Minute
 
 // lay attaches and detaches. Extensions are attached at a place apart first, where nothing finds them: when one of
 // them fails nothing was changed.
-func (a *agent) lay(ctx context.Context, source extensionSource, gets, loses []fleet.Extension) error {
-	apart := filepath.Join(a.dir, apartName)
+func (e *Extender) lay(ctx context.Context, source extensionSource, gets, loses []fleet.Extension) error {
+	apart := filepath.Join(e.dir, apartName)
 	var fresh []attached
 	fail := func(err error) error {
 		for _, x := range fresh {
 			_ = unix.Unmount(filepath.Join(apart, x.Name), unix.MNT_DETACH) // the device goes when nothing uses it
-			a.leave(x)
+			e.leave(x)
 		}
 		return err
 	}
-	for _, e := range gets {
-		x, err := source.attach(ctx, e, apart)
+	for _, want := range gets {
+		x, err := source.attach(ctx, want, apart)
 		if err != nil {
 			return fail(err)
 		}
 		fresh = append(fresh, x)
-		readAhead(ctx, filepath.Join(apart, e.Name))
+		readAhead(ctx, filepath.Join(apart, want.Name))
 	}
-	if a.leaving.Load() {
+	if e.agent.Leaving() {
 		return fail(errors.New("the node is going to its next boot"))
 	}
-	return a.swap(ctx, apart, fresh, loses)
+	return e.swap(ctx, apart, fresh, loses)
 }
 
 // swap takes some extensions out of systemd-sysext's sight and puts others there, and has it lay them over the root.
-func (a *agent) swap(ctx context.Context, apart string, fresh []attached, loses []fleet.Extension) error {
-	for _, x := range a.extensions.without(loses) {
+func (e *Extender) swap(ctx context.Context, apart string, fresh []attached, loses []fleet.Extension) error {
+	for _, x := range e.without(loses) {
 		for _, u := range x.Units {
 			_, _ = systemctl(ctx, "stop", u) // what does not stop goes on with the files that it has open
 		}
@@ -62,55 +62,40 @@ func (a *agent) swap(ctx context.Context, apart string, fresh []attached, loses 
 			return fmt.Errorf("unmount %s: %w", x.place(), err)
 		}
 		_ = os.Remove(x.place()) // an extension without files would not matter
-		a.leave(x)
+		e.leave(x)
 	}
-	a.extensions.add(fresh)
-	a.keepExtensions()
+	e.add(fresh)
+	e.keepExtensions()
 	for _, x := range fresh {
 		if err := x.moveFrom(filepath.Join(apart, x.Name)); err != nil {
-			return a.withdraw(ctx, fresh, fmt.Errorf("mount %s: %w", x.place(), err))
+			return e.withdraw(ctx, fresh, fmt.Errorf("mount %s: %w", x.place(), err))
 		}
 	}
 	if out, err := exec.CommandContext(ctx, "systemd-sysext", "refresh").CombinedOutput(); err != nil {
-		return a.withdraw(ctx, fresh, fmt.Errorf("systemd-sysext refresh: %w: %s", err, strings.TrimSpace(string(out))))
+		return e.withdraw(ctx, fresh, fmt.Errorf("systemd-sysext refresh: %w: %s", err, strings.TrimSpace(string(out))))
 	}
 	if _, err := systemctl(ctx, "daemon-reload"); err != nil {
-		a.logf("daemon-reload: %v", err)
+		e.logf("daemon-reload: %v", err)
 	}
 	for _, x := range fresh {
 		for _, u := range x.Units {
 			if _, err := systemctl(ctx, "--no-block", "start", u); err != nil {
-				a.info("extension "+x.Name+": "+u+" was not started: "+err.Error(), "")
+				e.agent.Info("extension "+x.Name+": "+u+" was not started: "+err.Error(), "")
 			}
 		}
 	}
 	return nil
 }
 
-// moveFrom mounts an extension where systemd-sysext finds it. What is mounted below a shared place cannot be moved.
-func (x attached) moveFrom(apart string) error {
-	if err := mountPoint(x.place()); err != nil {
-		return err
-	}
-	if err := unix.Mount(apart, x.place(), "", unix.MS_BIND, ""); err != nil {
-		return err
-	}
-	if err := unix.Unmount(apart, unix.MNT_DETACH); err != nil {
-		return err
-	}
-	_ = os.Remove(apart) // an empty directory does no harm
-	return nil
-}
-
 // withdraw takes extensions away again that could not be laid over the root.
-func (a *agent) withdraw(ctx context.Context, fresh []attached, why error) error {
-	for _, x := range a.extensions.without(listed(fresh)) {
-		_ = unix.Unmount(filepath.Join(a.dir, apartName, x.Name), unix.MNT_DETACH) // it may be at either
+func (e *Extender) withdraw(ctx context.Context, fresh []attached, why error) error {
+	for _, x := range e.without(listed(fresh)) {
+		_ = unix.Unmount(filepath.Join(e.dir, apartName, x.Name), unix.MNT_DETACH) // it may be at either
 		_ = unix.Unmount(x.place(), unix.MNT_DETACH)
 		_ = os.Remove(x.place())
-		a.leave(x)
+		e.leave(x)
 	}
-	a.keepExtensions()
+	e.keepExtensions()
 	if err := exec.CommandContext(ctx, "systemd-sysext", "refresh").Run(); err != nil {
 		return errors.Join(why, fmt.Errorf("and without them: %w", err))
 	}

@@ -13,32 +13,40 @@ import (
 	"pando/internal/trace"
 )
 
+// marks reports what init and programs of the image put on the timeline.
+type marks struct {
+	who    *identity
+	voice  *voice
+	record *record
+	block  BlockClient
+}
+
 // leftover reports what init could not send any more.
-func (a *agent) leftover() {
-	if a.progress.Leftover {
+func (m *marks) leftover() {
+	if m.record.Leftover {
 		return
 	}
 	var events []trace.Event
-	if err := readJSON(a.dir, eventsName, &events); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.logf("init's last events: %v", err)
+	if err := readJSON(m.who.dir, eventsName, &events); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.voice.logf("init's last events: %v", err)
 	}
-	a.report.add(events...)
-	a.progress.Leftover = true
-	a.keepProgress()
+	m.voice.report.add(events...)
+	m.record.Leftover = true
+	m.record.keep()
 }
 
-// marks reports the marks that were made since the last look.
-func (a *agent) marks() {
-	data, err := os.ReadFile(filepath.Join(a.dir, marksName))
-	if err != nil || int64(len(data)) <= a.progress.Marks {
+// look reports the marks that were made since the last look.
+func (m *marks) look() {
+	data, err := os.ReadFile(filepath.Join(m.who.dir, marksName))
+	if err != nil || int64(len(data)) <= m.record.Marks {
 		return
 	}
-	found, used := parseMarks(data[a.progress.Marks:])
-	a.progress.Marks += int64(used)
-	for _, m := range found {
-		a.mark(m)
+	found, used := parseMarks(data[m.record.Marks:])
+	m.record.Marks += int64(used)
+	for _, one := range found {
+		m.report(one)
 	}
-	a.keepProgress()
+	m.record.keep()
 }
 
 // parseMarks reads whole lines and returns how many bytes they were. A line that makes no sense is skipped.
@@ -54,33 +62,21 @@ func parseMarks(data []byte) ([]mark, int) {
 	return out, end
 }
 
-// mark reports one mark. Booted comes with the bytes that the boot took.
-func (a *agent) mark(m mark) {
-	e := trace.Event{Stage: trace.Stage(m.Name), Kind: trace.End, Attempt: 1, Offset: m.At - a.session.Origin}
+// report reports one mark. Booted comes with the bytes that the boot took.
+func (m *marks) report(one mark) {
+	e := trace.Event{Stage: trace.Stage(one.Name), Kind: trace.End, Attempt: 1, Offset: one.At - m.who.session.Origin}
 	if e.Stage == trace.Booted {
 		e.Message = "default target reached"
-		a.booted.Store(true)
-		a.progress.Booted, a.progress.BootedAt = true, m.At
+		m.record.booted(one.At)
 	}
-	a.progress.Until = a.progress.Until || m.Name == a.session.Until
+	m.record.Until = m.record.Until || one.Name == m.who.session.Until
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if s, err := a.block.Status(ctx, a.progress.Incidents); err == nil {
+	if s, err := m.block.Status(ctx, m.record.Incidents); err == nil {
 		e.Bytes = s.Bytes
 	}
 	if e.Stage == trace.Booted {
-		_ = a.block.Booted(ctx) // if it is being replaced, the end of the recording says so
+		_ = m.block.Booted(ctx) // if it is being replaced, the end of the recording says so
 	}
-	a.event(e)
-}
-
-// keepProgress is written when events are queued, not when they are sent: an event that is reported twice
-// would spoil a timeline, one that is lost because the agent died in that second does not.
-func (a *agent) keepProgress() {
-	if a.leaving.Load() {
-		return
-	}
-	if err := writeJSON(a.dir, progressName, 0o600, a.progress); err != nil {
-		a.logf("%v", err)
-	}
+	m.voice.event(e)
 }

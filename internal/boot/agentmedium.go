@@ -14,7 +14,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/media"
-	"pando/internal/trace"
 )
 
 // When the boot medium of a running node is looked after: not while it boots, once in a boot, and again when that
@@ -27,72 +26,80 @@ const (
 	busyMost    = 5 * time.Minute
 )
 
-// mediumCare is how the loop stands with the boot medium. A stick may be slow or never answer again, so what is
-// done with it is done beside the loop, which only hears how it went.
-type mediumCare struct {
-	done chan mediumTry // of the one under way; nil: there is none
-	at   time.Duration  // CLOCK_MONOTONIC before which there is none
+// MediumRenewer looks after the node's boot medium. A stick may be slow or never answer again, so what is done with it
+// is done beside the agent's loop, which only hears how it went.
+type MediumRenewer struct {
+	control *control
+	self    func() session
+	kick    func() // has the agent look soon
+	log     io.Writer
+
+	done chan mediumResult // of the attempt under way; nil: there is none
+	at   time.Duration     // CLOCK_MONOTONIC before which there is none
 }
 
-// mediumTry is how it went to renew the boot medium.
-type mediumTry struct {
+func newMediumRenewer(control *control, self func() session, kick func(), log io.Writer) *MediumRenewer {
+	return &MediumRenewer{control: control, self: self, kick: kick, log: log}
+}
+
+// mediumResult is how it went to renew the boot medium.
+type mediumResult struct {
 	disk  string // "": the node has no medium
 	wrote int64  // bytes; 0: it was in step
 	err   error
 }
 
-// renewMedium brings kernel and initramfs on the node's boot medium in step with what the node runs.
-func (a *agent) renewMedium(ctx context.Context) { a.careForMedium(ctx, a.tryMedium) }
-
-// careForMedium begins a try when it is time, one at a time, and takes in how it went.
-func (a *agent) careForMedium(ctx context.Context, try func(context.Context) mediumTry) {
-	c := &a.medium
-	if c.done != nil {
-		select {
-		case r := <-c.done:
-			c.done = nil
-			a.mediumTried(r)
-		default:
-		}
-		return
-	}
-	if !a.booted.Load() || a.progress.Medium || monotonic() < max(a.progress.BootedAt+mediumGrace, c.at) {
-		return
-	}
-	done := make(chan mediumTry, 1)
-	c.done = done
-	go func() {
-		done <- try(ctx)
-		a.kick()
-	}()
+// Look brings kernel and initramfs on the node's boot medium in step with what the node runs, a while after it booted.
+// It begins an attempt when it is time, one at a time, and returns true once one went well.
+func (m *MediumRenewer) Look(ctx context.Context, booted time.Duration) (disk string, wrote int64, ok bool) {
+	r, ok := m.look(ctx, booted, m.try)
+	return r.disk, r.wrote, ok
 }
 
-// tryMedium runs beside the loop, and touches nothing that is the loop's.
-func (a *agent) tryMedium(ctx context.Context) (r mediumTry) {
+func (m *MediumRenewer) look(
+	ctx context.Context,
+	booted time.Duration,
+	try func(context.Context) mediumResult,
+) (r mediumResult, ok bool) {
+	if m.done != nil {
+		select {
+		case r = <-m.done:
+			m.done = nil
+			return r, m.ended(r)
+		default:
+			return r, false
+		}
+	}
+	if monotonic() < max(booted+mediumGrace, m.at) {
+		return r, false
+	}
+	done := make(chan mediumResult, 1)
+	m.done = done
+	go func() {
+		done <- try(ctx)
+		m.kick()
+	}()
+	return r, false
+}
+
+// try runs beside the loop, and touches nothing that is the loop's.
+func (m *MediumRenewer) try(ctx context.Context) (r mediumResult) {
 	if r.disk = mediumDisk(sysfs); r.disk == "" {
 		return r
 	}
 	ctx, cancel := context.WithTimeout(ctx, mediumAgain)
 	defer cancel()
-	r.wrote, r.err = a.writeMedium(ctx, r.disk)
+	r.wrote, r.err = m.write(ctx, r.disk)
 	return r
 }
 
-// mediumTried notes how a try went.
-func (a *agent) mediumTried(r mediumTry) {
+// ended tells whether an attempt went well, and says when there is another one after one that did not.
+func (m *MediumRenewer) ended(r mediumResult) bool {
 	if r.err != nil {
-		a.logf("boot medium %s: %v", r.disk, r.err)
-		a.medium.at = monotonic() + nextTry(r.err)
-		return
+		fmt.Fprintf(m.log, "boot medium %s: %v\n", r.disk, r.err)
+		m.at = monotonic() + nextTry(r.err)
 	}
-	if r.wrote > 0 {
-		a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info,
-			Message: fmt.Sprintf("boot medium %s has the kernel and initramfs of this version now", r.disk)})
-	}
-	a.progress.Medium = true
-	if r.disk != "" {
-		a.keepProgress()
-	}
+	return r.err == nil
 }
 
 // nextTry is how long after one that failed the next one begins.
@@ -119,8 +126,8 @@ func mediumDisk(sys string) string {
 	return ""
 }
 
-// writeMedium asks the server for what is to be written, and writes it.
-func (a *agent) writeMedium(ctx context.Context, path string) (int64, error) {
+// write asks the server for what is to be written, and writes it.
+func (m *MediumRenewer) write(ctx context.Context, path string) (int64, error) {
 	disk, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return 0, err
@@ -130,7 +137,7 @@ func (a *agent) writeMedium(ctx context.Context, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	req := api.NodeMedium{Boot: a.self().Boot}
+	req := api.NodeMedium{Boot: m.self().Boot}
 	for i := range media.Slots {
 		b := make([]byte, media.Sector)
 		if _, err := disk.ReadAt(b, media.SlotAt(i)); err != nil {
@@ -139,7 +146,7 @@ func (a *agent) writeMedium(ctx context.Context, path string) (int64, error) {
 		h := media.ParseHeader(b)
 		req.Slots = append(req.Slots, api.MediumSlot{Sequence: h.Sequence, Digest: h.Digest})
 	}
-	stream, err := a.control.stream(ctx, "/v1/node/medium", "Bearer "+a.self().Session, req)
+	stream, err := m.control.stream(ctx, "/v1/node/medium", "Bearer "+m.self().Session, req)
 	if err != nil || stream == nil {
 		return 0, err
 	}

@@ -3,88 +3,18 @@ package boot
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"pando/internal/api"
-	"pando/internal/fleet"
 	"pando/internal/media"
 )
-
-// A node that booted without a server gets an id and a session when there is one, and speaks under them.
-func TestAgentJoins(t *testing.T) {
-	resp, cfg := signedAssignment(t, nil)
-	var asked []string
-	url, _ := tlsServerOf(
-		t,
-		ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
-		func(w http.ResponseWriter, r *http.Request) {
-			asked = append(asked, r.URL.Path)
-			switch r.URL.Path {
-			case "/v1/node/begin":
-				var req api.BeginRequest
-				if err := json.NewDecoder(r.Body).Decode(&req); err != nil || !req.Runs ||
-					req.Medium != "sha256:running" ||
-					req.Uptime <= 0 {
-					t.Errorf("begin with %+v, %v", req, err)
-				}
-				_ = json.NewEncoder(w).Encode(api.BeginResponse{Boot: cfg.Boot, Token: "t"})
-			case "/v1/node/hello":
-				_ = json.NewEncoder(w).Encode(resp)
-			default:
-				w.WriteHeader(http.StatusNoContent)
-			}
-		},
-	)
-	dir := t.TempDir()
-	l := lease{MAC: fleet.MAC{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.0.0.9/24")}
-	s := session{Node: "pc001", Version: "sha256:running", Control: []string{url}, ServerKey: cfg.ServerKey}
-	if err := errors.Join(writeJSON(dir, leaseName, 0o600, l), writeJSON(dir, sessionName, 0o600, s)); err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAgent(dir, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !a.join(t.Context()) {
-		t.Fatal("it did not join")
-	}
-	if got := a.self(); got.Boot != cfg.Boot || got.Session != resp.Session || got.Node != "pc001" {
-		t.Errorf("it speaks as %+v", got)
-	}
-	again, err := newAgent(dir, t.Output()) // it was killed, and started anew
-	if err != nil || !again.join(t.Context()) || again.self().Session != resp.Session || len(asked) != 2 {
-		t.Errorf("after a restart it asked %v and speaks as %+v, %v", asked, again.self(), err)
-	}
-}
-
-func TestAgentWaitsForAServer(t *testing.T) {
-	_, cfg := signedAssignment(t, nil)
-	dir := t.TempDir()
-	s := session{Control: []string{"https://127.0.0.1:1"}, ServerKey: cfg.ServerKey}
-	if err := errors.Join(writeJSON(dir, leaseName, 0o600, lease{}), writeJSON(dir, sessionName, 0o600, s)); err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAgent(dir, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if a.join(ctx) {
-		t.Error("it joined nobody")
-	}
-}
 
 // What a server sends for a medium can be written to the slots, and nowhere else.
 func TestOnlySlotsAreRenewed(t *testing.T) {
@@ -145,33 +75,24 @@ func TestMediumDisk(t *testing.T) {
 // A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers
 // after all, the loop hears of it.
 func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
-	a := &agent{dir: t.TempDir(), log: t.Output(), kicks: make(chan struct{}, 1)}
-	a.report = newReporter(a.post)
-	a.booted.Store(true)
-	a.progress.BootedAt = -mediumGrace
-	began, answer := make(chan struct{}, 2), make(chan mediumTry)
-	stick := func(context.Context) mediumTry {
+	kicks := make(chan struct{}, 1)
+	m := newMediumRenewer(nil, nil, func() { kicks <- struct{}{} }, t.Output())
+	began, answer := make(chan struct{}, 2), make(chan mediumResult)
+	stick := func(context.Context) mediumResult {
 		began <- struct{}{}
 		return <-answer
 	}
 	for range 3 { // turns of the loop
-		a.careForMedium(t.Context(), stick)
+		if _, ok := m.look(t.Context(), -mediumGrace, stick); ok {
+			t.Error("it is in step before the stick has answered")
+		}
 	}
 	<-began
-	if a.progress.Medium {
-		t.Error("it is in step before the stick has answered")
+	answer <- mediumResult{disk: "/dev/sdx", wrote: 1}
+	<-kicks
+	if r, ok := m.look(t.Context(), -mediumGrace, stick); !ok || r.disk != "/dev/sdx" || r.wrote != 1 {
+		t.Errorf("renewed: %+v, %v", r, ok)
 	}
-	answer <- mediumTry{disk: "/dev/sdx", wrote: 1}
-	<-a.kicks
-	a.careForMedium(t.Context(), stick)
-	var kept progress
-	if err := readJSON(a.dir, progressName, &kept); err != nil || !a.progress.Medium || !kept.Medium {
-		t.Errorf("renewed, and it is %v, kept %v, %v", a.progress.Medium, kept.Medium, err)
-	}
-	if said := a.report.take(); len(said) != 1 || !strings.Contains(said[0].Message, "/dev/sdx") {
-		t.Errorf("the timeline has %+v", said)
-	}
-	a.careForMedium(t.Context(), stick)
 	if len(began) > 0 {
 		t.Error("it is renewed twice")
 	}

@@ -11,17 +11,17 @@ import (
 
 // pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this
 // one too. Without it there is nothing to do but to look.
-func (a *agent) pstore(ctx context.Context) {
-	path := filepath.Join(a.dir, pstoreName)
+func (v *voice) pstore(ctx context.Context) {
+	path := filepath.Join(v.who.dir, pstoreName)
 	left, err := os.ReadFile(path)
 	if err != nil {
 		return
 	}
-	req := api.ReportRequest{Boot: a.self().Boot, Uptime: a.offset(), Pstore: strings.ToValidUTF8(string(left), "")}
-	if err := a.say(ctx, req); err != nil && !forGood(err) {
+	req := api.ReportRequest{Boot: v.who.Self().Boot, Uptime: v.who.offset(), Pstore: strings.ToValidUTF8(string(left), "")}
+	if err := v.say(ctx, req); err != nil && !forGood(err) {
 		return // once more
 	}
 	if err := os.Remove(path); err != nil {
-		a.logf("%v", err)
+		v.logf("%v", err)
 	}
 }

@@ -30,7 +30,7 @@ func TestAgentTellsPstore(t *testing.T) {
 	}
 	tell := func() {
 		t.Helper()
-		a, err := newAgent(dir, t.Output())
+		a, err := NewAgent(dir, "", t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}

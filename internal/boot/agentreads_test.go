@@ -1,11 +1,10 @@
 package boot
 
 import (
+	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -28,10 +27,12 @@ func TestReadsDue(t *testing.T) {
 		"failed just now":   {true, false, time.Minute, time.Hour, time.Hour - 1, false},
 		"failed long since": {true, false, time.Minute, time.Hour, time.Hour, true},
 	} {
-		a := agent{traceAt: c.again, progress: progress{BootedAt: c.at, Traced: c.traced}}
-		a.progress.Until = true // a mark that nobody asked for changes nothing
-		a.booted.Store(c.booted)
-		if got := a.readsDue(c.now); got != c.want {
+		a := testAgent(t, session{})
+		a.reads.at = c.again
+		a.record.BootedAt, a.record.Traced = c.at, c.traced
+		a.record.Until = true // a mark that nobody asked for changes nothing
+		a.record.up.Store(c.booted)
+		if got := a.reads.due(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", name, got, c.want)
 		}
 	}
@@ -50,13 +51,13 @@ func TestReadsUntilAMark(t *testing.T) {
 		"marked":             {true, readsGrace, true},
 		"marked and waiting": {true, readsLongest, true},
 	} {
-		a := agent{dir: t.TempDir(), session: session{Until: "firefox-ready"}, report: newReporter(nil)}
-		a.booted.Store(true)
-		a.mark(mark{Name: "greeter-up"})
+		a := testAgent(t, session{Until: "firefox-ready"})
+		a.record.up.Store(true)
+		a.marks.report(mark{Name: "greeter-up"})
 		if c.marked {
-			a.mark(mark{Name: "firefox-ready"})
+			a.marks.report(mark{Name: "firefox-ready"})
 		}
-		if got := a.readsDue(c.now); got != c.want {
+		if got := a.reads.due(c.now); got != c.want {
 			t.Errorf("%s: due %v, want %v", name, got, c.want)
 		}
 	}
@@ -79,18 +80,18 @@ func TestAgentSendsReads(t *testing.T) {
 			w.WriteHeader(c.status)
 		})
 		dir := t.TempDir()
-		a := &agent{dir: dir, log: io.Discard, block: BlockClient{Socket: filepath.Join(dir, BlockSocket)},
-			session: session{
-				Boot:    "0011223344556677",
-				Session: "s",
-				Version: "sha256:v",
-				Origin:  time.Second,
-			}, report: newReporter(nil)}
-		var err error
-		if a.control, err = newControl([]string{url}, key); err != nil {
+		server, err := newControl([]string{url}, key, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		s := &statusServer{endReads: func() Recording {
+		a := newAgent(&identity{dir: dir, session: session{
+			Boot:    "0011223344556677",
+			Session: "s",
+			Version: "sha256:v",
+			Origin:  time.Second,
+		}}, server, io.Discard)
+		a.voice.report = newReporter(func(context.Context, []trace.Event) error { return nil })
+		fakeDaemon(t, a.block.Socket, map[string]func() any{"POST /reads": func() any {
 			return Recording{
 				Began:   5 * time.Second,
 				Reads:   []byte("r"),
@@ -100,14 +101,10 @@ func TestAgentSendsReads(t *testing.T) {
 				Wasted:  3,
 				Partial: true,
 			}
-		}}
-		if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
-		a.booted.Store(true)
-		a.progress.BootedAt = monotonic() - readsGrace
-		a.sendReads(t.Context())
-		a.sendReads(t.Context())
+		}})
+		a.record.booted(monotonic() - readsGrace)
+		a.reads.send(t.Context())
+		a.reads.send(t.Context())
 		want := api.TraceRequest{
 			Boot:    "0011223344556677",
 			Version: "sha256:v",
@@ -131,8 +128,8 @@ func TestAgentSendsReads(t *testing.T) {
 			events[0].Attrs["misses"] != "2" {
 			t.Errorf("%s: sent %v, want %v; events %+v", name, kept.Traced, c.traced, events)
 		}
-		a.traceAt = 0 // later: what could not be sent is, and the timeline is not told again
-		a.sendReads(t.Context())
+		a.reads.at = 0 // later: what could not be sent is, and the timeline is not told again
+		a.reads.send(t.Context())
 		if again := posts.Load() == 2; again == c.traced || len(a.report.take()) != 0 {
 			t.Errorf("%s: sent again: %v", name, again)
 		}
@@ -141,20 +138,14 @@ func TestAgentSendsReads(t *testing.T) {
 
 // The block daemon hears that the boot is over when it is, and not only when the recording ends.
 func TestBlockDaemonHearsOfBooted(t *testing.T) {
-	dir := t.TempDir()
-	a := &agent{
-		dir:    dir,
-		log:    io.Discard,
-		block:  BlockClient{Socket: filepath.Join(dir, BlockSocket)},
-		report: newReporter(nil),
-	}
+	a := testAgent(t, session{})
 	told := 0
-	s := &statusServer{status: func(int64) BlockStatus { return BlockStatus{} }, booted: func() { told++ }}
-	if err := serveStatus(t.Context(), a.block.Socket, s, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	fakeDaemon(t, a.block.Socket, map[string]func() any{
+		"GET /status":  func() any { return BlockStatus{} },
+		"POST /booted": func() any { told++; return nil },
+	})
 	for i, name := range []trace.Stage{"greeter-up", trace.Booted, "browser"} {
-		if a.mark(mark{Name: string(name)}); told != min(i, 1) {
+		if a.marks.report(mark{Name: string(name)}); told != min(i, 1) {
 			t.Errorf("after %s it was told %d times", name, told)
 		}
 	}
@@ -172,21 +163,15 @@ func TestMarksComeBeforeReads(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 	})
 	dir := t.TempDir()
-	a := &agent{
-		dir:     dir,
-		log:     io.Discard,
-		session: session{Session: "s", Until: "browser"},
-		reads:   new(api.TraceRequest),
-	}
-	a.report = newReporter(a.post)
-	var err error
-	if a.control, err = newControl([]string{url}, key); err != nil {
+	server, err := newControl([]string{url}, key, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	a.booted.Store(true)
-	a.progress.BootedAt = monotonic() - readsGrace
-	a.mark(mark{Name: "browser"})
-	a.sendReads(t.Context())
+	a := newAgent(&identity{dir: dir, session: session{Session: "s", Until: "browser"}}, server, io.Discard)
+	a.reads.trace = new(api.TraceRequest)
+	a.record.booted(monotonic() - readsGrace)
+	a.marks.report(mark{Name: "browser"})
+	a.reads.send(t.Context())
 	if want := []string{"/v1/node/events", "/v1/node/trace"}; !slices.Equal(paths, want) {
 		t.Errorf("asked for %v, want %v", paths, want)
 	}

@@ -23,50 +23,47 @@ const softTarget = "/usr/lib/systemd/system/soft-reboot.target"
 // reboot by firmware.
 const softBegin = 2 * time.Minute
 
-// softReboot goes to the next boot with the kernel that runs. Whatever keeps it from that, the node reboots.
-func (a *agent) softReboot(ctx context.Context) {
-	a.staging.Lock()
-	defer a.staging.Unlock()
-	m, err := a.stage(ctx)
+// SoftReboot goes to the next boot with the kernel that runs. Whatever keeps it from that, the node reboots.
+func (n *NextBoot) SoftReboot(ctx context.Context) {
+	n.staging.Lock()
+	defer n.staging.Unlock()
+	m, err := n.stage(ctx)
 	if err == nil {
-		err = a.toNext(ctx, m)
+		err = n.toNext(ctx, m)
 	}
 	if err == nil {
 		return
 	}
 	why := "it reboots by its firmware, for it cannot go on with the kernel that runs: " + err.Error()
-	a.logf("%s", why)
+	n.logf("%s", why)
 	if m != nil && m.channel.session.Load() != nil {
 		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: hintOf(err)})
 		m.flush(rebootFlush)
 	} else {
-		a.info(why, hintOf(err))
+		n.agent.Info(why, hintOf(err))
 		flush, cancel := context.WithTimeout(ctx, rebootFlush)
 		defer cancel()
-		_ = a.report.flush(flush)
+		_ = n.agent.Flush(flush)
 	}
 	if _, err := systemctl(ctx, "reboot"); err != nil {
-		a.logf("reboot: %v", err)
+		n.logf("reboot: %v", err)
 	}
 }
 
 // toNext begins the next boot, makes its root, and has systemd go there.
-func (a *agent) toNext(ctx context.Context, m *machine) error {
+func (n *NextBoot) toNext(ctx context.Context, m *machine) error {
 	ctx, cancel := context.WithTimeout(ctx, softBegin)
 	defer cancel()
-	self, staged := a.self(), m.assigned().Version
-	a.leaving.Store(true)
+	self, staged := n.agent.Self(), m.assigned().Version
+	n.leaving.Store(true)
+	n.agent.Goodbye(ctx, "goes on with its next boot, by soft-reboot")
 	var kept session // as it is by now: roots of before may be gone
-	if err := readJSON(a.dir, sessionName, &kept); err != nil {
+	if err := readJSON(n.dir, sessionName, &kept); err != nil {
 		return err
 	}
 	m.former = append(kept.Former, formerRoot{self.Block, self.Device})
-	a.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "goes on with its next boot, by soft-reboot"})
-	if err := a.report.flush(ctx); err != nil {
-		a.logf("report: %v", err)
-	}
 	var next api.BeginResponse
-	if err := a.control.call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &next); err != nil {
+	if err := n.control.call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &next); err != nil {
 		return err
 	}
 	m.report.take() // of staging, which is no part of a boot
@@ -87,7 +84,7 @@ func (a *agent) toNext(ctx context.Context, m *machine) error {
 	m.flush(switchFlush)
 	stop()
 	m.collect(switchFlush)
-	return a.leaveFor(ctx, m)
+	return n.leaveFor(ctx, m)
 }
 
 // softPhases are those of a boot that has its kernel, its network and its device.
@@ -132,17 +129,17 @@ func knowsSoft(root *rootDir) error {
 }
 
 // leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
-func (a *agent) leaveFor(ctx context.Context, m *machine) error {
+func (n *NextBoot) leaveFor(ctx context.Context, m *machine) error {
 	if m.device != nil {
 		m.device.Release()
 	}
 	err := errors.Join(
-		writeJSON(a.dir, eventsName, 0o600, m.report.take()),
-		writeJSON(a.dir, progressName, 0o600, progress{Traced: true}),
+		writeJSON(n.dir, eventsName, 0o600, m.report.take()),
+		writeJSON(n.dir, progressName, 0o600, map[string]bool{"traced": true}),
 		os.RemoveAll(
-			filepath.Join(a.dir, marksName),
+			filepath.Join(n.dir, marksName),
 		),
-		replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(a.dir, BlockSocket)),
+		replaceLink(filepath.Join(m.at.block, BlockSocket), filepath.Join(n.dir, BlockSocket)),
 	)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -21,36 +22,18 @@ import (
 	"pando/internal/fleet"
 )
 
-// The daemons of one root are told from those of another by where they live, and from all else by their names.
-func TestDaemonsOfARoot(t *testing.T) {
-	proc, old, next := t.TempDir(), t.TempDir(), t.TempDir()
-	for pid, x := range map[string][2]string{
-		"10": {SupervisorName + "\x00/pando-init\x00", old}, "11": {BlockName + "\x00/pando-init\x00", old},
-		"20": {SupervisorName + "\x00/pando-init\x00", next}, "21": {BlockName + "\x00/pando-init\x00", next},
-		"30": {"pando-agent\x00", old}, "31": {VolumeName + "\x00", old}, "self": {BlockName + "\x00", old},
-	} {
-		dir := filepath.Join(proc, pid)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(x[1], filepath.Join(dir, "root")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(x[0]), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var dir unix.Stat_t
-	if err := unix.Stat(old, &dir); err != nil {
-		t.Fatal(err)
-	}
-	if got := daemonsIn(proc, dir, SupervisorName, BlockName); !slices.Equal(got, []int{10, 11}) {
-		t.Errorf("%v", got)
-	}
-	if got := daemonsIn(proc, dir, SupervisorName); !slices.Equal(got, []int{10}) {
-		t.Errorf("supervisors: %v", got)
-	}
-}
+// stagingAgent is an agent that says nothing.
+type stagingAgent struct{ session }
+
+func (a *stagingAgent) Self() session                 { return a.session }
+func (*stagingAgent) Info(string, string)             {}
+func (*stagingAgent) Flush(context.Context) error     { return nil }
+func (*stagingAgent) Goodbye(context.Context, string) {}
+
+// roundTrip is a way to a server that is a function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A node stages nothing that its server did not sign for the boot that runs, and nothing that it could not go to.
 func TestStageRefuses(t *testing.T) {
@@ -79,32 +62,29 @@ func TestStageRefuses(t *testing.T) {
 	spoiled.Assignment = bytes.Replace(spoiled.Assignment, []byte("pc001"), []byte("pc002"), 1)
 	for name, c := range map[string]struct {
 		answer api.StageResponse
-		change func(*agent)
+		change func(*NextBoot, *stagingAgent)
 		want   string
 	}{
-		"older systemd":          {sign("b1"), func(a *agent) { a.root = t.TempDir() }, "older than 254"},
-		"no keys":                {sign("b1"), func(a *agent) { a.session.TrustKeys = nil }, "no keys"},
+		"older systemd":          {sign("b1"), func(n *NextBoot, _ *stagingAgent) { n.root = t.TempDir() }, "older than 254"},
+		"no keys":                {sign("b1"), func(_ *NextBoot, a *stagingAgent) { a.TrustKeys = nil }, "no keys"},
 		"another boot's":         {sign("b2"), nil, "it is for boot b2"},
 		"changed":                {spoiled, nil, "wrong signature"},
 		"good, without a lease ": {sign("b1"), nil, leaseName},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &agent{
-				dir:  t.TempDir(),
-				root: t.TempDir(),
-				log:  io.Discard,
-				session: session{Boot: "b1", Node: "pc001", Session: "s", TrustKeys: []string{"k"},
-					ServerKey: base64.StdEncoding.EncodeToString(public)},
-			}
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(a.root, softTarget)), 0o755); err != nil {
+			a := &stagingAgent{session{Boot: "b1", Node: "pc001", Session: "s", TrustKeys: []string{"k"},
+				ServerKey: base64.StdEncoding.EncodeToString(public)}}
+			n := newNextBoot(t.TempDir(), "", nil, a, Parts{}, io.Discard)
+			n.root = t.TempDir()
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(n.root, softTarget)), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(a.root, softTarget), nil, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(n.root, softTarget), nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			a.control = &control{
-				urls: []string{"https://server"},
-				client: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			n.control = newControlOver(
+				[]string{"https://server"},
+				roundTrip(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Path != "/v1/node/stage" || r.Header.Get("Authorization") != "Bearer s" {
 						return nil, fmt.Errorf("asks for %s", r.URL)
 					}
@@ -114,12 +94,12 @@ func TestStageRefuses(t *testing.T) {
 						Body:       io.NopCloser(bytes.NewReader(b)),
 						Request:    r,
 					}, err
-				})},
-			}
+				}),
+			)
 			if c.change != nil {
-				c.change(a)
+				c.change(n, a)
 			}
-			if _, err := a.stage(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := n.stage(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -189,7 +169,7 @@ func TestWarmIsBounded(t *testing.T) {
 	for _, c := range []struct{ left, want int64 }{{100, 70}, {25, 0}} {
 		left := c.left
 		for _, name := range append([]string{"/usr/bin/nothing", "/usr/lib/systemd/pipe"}, warmTrees...) {
-			root.warm(name, &left)
+			warmFile(root, name, &left)
 		}
 		if left != c.want {
 			t.Errorf("of %d bytes %d are left, want %d", c.left, left, c.want)

@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pando/internal/api"
+	"pando/internal/fleet"
 	"pando/internal/nbd"
 	"pando/internal/trace"
 )
 
-// initScope is the control group of what was there before systemd. Daemons of the root that were started in the
-// agent's own would be killed with it.
-const initScope = "/sys/fs/cgroup/init.scope"
-
 // Names of what a next root is made in, below the run directory.
 const (
 	rootPrefix = "root-" // and the number of its device
-	lowerName  = "lower"
 )
 
 // How long a boot pack is waited for.
@@ -34,30 +33,76 @@ const (
 	prefetchIdle = 5 * time.Second // without a byte more: what there is room for is there
 )
 
-// stageAhead makes ready what the node boots next, and tells.
-func (a *agent) stageAhead(ctx context.Context) {
-	a.staging.Lock()
-	defer a.staging.Unlock()
-	m, err := a.stage(ctx)
+// nextAgent is what the next boot needs of the agent of this one.
+type nextAgent interface {
+	Self() session                               // who the node is in this boot
+	Info(message, hint string)                   // puts a fact on the timeline
+	Flush(ctx context.Context) error             // sends what is to be told
+	Goodbye(ctx context.Context, message string) // tells that this boot is over
+}
+
+// NextBoot makes ready what a node boots next without its kernel ending, and goes there.
+type NextBoot struct {
+	dir     string // rundir
+	root    string // "/"
+	release string
+	control *control
+	agent   nextAgent
+	parts   Parts
+	log     io.Writer
+
+	staging sync.Mutex              // one version is made ready at a time
+	staged  atomic.Pointer[machine] // what is; nil: nothing
+	leaving atomic.Bool             // what the next boot's agent has to know is written; nothing of it may be changed
+}
+
+func newNextBoot(
+	dir, release string,
+	control *control,
+	agent nextAgent,
+	parts Parts,
+	log io.Writer,
+) *NextBoot {
+	return &NextBoot{parts: parts, dir: dir, root: "/", release: release, control: control, agent: agent, log: log}
+}
+
+// Leaving tells that the node goes to its next boot: what the next agent has to know is written.
+func (n *NextBoot) Leaving() bool { return n.leaving.Load() }
+
+// Staged is the version that is ready, "" for none.
+func (n *NextBoot) Staged() fleet.Digest {
+	if m := n.staged.Load(); m != nil {
+		return m.assigned().Version
+	}
+	return ""
+}
+
+func (n *NextBoot) logf(format string, args ...any) { fmt.Fprintf(n.log, format+"\n", args...) }
+
+// StageAhead makes ready what the node boots next, and tells.
+func (n *NextBoot) StageAhead(ctx context.Context) {
+	n.staging.Lock()
+	defer n.staging.Unlock()
+	m, err := n.stage(ctx)
 	if err != nil {
-		a.info("its next version cannot be staged: "+err.Error(), hintOf(err))
+		n.agent.Info("its next version cannot be staged: "+err.Error(), hintOf(err))
 		return
 	}
-	a.info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
+	n.agent.Info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
 }
 
 // stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is
 // seen by the system that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
-func (a *agent) stage(ctx context.Context) (*machine, error) {
-	self := a.self()
-	if _, err := os.Stat(filepath.Join(a.root, softTarget)); err != nil {
+func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
+	self := n.agent.Self()
+	if _, err := os.Stat(filepath.Join(n.root, softTarget)); err != nil {
 		return nil, errors.New("the systemd that runs knows no soft reboot: it is older than 254")
 	}
 	if len(self.TrustKeys) == 0 {
 		return nil, errors.New("it was started by a release that leaves no keys to trust")
 	}
 	var told api.StageResponse
-	if err := a.control.call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+	if err := n.control.call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
 		return nil, err
 	}
 	as, err := checkAssignment(
@@ -67,14 +112,14 @@ func (a *agent) stage(ctx context.Context) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := a.staged.Load(); m != nil {
+	if m := n.staged.Load(); m != nil {
 		if m.assigned().Version == as.Version {
 			return m, nil
 		}
-		a.staged.Store(nil)
+		n.staged.Store(nil)
 		m.unstage()
 	}
-	m, err := a.nextMachine()
+	m, err := n.machine()
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +139,8 @@ func (a *agent) stage(ctx context.Context) (*machine, error) {
 		m.unstage()
 		return nil, err
 	}
-	a.staged.Store(m)
-	a.logf("%s is staged, after %s", as.Version.Short(), time.Since(begun).Round(100*time.Millisecond))
+	n.staged.Store(m)
+	n.logf("%s is staged, after %s", as.Version.Short(), time.Since(begun).Round(100*time.Millisecond))
 	return m, nil
 }
 
@@ -111,19 +156,22 @@ func (m *machine) unstage() {
 	}
 }
 
-// nextMachine is a boot as init would make it, on the machine that runs.
-func (a *agent) nextMachine() (*machine, error) {
-	s := a.self()
+// machine is a boot as init would make it, on the machine that runs.
+func (n *NextBoot) machine() (*machine, error) {
+	s := n.agent.Self()
 	m := &machine{
-		release: a.release,
+		release: n.release,
+		parts:   n.parts,
 		started: time.Now(),
 		origin:  monotonic(),
-		console: &console{kmsg: a.log},
+		console: &console{kmsg: n.log},
 		begun:   map[trace.Stage]time.Time{},
-		control: a.control,
-		known:   &s.Hardware,
-		cgroup:  initScope,
-		stale:   s.RunFiles,
+
+		diskWait: diskWait,
+		control:  n.control,
+		known:    &s.Hardware,
+		cgroup:   initScope,
+		stale:    s.RunFiles,
 		config: api.BootConfig{
 			Format:    1,
 			MAC:       s.MAC,
@@ -134,14 +182,14 @@ func (a *agent) nextMachine() (*machine, error) {
 	}
 	m.report = newReporter(m.post)
 	m.channel.network.Store(true)
-	if err := readJSON(a.dir, leaseName, &m.lease); err != nil {
+	if err := readJSON(n.dir, leaseName, &m.lease); err != nil {
 		return nil, err
 	}
 	device, err := freeDevice()
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(a.dir, rootPrefix+strconv.Itoa(device))
+	dir := filepath.Join(n.dir, rootPrefix+strconv.Itoa(device))
 	m.at = places{
 		lower:  filepath.Join(dir, lowerName),
 		upper:  filepath.Join(dir, "upper"),
@@ -152,7 +200,7 @@ func (a *agent) nextMachine() (*machine, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
-	err = os.Link(filepath.Join(a.dir, binaryName), filepath.Join(dir, binaryName))
+	err = os.Link(filepath.Join(n.dir, binaryName), filepath.Join(dir, binaryName))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
-
-	"golang.org/x/sys/unix"
 )
 
 // word is what the agent has to say of the node's state.
@@ -25,65 +25,84 @@ const (
 	figures      // the whole status
 )
 
-// status reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
-func (a *agent) status(ctx context.Context) {
-	if time.Now().Before(a.again) {
+// status reports how the node is.
+type status struct {
+	who        *identity
+	voice      *voice
+	record     *record
+	incidents  *incidents
+	commands   *commands
+	waker      *waker
+	root       string                             // mount point of the overlay
+	extensions func() ([]fleet.Extension, string) // that are laid over the root, and why they are not others
+	staged     func() fleet.Digest                // the version that is ready to be booted; "": none
+
+	sent    time.Time // when last was taken by the server
+	last    api.NodeStatus
+	beat    time.Duration // after how much silence the node gives a sign of life
+	again   time.Time     // before which a status that did not arrive is not sent again
+	wait    time.Duration // the longest that again may be off
+	systemd *api.Systemd
+	asked   int // times that systemd gave an account, whole or not
+}
+
+// report reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
+func (w *status) report(ctx context.Context) {
+	if time.Now().Before(w.again) {
 		return
 	}
-	s := a.read(ctx)
+	s := w.read(ctx)
 	post, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	var err error
-	switch a.due(s) {
+	switch w.due(s) {
 	case silence:
 		return
 	case alive:
-		err = a.send(post, nil, nil)
+		err = w.voice.send(post, nil, nil)
 	case figures:
 		said := s
-		if s.State == a.last.State {
+		if s.State == w.last.State {
 			said.State = ""
 		}
-		if err = a.send(post, nil, &said); err == nil {
-			a.last, a.sent = s, time.Now()
+		if err = w.voice.send(post, nil, &said); err == nil {
+			w.last, w.sent = s, time.Now()
 		}
 	}
 	if err != nil {
-		a.logf("report status: %v", err)
-		a.later()
+		w.voice.logf("report status: %v", err)
+		w.later()
 		return
 	}
-	a.beat, a.wait, a.again = nextBeat(), 0, time.Time{}
+	w.beat, w.wait, w.again = nextBeat(), 0, time.Time{}
 }
 
 // later puts the next try off by chance, and by more each time: when a server comes back all nodes are waiting for it.
-func (a *agent) later() {
-	a.wait = min(max(2*a.wait, 2*lookEvery), beatEvery)
-	a.again = time.Now().Add(rand.N(a.wait))
+func (w *status) later() {
+	w.wait = min(max(2*w.wait, 2*lookEvery), beatEvery)
+	w.again = time.Now().Add(rand.N(w.wait))
 }
 
 // read is the status of this moment.
-func (a *agent) read(ctx context.Context) api.NodeStatus {
+func (w *status) read(ctx context.Context) api.NodeStatus {
 	s := api.NodeStatus{
-		Version:    a.session.Version,
-		Release:    a.release,
-		WriteLayer: a.session.Writes,
+		Version:    w.who.session.Version,
+		Release:    w.who.release,
+		WriteLayer: w.who.session.Writes,
 		Bytes:      map[string]int64{},
 	}
-	b, err := a.counted(ctx)
+	b, err := w.incidents.status(ctx)
 	if err == nil {
 		s.Bytes, s.Reads, s.Rejected, s.Stalled = b.Bytes, b.Reads, b.Rejected, b.Stalled
 	}
-	if m := a.staged.Load(); m != nil {
-		s.Staged = m.assigned().Version
+	s.Staged = w.staged()
+	s.Extensions, s.ExtensionError = w.extensions()
+	upperSpace(w.root, &s)
+	s.State = readText(w.who.dir, fleet.StateReport, stateMost)
+	if w.record.up.Load() && w.systemd == nil {
+		w.askSystemd(ctx)
 	}
-	s.Extensions, s.ExtensionError = a.extensions.has()
-	upperSpace(a.root, &s)
-	s.State = readText(a.dir, fleet.StateReport, stateMost)
-	if a.booted.Load() && a.systemd == nil {
-		a.askSystemd(ctx)
-	}
-	if s.Systemd = a.systemd; s.Systemd != nil { // who sent it is a boot's last word: it is most of a status
+	if s.Systemd = w.systemd; s.Systemd != nil { // who sent it is a boot's last word: it is most of a status
 		s.Fed = b.Fed
 	}
 	return s
@@ -104,44 +123,55 @@ func readText(dir, name string, most int64) string {
 }
 
 // askSystemd keeps systemd's account once it is whole, or asked for often enough.
-func (a *agent) askSystemd(ctx context.Context) {
+func (w *status) askSystemd(ctx context.Context) {
 	account, whole := readSystemd(ctx, systemctl)
 	if account != nil {
-		a.asked++
+		w.asked++
 	}
-	if whole || a.asked >= systemdAsks {
-		a.systemd = account
+	if whole || w.asked >= systemdAsks {
+		w.systemd = account
 	}
 }
 
 // due tells what to say: figures at once while people watch a boot, else now and then if they changed; a sign of life,
 // which is a tenth of their bytes, when nothing was said for a while.
-func (a *agent) due(s api.NodeStatus) word {
-	since := time.Since(a.sent)
-	spoke := a.spoke.Load()
+func (w *status) due(s api.NodeStatus) word {
+	since := time.Since(w.sent)
+	spoke := w.voice.spoke.Load()
 	switch {
-	case a.sent.IsZero(),
-		s.Fullness() != a.last.Fullness(),
-		s.Rejected != a.last.Rejected,
-		s.Staged != a.last.Staged,
-		s.ExtensionError != a.last.ExtensionError,
+	case w.sent.IsZero(),
+		s.Fullness() != w.last.Fullness(),
+		s.Rejected != w.last.Rejected,
+		s.Staged != w.last.Staged,
+		s.ExtensionError != w.last.ExtensionError,
 		!slices.Equal(
 			s.Extensions,
-			a.last.Extensions,
+			w.last.Extensions,
 		),
-		s.State != a.last.State,
-		(s.Systemd == nil) != (a.last.Systemd == nil):
+		s.State != w.last.State,
+		(s.Systemd == nil) != (w.last.Systemd == nil):
 		return figures
-	case (s.Reads != a.last.Reads || !maps.Equal(s.Bytes, a.last.Bytes)) && (a.last.Systemd == nil || since >= figuresPause):
+	case (s.Reads != w.last.Reads || !maps.Equal(s.Bytes, w.last.Bytes)) && (w.last.Systemd == nil || since >= figuresPause):
 		return figures
-	case (s.UpperUsed != a.last.UpperUsed || s.Stalled != a.last.Stalled) && since >= spacePause:
+	case (s.UpperUsed != w.last.UpperUsed || s.Stalled != w.last.Stalled) && since >= spacePause:
 		return figures
-	case a.nudged.Swap(false):
+	case w.waker.nudged.Swap(false):
 		return alive
-	case spoke == nil || time.Since(*spoke) >= a.beat || a.errands.recent():
+	case spoke == nil || time.Since(*spoke) >= w.beat || w.commands.recent():
 		return alive
 	}
 	return silence
+}
+
+// interval is how soon there may be something to say.
+func (w *status) interval() time.Duration {
+	if w.commands.recent() {
+		return errandEvery
+	}
+	if !w.record.up.Load() || w.last.Systemd == nil && w.who.offset() < 10*time.Minute {
+		return bootingEvery
+	}
+	return lookEvery
 }
 
 // nextBeat is drawn anew each time, so that nodes that were switched on together do not go on speaking together.

@@ -34,12 +34,12 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 		var all sync.WaitGroup
 		for range nodes {
 			a, _ := listening(t)
-			a.control = &control{urls: []string{"https://server"}, client: &http.Client{Transport: transport(speaks)}}
-			a.systemd = &api.Systemd{State: "running"}
+			a.voice.control = newControlOver([]string{"https://server"}, transport(speaks))
+			a.status.systemd = &api.Systemd{State: "running"}
 			all.Go(func() {
 				for time.Since(begun) < away+2*beatEvery {
-					a.status(t.Context())
-					_ = sleep(t.Context(), a.interval())
+					a.status.report(t.Context())
+					_ = sleep(t.Context(), a.status.interval())
 				}
 			})
 		}

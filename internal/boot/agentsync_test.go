@@ -14,7 +14,7 @@ import (
 // What is as it should be is left alone, also its command; what somebody changed is put back; one file that cannot
 // be put does not stop the others; a dry run writes nothing.
 func TestSyncFiles(t *testing.T) {
-	dir, r := testRoot(t)
+	dir, r := agentRoot(t)
 	if err := os.MkdirAll(filepath.Join(dir, "etc/dir/x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -62,18 +62,18 @@ func TestSyncFiles(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	if got, want := text(r.sync(all, true)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=e "+
+	if got, want := text(putChanged(r, all, true)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=e "+
 		"/etc/link=f"; got != want {
 		t.Errorf("dry run: %s, want %s", got, want)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "etc/other")); err != nil || string(b) != "B" {
 		t.Errorf("a dry run wrote %q, %v", b, err)
 	}
-	if got, want := text(r.sync(all, false)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=! "+
+	if got, want := text(putChanged(r, all, false)), "/etc/other=b /etc/mode=c /etc/new/fresh=d+ /etc/dir=! "+
 		"/etc/link=f"; got != want {
 		t.Errorf("sync: %s, want %s", got, want)
 	}
-	if got, want := text(r.sync(all, false)), "/etc/dir=!"; got != want {
+	if got, want := text(putChanged(r, all, false)), "/etc/dir=!"; got != want {
 		t.Errorf("again: %s, want %s", got, want)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "etc/link")); err != nil || string(b) != "b" {
@@ -111,23 +111,17 @@ func TestSyncCommands(t *testing.T) {
 	}
 }
 
-// Owners are the root's own.
-func TestOwner(t *testing.T) {
-	_, r := testRoot(t)
-	for _, f := range []fleet.File{file("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"), file("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
-		if err := r.put(f); err != nil {
-			t.Fatal(err)
-		}
+// agentRoot is an empty root.
+func agentRoot(t *testing.T) (string, *rootDir) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "root")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for text, want := range map[string][2]int{"slurm": {64030, 64031}, "slurm:adm": {64030, 4}, ":adm": {0, 4}, "slurm:": {64030, 64031}, "7:8": {7, 8}, "root": {0, 0}} {
-		uid, gid, err := r.owner(text)
-		if err != nil || uid != want[0] || gid != want[1] {
-			t.Errorf("%q: %d:%d, %v; want %v", text, uid, gid, err, want)
-		}
+	r, err := openRootDir(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, text := range []string{"nobody", "slurm:slurm", "slur"} {
-		if _, _, err := r.owner(text); err == nil || !strings.Contains(err.Error(), "the image's /etc/") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
+	t.Cleanup(r.close)
+	return dir, r
 }

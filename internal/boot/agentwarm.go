@@ -54,14 +54,14 @@ func (m *machine) warm() error {
 	}
 	left := machineMemory() / warmPart
 	for _, name := range slices.Concat(mappedFiles("/proc"), warmPrograms, warmTrees) {
-		root.warm(name, &left)
+		warmFile(root, name, &left)
 	}
 	return nil
 }
 
-// warm reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what
+// warmFile reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what
 // cannot be read now, is none of its business.
-func (r *rootDir) warm(name string, left *int64) {
+func warmFile(r *rootDir, name string, left *int64) {
 	if *left <= 0 || slices.Contains(warmNot, name) {
 		return
 	}
@@ -80,7 +80,7 @@ func (r *rootDir) warm(name string, left *int64) {
 		below, _ := f.ReadDir(-1)
 		for _, e := range below {
 			if e.IsDir() || e.Type().IsRegular() { // a link leads to what is read by another name, or out of the tree
-				r.warm(path.Join(name, e.Name()), left)
+				warmFile(r, path.Join(name, e.Name()), left)
 			}
 		}
 	}

@@ -79,30 +79,6 @@ func RunBlock() int {
 	return 0
 }
 
-// daemonLog writes to standard error, which is the kernel's log: it adds the time.
-func daemonLog(name string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(prefixWriter{os.Stderr, name + ": "}, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))
-}
-
-// prefixWriter puts a name before each line. One write is one record of /dev/kmsg.
-type prefixWriter struct {
-	f      *os.File
-	prefix string
-}
-
-func (w prefixWriter) Write(p []byte) (int, error) {
-	if _, err := w.f.Write(append([]byte(w.prefix), p...)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
 func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 	if err := becomeRootDaemon(blockHeap, blockGarbage); err != nil {
 		return nil, err
@@ -192,7 +168,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 // open waits for the index root.
 func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	slow, packed := d.slow(), d.packMap()
-	debug.SetMemoryLimit(d.cfg.memoryLimit(packed.StoredSize(), machineMemory()))
+	debug.SetMemoryLimit(memoryLimit(d.cfg, packed.StoredSize(), machineMemory()))
 	d.proofs = packed.ProofsOf()
 	client := store.NewClient(blockConns, slow)
 	var sources []store.Source

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,47 +17,12 @@ import (
 	"pando/internal/chunk"
 )
 
-// CacheDisk is a cache on a disk, as init passes it to the daemons: the file is one of their descriptors, because where
-// they live there are no devices.
-type CacheDisk struct {
-	Name     string   `json:"name"`                // of the device, for messages
-	Size     int64    `json:"size"`                // bytes of it that are written
-	ReadOnly bool     `json:"read_only,omitempty"` // the device takes no writes
-	File     *os.File `json:"-"`
-}
-
-// files are the descriptors that a daemon of this configuration gets beside its own.
-func (c BlockConfig) files() (out []*os.File) {
-	if c.Disk != nil {
-		out = append(out, c.Disk.File)
-	}
-	if c.Late != nil {
-		out = append(out, c.Late.File)
-	}
-	return out
-}
-
-// takeFiles is the other end of files: they begin at descriptor fd.
-func (c *BlockConfig) takeFiles(fd int) {
-	take := func(name string) *os.File {
-		unix.CloseOnExec(fd)
-		fd++
-		return os.NewFile(uintptr(fd-1), name)
-	}
-	if c.Disk != nil {
-		c.Disk.File = take(c.Disk.Name)
-	}
-	if c.Late != nil {
-		c.Late.File = take(lateName)
-	}
-}
-
 // cacheHeap is the memory that a cache on a disk takes at most: its directory, and half of what waits to be
 // written; the rest of that is kept as pieces of the boot pack anyway.
 const cacheHeap = 16 << 20
 
-// heap is the garbage collector's aim for what this daemon keeps beside the usual.
-func (c BlockConfig) heap() int64 {
+// cacheHeapOf is the garbage collector's aim for what this daemon keeps beside the usual.
+func cacheHeapOf(c BlockConfig) int64 {
 	if c.Disk != nil || c.Late != nil {
 		return c.RAM + cacheHeap
 	}

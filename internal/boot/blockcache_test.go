@@ -146,21 +146,6 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 	}
 }
 
-// newCacheDisk is an empty cache on a disk.
-func newCacheDisk(t *testing.T) *CacheDisk {
-	t.Helper()
-	const size = 80 << 20
-	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
-	if err == nil {
-		t.Cleanup(func() { f.Close() })
-		err = errors.Join(f.Truncate(size), cache.Format(f, size))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &CacheDisk{Name: f.Name(), Size: size, File: f}
-}
-
 // A daemon that takes over has the cache as well.
 func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	o, c := aloneConfig(t, 200)

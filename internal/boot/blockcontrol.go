@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // controlMessage is one line from the block daemon to its supervisor. The other direction carries nothing:
@@ -57,14 +55,4 @@ func (c *controlConn) drain() {
 			return
 		}
 	}
-}
-
-// socketPair returns two ends of a stream socket. A child that is not given one of them does not keep it
-// open: both are close-on-exec.
-func socketPair(name string) (ours, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s socket: %w", name, err)
-	}
-	return os.NewFile(uintptr(fds[0]), name), os.NewFile(uintptr(fds[1]), name), nil
 }

@@ -72,3 +72,13 @@ func TestLedgerCutsLongTexts(t *testing.T) {
 		t.Errorf("incidents %+v", got)
 	}
 }
+
+// An incident has the time of the clock that all processes of a boot share.
+func TestIncidentsHaveTheirTime(t *testing.T) {
+	l := testLedger(t)
+	before := monotonic()
+	l.report(Incident{Kind: ServerUp})
+	if at := l.incidents(0)[0].At; at < before || at > monotonic() {
+		t.Errorf("reported at %v, after %v", at, before)
+	}
+}

@@ -2,8 +2,6 @@ package boot
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"pando/internal/blockdev"
@@ -11,30 +9,6 @@ import (
 	"pando/internal/image"
 	"pando/internal/store"
 )
-
-// How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best:
-// programs that start side by side read it in another order each time, and peers want any of it. So a node gives it
-// a sixteenth of its memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which
-// has 96 MB. A server's has 9 to 24, which any machine can spare.
-const (
-	leastKeep = 24 << 20
-	mostKeep  = 256 << 20
-	keepPart  = 16
-	sharePart = 4 // the part of its memory that no group can ask for more than: what is kept is locked in memory
-)
-
-// keepOf is how many bytes of a pack of size bytes a node with so much memory keeps. share is what its group says,
-// 0: nothing. An unknown memory is 0.
-func keepOf(size, memory, share int64) int64 {
-	keep := min(max(memory/keepPart, leastKeep), mostKeep)
-	if share > 0 {
-		keep = share
-		if memory > 0 {
-			keep = min(share, max(memory/sharePart, leastKeep))
-		}
-	}
-	return min(keep, size)
-}
 
 // finder is the source of pieces: it waits for servers, but not for what they do not have.
 type finder struct{ *store.Retry }
@@ -138,42 +112,4 @@ func (d *blockDaemon) endReads() Recording {
 		r.Wasted, r.Late = d.ledger.get(bytesUnread), d.ledger.get(bytesLate)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
-}
-
-// message says how the boot pack did, for the timeline.
-func (r Recording) message() string {
-	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
-	cut := ""
-	if r.Cut {
-		cut = fmt.Sprintf("; only the first %d reads are recorded", r.Count)
-	}
-	if r.Pack == "" {
-		return fmt.Sprintf(
-			"%d reads of %s recorded for the boot pack, %s received",
-			r.Count,
-			mb(r.Read),
-			mb(r.Received),
-		) + cut
-	}
-	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
-		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
-	if r.Late > 0 {
-		text += ", " + mb(r.Late) + " of what it has for later were not read"
-	}
-	if r.Peers > 0 {
-		text += ", " + mb(r.Peers) + " of it from peers"
-	}
-	return text + cut
-}
-
-// attrs are the numbers behind message, in bytes.
-func (r Recording) attrs() map[string]string {
-	out := map[string]string{}
-	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
-		out[name] = strconv.FormatInt(n, 10)
-	}
-	if r.Pack != "" {
-		out["pack"] = r.Pack
-	}
-	return out
 }

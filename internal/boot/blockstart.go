@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,19 +25,6 @@ type BlockStart struct {
 	Log    *os.File // lines of both daemons: /dev/kmsg
 	Cgroup string   // directory of the control group that they begin in; "": that of who starts them
 }
-
-// File descriptors of a supervisor that init starts, beside standard input (the BlockConfig as JSON),
-// output and error. A supervisor that a block daemon starts has the daemon's control socket, the ledger and
-// the daemon's pidfd instead (see adopt.go).
-const (
-	superReadyFD   = 3 // it writes one line when the kernel has its device, or why it gave up
-	superTimeoutFD = 4 // /sys/block/nbdN/queue/io_timeout, open for writing
-	superDiskFD    = 5 // and on: the cache's disk, and what tells the processors' times, if there are
-)
-
-// rootDaemonEnv is the whole environment of both daemons. An empty TZ is UTC; without it Go would look for
-// /etc/localtime, which is on the root that they serve.
-func rootDaemonEnv() []string { return []string{"TZ="} }
 
 // Start returns when the supervisor runs. The device must exist: module nbd loaded with nbds_max=1
 // max_part=0. Both daemons get an OOM score of -1000, a session of their own and the names SupervisorName
@@ -78,89 +63,6 @@ func (s BlockStart) Start() (*BlockProcess, error) {
 	}
 	return &BlockProcess{process: p, ready: ready, dir: s.Dir,
 		kernel: nbd.KernelDevice{Index: s.Config.Device}}, nil
-}
-
-// openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was
-// attached, and whoever has it attached writes to it then.
-func openTimeout(device int) (*os.File, error) {
-	f, err := os.OpenFile(timeoutFile(device), os.O_WRONLY, 0)
-	if device > 0 && errors.Is(err, os.ErrNotExist) {
-		return os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("block device: %w (is module nbd loaded?)", err)
-	}
-	return f, nil
-}
-
-func timeoutFile(device int) string { return fmt.Sprintf("/sys/block/nbd%d/queue/io_timeout", device) }
-
-// spareFromOOM makes the processes started until restore immune to the out-of-memory killer. Setting it on
-// this process and passing it on leaves no moment in which a daemon is not.
-func spareFromOOM() (restore func(), err error) {
-	const file = "/proc/self/oom_score_adj"
-	before, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, []byte("-1000"), 0)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("spare the block daemons from the OOM killer: %w", err)
-	}
-	return func() { _ = os.WriteFile(file, bytes.TrimSpace(before), 0) }, nil
-}
-
-// daemonStart is one start of this program in another role.
-type daemonStart struct {
-	name    string // argv[0]
-	binary  string
-	args    []string
-	chroot  string // "": stay where we are
-	dir     string // working directory after that; "": as it is
-	session bool
-	cgroup  string // directory of a control group; "": this process's
-	alone   bool   // it is not told its program's path, and so starts no other daemons
-	stdin   []byte
-	log     *os.File
-	files   []*os.File // from descriptor 3 on
-}
-
-func startRootDaemon(s daemonStart) (*os.Process, error) {
-	in, out, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.name, err)
-	}
-	defer in.Close()
-	defer out.Close()
-	// A configuration that the pipe cannot hold at once would wait for a reader that does not exist yet.
-	if _, err := unix.FcntlInt(out.Fd(), unix.F_SETPIPE_SZ, max(len(s.stdin), 4096)); err != nil {
-		return nil, fmt.Errorf("start %s: config of %d bytes: %w", s.name, len(s.stdin), err)
-	}
-	if _, err := out.Write(s.stdin); err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.name, err)
-	}
-	argv := []string{s.name}
-	if !s.alone {
-		argv = append(append(argv, s.binary), s.args...)
-	}
-	sys := &syscall.SysProcAttr{Chroot: s.chroot, Setsid: s.session}
-	if s.cgroup != "" {
-		group, err := os.Open(s.cgroup)
-		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", s.name, err)
-		}
-		defer group.Close()
-		sys.UseCgroupFD, sys.CgroupFD = true, int(group.Fd())
-	}
-	p, err := os.StartProcess(s.binary, argv, &os.ProcAttr{
-		Dir:   s.dir,
-		Env:   rootDaemonEnv(),
-		Files: append([]*os.File{in, s.log, s.log}, s.files...),
-		Sys:   sys,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.name, err)
-	}
-	return p, nil
 }
 
 // BlockProcess is a supervisor that init started.

@@ -12,28 +12,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
 	"pando/internal/crowd"
 	"pando/internal/peer"
 	"pando/internal/store"
-
-	"golang.org/x/sys/unix"
 )
-
-// SwarmConfig says how a daemon shares its boot pack with peers.
-type SwarmConfig struct {
-	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
-	Place string `json:"place,omitempty"` // rack or switch; "": not declared
-	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
-
-	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
-
-	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
-
-	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
-	Late time.Duration `json:"late,omitempty"`
-}
 
 // What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
 // buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for
@@ -45,8 +31,8 @@ const (
 	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
 )
 
-// loose is how many bytes of objects beside the pack are kept for peers.
-func (c BlockConfig) loose() int {
+// looseBytes is how many bytes of objects beside the pack are kept for peers.
+func looseBytes(c BlockConfig) int {
 	if len(c.Pack) == 0 {
 		return blockAlone
 	}
@@ -99,7 +85,7 @@ func (d *blockDaemon) joinSwarm(
 		Place:    c.Place,
 		Near:     c.Near,
 		Idle:     pack == nil || pack.Idle || keeps,
-		Loose:    d.cfg.loose(),
+		Loose:    looseBytes(d.cfg),
 		Start: peer.StartFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
@@ -150,13 +136,6 @@ func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer
 		return chunk.Sum(d.cfg.Manifest), nil
 	}
 	return chunk.ID{}, nil
-}
-
-func (n Network) prefixLength() int {
-	if len(n.Addresses) == 0 {
-		return 0
-	}
-	return n.Addresses[0].Bits()
 }
 
 func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.Listener, error) {

@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/fleet"
-	"pando/internal/trace"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/trace"
 )
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
@@ -41,7 +40,7 @@ func (m *machine) configure(ctx context.Context) (string, error) {
 	defer run.close()
 	problems := m.assigned().Problems
 	m.runFiles = nil
-	for _, f := range slices.Concat(files, runFiles(m.lease.Interface), extensionFiles(m.extensions.On)) {
+	for _, f := range slices.Concat(files, m.parts.RunFiles(m.lease.Interface), extensionFiles(m.extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
@@ -89,9 +88,3 @@ func (m *machine) leaveSession() error {
 func lacking(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
-
-func textFile(path, text string) fleet.File {
-	return fleet.File{Path: path, Mode: 0o644, Data: []byte(text)}
-}
-
-func linkFile(path, target string) fleet.File { return fleet.File{Path: path, Target: target} }

@@ -29,7 +29,12 @@ type control struct {
 	urls []string
 }
 
-func newControl(urls []string, key string) (*control, error) {
+// newControl pins a server's key, 32 bytes in base64. dial is how connections are made; nil: as this process.
+func newControl(
+	urls []string,
+	key string,
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) (*control, error) {
 	raw, err := base64.StdEncoding.DecodeString(key)
 	if err != nil || len(raw) != ed25519.PublicKeySize {
 		return nil, errors.New("server key of the trust cpio is not 32 bytes in base64")
@@ -37,17 +42,30 @@ func newControl(urls []string, key string) (*control, error) {
 	if len(urls) == 0 {
 		return nil, errors.New("trust cpio names no control channel")
 	}
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	}
 	t := &http.Transport{
 		TLSClientConfig:     api.PinnedTLS(ed25519.PublicKey(raw)),
 		TLSHandshakeTimeout: 10 * time.Second,
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		DialContext:         dial,
 		IdleConnTimeout:     90 * time.Second,
 
 		ExpectContinueTimeout: 3 * time.Second,
 	}
-	c := &control{urls: append([]string(nil), urls...), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
-	return c, nil
+	return newControlOver(urls, t), nil
 }
+
+// newControlOver speaks over whatever a RoundTripper is.
+func newControlOver(urls []string, t http.RoundTripper) *control {
+	return &control{urls: slices.Clone(urls), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
+}
+
+// Patient is an HTTP client for the same servers whose requests take as long as they take.
+func (c *control) patient() *http.Client { return &http.Client{Transport: c.client.Transport} }
+
+// closeIdle closes connections that are not in use.
+func (c *control) closeIdle() { c.client.CloseIdleConnections() }
 
 // refused is an answer of the server that is no success.
 type refused struct {
@@ -126,10 +144,10 @@ func (c *control) stream(ctx context.Context, path, authorization string, in any
 	if err != nil {
 		return nil, err
 	}
-	patient := http.Client{Transport: c.client.Transport}
+	patient := c.patient()
 	var errs []error
 	for _, u := range c.inOrder() {
-		resp, err := send(ctx, &patient, strings.TrimSuffix(u, "/")+path, authorization, body)
+		resp, err := send(ctx, patient, strings.TrimSuffix(u, "/")+path, authorization, body)
 		if err == nil {
 			return streamed(resp)
 		}

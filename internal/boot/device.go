@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
+	"pando/internal/trace"
 )
 
 // attachDevice starts the daemons behind the root and waits until the kernel has its device.
@@ -41,28 +43,10 @@ func (m *machine) attachDevice(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
 	if m.at.device > 0 { // the supervisor could not: there was no such device before
-		_ = os.WriteFile(
-			timeoutFile(m.at.device),
-			[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
-			0,
-		) // without it an outage ends later
+		shortenTimeout(m.at.device)
 	}
 	readLittleAhead(m.at.device)
 	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
-}
-
-// rootReadAhead is how far the kernel reads ahead of a file that is read, in KiB. Its own 128 are for disks, which
-// have to be moved; here each byte has to be sent and unpacked, and the block daemon reads ahead of files that are
-// read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128 (docs/adr/0042-little-read-ahead.md).
-const rootReadAhead = 32
-
-// readLittleAhead tells the kernel so. It may refuse: the root works the same.
-func readLittleAhead(device int) {
-	_ = os.WriteFile(
-		fmt.Sprintf("/sys/block/nbd%d/queue/read_ahead_kb", device),
-		[]byte(strconv.Itoa(rootReadAhead)),
-		0,
-	)
 }
 
 // swarm is how the node shares its boot pack, as it was assigned; nil: not at all.
@@ -88,10 +72,12 @@ func (m *machine) mountRoot(ctx context.Context) (string, error) {
 		}
 	}
 	m.lowered = false // the overlay holds it from here on
-	text, err := m.overlay(ctx)
+	as := m.assigned()
+	writes, text, err := m.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
 	if err != nil {
 		return "", err
 	}
+	m.writes = writes
 	return m.manifest.Root.FileSystem + ", writable " + text, nil
 }
 
@@ -107,8 +93,28 @@ func (m *machine) mountLower() error {
 	return nil
 }
 
-// mountPoint makes a directory to mount on, and takes away what an attempt before has left there.
-func mountPoint(dir string) error {
-	_ = unix.Unmount(dir, unix.MNT_DETACH) // there was none
-	return os.MkdirAll(dir, 0o755)
+// Writable makes the root writable: it mounts what takes the node's writes, and an overlay over both.
+type Writable interface {
+	Mount(ctx context.Context, want, limit string, version fleet.Digest) (used, text string, err error)
+}
+
+// Parts are what a boot needs of other rooms.
+type Parts struct {
+	// RunFiles are the files in /run that tell the image's programs of Pando; nic is the index of the root's adapter.
+	RunFiles func(nic int) []fleet.File
+	// Writable is for three mount points: the read-only root, what is written, and the overlay. findDisk returns the
+	// device that look finds, and waits for drivers.
+	Writable func(
+		lower, upper, root string,
+		findDisk func(ctx context.Context, look func() string) (string, error),
+		tell func(trace.Event),
+	) Writable
+}
+
+// writable is the same for all attempts of a boot.
+func (m *machine) writable() Writable {
+	if m.writeLayer == nil {
+		m.writeLayer = m.parts.Writable(m.at.lower, m.at.upper, m.at.root, m.findDevice, m.event)
+	}
+	return m.writeLayer
 }

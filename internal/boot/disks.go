@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/api"
 	"pando/internal/cache"
-
-	"golang.org/x/sys/unix"
 )
 
 // listDisks lists the machine's disks, each before its partitions.

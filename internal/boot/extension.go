@@ -24,7 +24,6 @@ const (
 	extensionsDir    = "/run/extensions"
 	extensionPrefix  = "ext-"            // and the number of its device: directory of its daemons, below RunDir
 	extensionsName   = "extensions.json" // what is laid over the root, below RunDir
-	firstExtension   = 8                 // number of the first device; those before are of roots and state
 	extensionPatient = time.Minute       // until a device is there
 )
 
@@ -89,7 +88,7 @@ func (s extensionSource) attach(ctx context.Context, e fleet.Extension, into str
 	place := filepath.Join(into, e.Name)
 	if err = mountPoint(place); err == nil {
 		err = unix.Mount(
-			places{device: x.Device}.node(),
+			deviceNode(x.Device),
 			place,
 			begin.manifest.Root.FileSystem,
 			unix.MS_RDONLY|unix.MS_NODEV,
@@ -128,11 +127,7 @@ func (s extensionSource) device(ctx context.Context, begin extensionStart, x att
 		p.Stop()
 		return nil, errors.Join(fmt.Errorf("attach extension %s: %w", x.Name, err), os.RemoveAll(x.Block))
 	}
-	_ = os.WriteFile(
-		timeoutFile(x.Device),
-		[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
-		0,
-	) // without it an outage ends later
+	shortenTimeout(x.Device)
 	readLittleAhead(x.Device)
 	return p, nil
 }
@@ -187,4 +182,19 @@ func wantedUnits(place string) (out []string) {
 		}
 	}
 	return out
+}
+
+// moveFrom mounts an extension where systemd-sysext finds it. What is mounted below a shared place cannot be moved.
+func (x attached) moveFrom(apart string) error {
+	if err := mountPoint(x.place()); err != nil {
+		return err
+	}
+	if err := unix.Mount(apart, x.place(), "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	if err := unix.Unmount(apart, unix.MNT_DETACH); err != nil {
+		return err
+	}
+	_ = os.Remove(apart) // an empty directory does no harm
+	return nil
 }

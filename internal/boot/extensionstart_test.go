@@ -2,11 +2,16 @@ package boot
 
 import (
 	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
+
+	"aead.dev/minisign"
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -43,15 +48,14 @@ func extensionAssigned(t *testing.T, ref fleet.PackRef) (s extensionSource, e fl
 
 // An extension whose boot pack cannot be had, or is not signed for it, is attached all the same, and shares nothing.
 func TestExtensionWithoutItsPack(t *testing.T) {
-	x := newPacked(t) // a server with a map, signed by another key for another version
-	theirs := *x.m.assigned().Pack
+	theirs, server := strangePack(t)
 	for name, ref := range map[string]fleet.PackRef{
 		"gone":               {Object: chunk.Sum([]byte("gone")).String()},
 		"no name":            {Object: "../x"},
 		"of another version": theirs,
 	} {
 		s, e, told := extensionAssigned(t, ref)
-		s.as.Servers = append(s.as.Servers, x.m.assigned().Servers[1])
+		s.as.Servers = append(s.as.Servers, server)
 		begin, err := s.start(t.Context(), e)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -104,4 +108,26 @@ func TestExtensionShares(t *testing.T) {
 	if got := keepOf(1<<30, 2<<30, extensionKeep(2<<30)); got != 32<<20 {
 		t.Errorf("of a large pack it keeps %d", got)
 	}
+}
+
+// strangePack is a boot pack's map, signed by a key that nobody trusts for another version, and a server that has it.
+func strangePack(t *testing.T) (fleet.PackRef, string) {
+	t.Helper()
+	_, key, err := minisign.GenerateKey(rand.NewChaCha8([32]byte{9}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := image.Pack{
+		Version:  image.Version([]byte("a manifest")),
+		Sequence: 4,
+		Booted:   1,
+		Extents:  []image.Extent{{Start: 1, Blocks: 1}},
+		Pieces:   []chunk.Entry{{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))}},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(data) }))
+	t.Cleanup(s.Close)
+	return fleet.PackRef{Object: chunk.Sum(data).String(), Signature: string(image.SignPack(key, data))}, s.URL
 }

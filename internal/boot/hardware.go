@@ -6,18 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/fleet"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
 )
 
-// hardware is what the machine says of itself.
-func (m *machine) hardware() fleet.Hardware {
-	if m.known != nil {
-		return *m.known
-	}
+// readHardware is what the machine says of itself, without what only its drivers know.
+func readHardware() fleet.Hardware {
 	dmi := filepath.Join(sysfs, "class/dmi/id")
-	h := fleet.Hardware{
+	return fleet.Hardware{
 		Vendor:       sysValue(dmi, "sys_vendor"),
 		Product:      sysValue(dmi, "product_name"),
 		Serial:       sysValue(dmi, "product_serial"),
@@ -27,17 +24,8 @@ func (m *machine) hardware() fleet.Hardware {
 		CPUs:         runtime.NumCPU(),
 		PCI:          pciDevices(sysfs),
 		Missing:      withoutDriver(sysfs),
+		Memory:       machineMemory(),
 	}
-	if m.modules != nil {
-		h.Modules = m.modules.names
-	}
-	for _, n := range m.nics {
-		if n.Index == m.lease.Interface {
-			h.NIC = n.Driver
-		}
-	}
-	h.Memory = machineMemory()
-	return h
 }
 
 // pciDevices lists the machine's PCI devices as vendor:device:class in hex, sorted and none twice.

@@ -16,25 +16,6 @@ import (
 	"pando/internal/trace"
 )
 
-// signedAssignment is a server's answer to hello.
-func signedAssignment(t *testing.T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
-	t.Helper()
-	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	a := fleet.Assignment{Format: 1, Boot: "0011223344556677", Node: "pc001",
-		Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32))}
-	if change != nil {
-		change(&a)
-	}
-	b, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := api.BootConfig{Boot: "0011223344556677",
-		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
-	sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
-	return api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg
-}
-
 func TestCheckAssignment(t *testing.T) {
 	resp, cfg := signedAssignment(t, nil)
 	if a, err := checkAssignment(resp, cfg); err != nil || a.Node != "pc001" {
@@ -122,7 +103,7 @@ func TestHelloIsSaidOnce(t *testing.T) {
 	m := &machine{config: cfg, console: &console{kmsg: io.Discard}}
 	m.report = newReporter(m.post)
 	var err error
-	if m.control, err = newControl([]string{url}, key); err != nil {
+	if m.control, err = newControl([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -146,7 +127,7 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 	m := &machine{config: cfg, console: &console{kmsg: io.Discard}, begun: map[trace.Stage]time.Time{}}
 	m.report = newReporter(m.post)
 	var err error
-	if m.control, err = newControl([]string{url}, key); err != nil {
+	if m.control, err = newControl([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	said := make(chan error, 1)

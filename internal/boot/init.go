@@ -10,16 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/trace"
-
-	"golang.org/x/sys/unix"
 )
-
-// sysfs is where init and the agent read devices.
-const sysfs = "/sys"
 
 // machine is one boot as init sees it: what the phases learn and hand on to each other. The phases run one
 // after another, so only what the reporter or the runner reads while a phase works is guarded.
@@ -60,24 +57,29 @@ type machine struct {
 	former     []formerRoot // roots that this one replaces
 	stale      []string     // files in /run of the boot before, which this one may not have
 	extensions extensionState
-	disks      *diskFinder  // nil: the group has nothing on a disk
-	cache      *cacheSearch // nil: the group has no cache on a disk, or the root is not to be attached yet
+	diskWait   time.Duration // see the constant
+	disks      *diskFinder   // nil: the group has nothing on a disk
+	cache      *cacheSearch  // nil: the group has no cache on a disk, or the root is not to be attached yet
 	// closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
-	handed  chan struct{}
-	writes  string                    // what takes the writes of this boot
-	zram    string                    // device of a write layer that was tried; "": none
-	telling sync.Mutex                // of begun: the cache's disk is told of beside the phases
-	begun   map[trace.Stage]time.Time // for the console
+	handed     chan struct{}
+	writes     string // what takes the writes of this boot
+	parts      Parts
+	writeLayer Writable                  // nil: none was tried yet
+	telling    sync.Mutex                // of begun: the cache's disk is told of beside the phases
+	begun      map[trace.Stage]time.Time // for the console
 }
 
 // RunInit is the role of PID 1. It returns only when the machine is rebooting.
-func RunInit(release string) int {
+func RunInit(release string, parts Parts) int {
 	m := &machine{
 		release: release,
+		parts:   parts,
 		at:      initramfsPlaces(),
 		started: time.Now(),
 		origin:  monotonic(),
 		begun:   map[trace.Stage]time.Time{},
+
+		diskWait: diskWait,
 	}
 	err := m.early()
 	m.console = openConsole()
@@ -208,7 +210,7 @@ func (m *machine) readTrust() error {
 	if m.config.MAC.IsZero() {
 		m.config.MAC = m.cmd.MAC
 	}
-	m.control, err = newControl(m.config.Control, m.config.ServerKey)
+	m.control, err = newControl(m.config.Control, m.config.ServerKey, nil)
 	return err
 }
 

@@ -1,17 +1,13 @@
 package boot
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
-
-	"pando/internal/cache"
 )
 
 // diskSet is the driver set that a node is sent when its group has its cache or its write layer on a disk.
@@ -25,8 +21,8 @@ const (
 )
 
 // diskWait is how much longer a boot waits for a disk once it needs it: for it to be found, and then for each thing
-// that it is asked. It is changed by tests only.
-var diskWait = 5 * time.Second
+// that it is asked.
+const diskWait = 5 * time.Second
 
 // diskFinder looks for the disk that was prepared as the node's cache.
 type diskFinder struct {
@@ -100,86 +96,6 @@ func look(ctx context.Context, loader *moduleLoader, find func() string) (string
 	}
 }
 
-// notDisks are block devices that are no disks of the machine, or that take long to say that they are empty.
-var notDisks = []string{"nbd", "loop", "ram", "zram", "sr", "fd", "dm-", "md"}
-
-// blockDevices lists disks and partitions.
-func blockDevices(sys string) (names []string) {
-	entries, _ := os.ReadDir(filepath.Join(sys, "class/block"))
-	for _, e := range entries {
-		if !hasPrefix(e.Name(), notDisks) {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
-func hasPrefix(s string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// cacheDevice picks the partition that bears the cache's name and begins as a cache does, or else a partition or
-// whole disk that begins so, or else one that only bears the name: it is new, and is made a cache.
-func cacheDevice(sys, dev string, names []string) string {
-	parts := map[string]bool{} // disks that have partitions
-	named := ""
-	for _, n := range names {
-		if partitionName(sys, n) == cache.PartitionName {
-			if isCache(filepath.Join(dev, n)) {
-				return n
-			}
-			named = cmp.Or(named, n) // it is new, or another disk's cache is worth more
-		}
-		if disk := diskOf(sys, n); disk != "" {
-			parts[disk] = true
-		}
-	}
-	for _, n := range names {
-		if !parts[n] && isCache(filepath.Join(dev, n)) {
-			return n
-		}
-	}
-	return named
-}
-
-// partitionName is what the kernel read in the partition table, "" for none.
-func partitionName(sys, name string) string {
-	data, _ := os.ReadFile(filepath.Join(sys, "class/block", name, "uevent"))
-	for line := range strings.Lines(string(data)) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PARTNAME="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-// diskOf is the disk that a partition belongs to, "" for what is not a partition.
-func diskOf(sys, name string) string {
-	dir := filepath.Join(sys, "class/block", name)
-	if _, err := os.Stat(filepath.Join(dir, "partition")); err != nil {
-		return ""
-	}
-	to, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return ""
-	}
-	return filepath.Base(filepath.Dir(to))
-}
-
-func isCache(device string) bool {
-	f, err := os.Open(device)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return cache.Probe(f)
-}
-
 // over is closed when it was looked everywhere; f may be nil: nobody looks.
 func (f *diskFinder) over() <-chan struct{} {
 	if f == nil {
@@ -205,15 +121,39 @@ func (f *diskFinder) none() bool { return f == nil || f.ended() && f.name == "" 
 func (f *diskFinder) found() bool { return f != nil && f.ended() && f.name != "" }
 
 // wait waits until it was looked everywhere, for a while.
-func (f *diskFinder) wait(ctx context.Context) error {
-	enough := time.NewTimer(diskWait)
+func (f *diskFinder) wait(ctx context.Context, most time.Duration) error {
+	enough := time.NewTimer(most)
 	defer enough.Stop()
 	select {
 	case <-f.done:
 		return nil
 	case <-enough.C:
-		return fmt.Errorf("none was found after %s", diskWait)
+		return fmt.Errorf("none was found after %s", most)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// findDevice returns the device that find finds, "" for none. It waits for the drivers of disks, as a boot without a
+// cache's disk does not, and then looks once more, because the cache may have been found before.
+func (m *machine) findDevice(ctx context.Context, find func() string) (string, error) {
+	name := find()
+	if name != "" || m.disks == nil {
+		return name, nil
+	}
+	err := m.disks.wait(ctx, m.diskWait)
+	if err != nil {
+		err = m.disks.wait(ctx, m.diskWait) // USB takes its time
+	}
+	if err != nil {
+		return "", err
+	}
+	if name = find(); name != "" || m.disks.name == "" {
+		return name, nil
+	}
+	loader, err := m.diskLoader()
+	if err != nil {
+		return "", err
+	}
+	return look(ctx, loader, find)
 }

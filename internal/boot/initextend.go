@@ -2,10 +2,8 @@ package boot
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
-	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
@@ -57,23 +55,4 @@ func (m *machine) extendedText() string {
 		return ""
 	}
 	return ", with " + strings.Join(names, ", ")
-}
-
-// extensionFiles have systemd-sysext started early, and systemd look at its units again when it has laid extensions
-// over the root. They are there in each boot: extensions may come later.
-func extensionFiles(on []attached) []fleet.File {
-	if len(on) == 0 {
-		return nil
-	}
-	const units = "/run/systemd/system/"
-	dropIn := "[Service]\nExecStartPost=systemctl daemon-reload\n"
-	for _, x := range on {
-		for _, u := range x.Units {
-			dropIn += fmt.Sprintf("ExecStartPost=-systemctl --no-block start %s\n", u)
-		}
-	}
-	return []fleet.File{
-		linkFile(units+"sysinit.target.wants/systemd-sysext.service", "/usr/lib/systemd/system/systemd-sysext.service"),
-		textFile(units+"systemd-sysext.service.d/pando.conf", dropIn),
-	}
 }

@@ -11,31 +11,11 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/trace"
 )
 
 // packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. Without it the boot takes more
 // bytes, and as long as a boot took before there were packs. Where word is late it waits longer.
 const packPatience = 5 * time.Second
-
-// usePack gets the map of the assigned boot pack and returns what to say of it, "" when none was assigned. A boot
-// whose pack cannot be had goes on without.
-func (m *machine) usePack(ctx context.Context, client *http.Client, sources []startSource) string {
-	m.pack = nil
-	ref := m.assigned().Pack
-	if ref == nil {
-		return ""
-	}
-	f := packFetch{ref: *ref, version: m.assigned().Version, keys: m.packKeys(m.manifest), failed: m.peerFailed}
-	p, data, err := f.from(ctx, client, sources)
-	if err != nil {
-		m.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "no boot pack: " + err.Error(),
-			Hint: "the boot goes on with chunks; `pando image trace` shows the state of the pack"})
-		return ""
-	}
-	m.pack = data
-	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
-}
 
 // packFetch is a map that is to be had.
 type packFetch struct {

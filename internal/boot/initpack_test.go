@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"aead.dev/minisign"
+
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/trace"
-
-	"aead.dev/minisign"
 )
 
 // packed is a machine with a manifest whose boot pack is assigned, and the server that has its map.

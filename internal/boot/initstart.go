@@ -12,7 +12,6 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/peer"
-	"pando/internal/trace"
 )
 
 // How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a
@@ -40,12 +39,6 @@ func (s startSource) patience() time.Duration {
 
 func (s startSource) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.patience())
-}
-
-// startSources are where the root's start is asked for.
-func (m *machine) startSources(ctx context.Context, client *http.Client) []startSource {
-	n := m.lease.network()
-	return startSources(ctx, client, m.assigned(), m.assigned().Pack, n.prefixLength())
 }
 
 // startSources are the servers, and before them peers that have it where the node shares a boot pack and the
@@ -102,23 +95,6 @@ func lateness(sources []startSource) time.Duration {
 		return 0
 	}
 	return sources[0].late
-}
-
-// peerFailed tells that a peer did not send what it should have: somebody else is asked.
-func (m *machine) peerFailed(s startSource, err error) {
-	m.sources = slices.DeleteFunc(
-		slices.Clone(m.sources),
-		func(x startSource) bool { return x == s },
-	) // nor is it asked for what is read next
-	accuse(m.assigned().Servers, s, err)
-	m.event(
-		trace.Event{
-			Stage:   trace.Manifest,
-			Kind:    trace.Info,
-			Message: "peer " + s.url + ": " + err.Error(),
-			Hint:    "the boot goes on with another source",
-		},
-	)
 }
 
 // accuse tells the trackers of a peer that sent something else than it was asked for; it is nothing to wait for.

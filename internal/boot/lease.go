@@ -5,9 +5,9 @@ import (
 	"net/netip"
 	"time"
 
-	"pando/internal/fleet"
-
 	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"pando/internal/fleet"
 )
 
 // VendorClass is DHCP option 60 of init's and the agent's client. The server knows by it that this is not
@@ -36,7 +36,10 @@ type lease struct {
 
 // shortestLease is what a lease counts as that is shorter: renewing it is all that its length is for, since the
 // address is never given up.
-const shortestLease = 2 * minPause
+const (
+	shortestLease = time.Minute
+	shortestRenew = shortestLease / 2
+)
 
 // newLease reads an ACK (RFC 2131). T1 and T2 default to 1/2 and 7/8 of the lease.
 func newLease(n nic, ack *dhcpv4.DHCPv4, now time.Duration) (lease, error) {
@@ -62,7 +65,7 @@ func newLease(n nic, ack *dhcpv4.DHCPv4, now time.Duration) (lease, error) {
 		l.MTU = int(mtu)
 	}
 	l.Length = max(ack.IPAddressLeaseTime(time.Hour), shortestLease)
-	l.Renew = max(ack.IPAddressRenewalTime(l.Length/2), minPause)
+	l.Renew = max(ack.IPAddressRenewalTime(l.Length/2), shortestRenew)
 	l.Rebind = ack.IPAddressRebindingTime(l.Length * 7 / 8)
 	if l.Renew <= 0 || l.Renew > l.Rebind || l.Rebind > l.Length {
 		l.Renew, l.Rebind = l.Length/2, l.Length*7/8

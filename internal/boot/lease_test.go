@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/fleet"
-
 	"github.com/insomniacslk/dhcp/dhcpv4"
+
+	"pando/internal/fleet"
 )
 
 var testNIC = nic{Index: 7, Name: "eth0", MAC: fleet.MAC{0x52, 0x54, 0, 1, 2, 3}}
@@ -76,25 +76,12 @@ func TestLeaseOddAnswers(t *testing.T) {
 	}
 }
 
-func TestLeaseDue(t *testing.T) {
-	l := lease{Acquired: time.Hour, Length: 8 * time.Hour, Renew: 4 * time.Hour, Rebind: 7 * time.Hour}
-	for _, c := range []struct {
-		age  time.Duration
-		what renewal
-		wait time.Duration
-	}{
-		{0, keep, 4 * time.Hour},
-		{4*time.Hour - 1, keep, 1},
-		{4 * time.Hour, ask, 90 * time.Minute},
-		{7*time.Hour - time.Second, ask, time.Minute},
-		{7 * time.Hour, askAll, 30 * time.Minute},
-		{8*time.Hour - 1, askAll, time.Minute},
-		{8 * time.Hour, anew, time.Minute},
-		{1000 * time.Hour, anew, time.Minute},
-	} {
-		what, wait := l.due(l.Acquired + c.age)
-		if what != c.what || wait != c.wait {
-			t.Errorf("at age %v: %v, %v; want %v, %v", c.age, what, wait, c.what, c.wait)
+func TestNewLeaseIsNotTooShort(t *testing.T) {
+	for _, seconds := range []uint32{0, 1, 20} {
+		l, err := newLease(testNIC, ack(t, dhcpv4.WithLeaseTime(seconds),
+			dhcpv4.WithOption(dhcpv4.Option{Code: dhcpv4.OptionRenewTimeValue, Value: dhcpv4.Duration(0)})), 0)
+		if err != nil || l.Length != shortestLease || l.Renew < shortestRenew || l.Rebind < l.Renew || l.Rebind > l.Length {
+			t.Errorf("lease of %d s: %v, T1 %v, T2 %v, %v", seconds, l.Length, l.Renew, l.Rebind, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 var errNak = errors.New("the server takes the address back")
 
 // due returns what to do at now, and how long to wait if it fails or is keep.
-func (l lease) due(now time.Duration) (renewal, time.Duration) {
+func due(l lease, now time.Duration) (renewal, time.Duration) {
 	age := now - l.Acquired
 	switch {
 	case age < l.Renew:
@@ -40,8 +40,8 @@ func (l lease) due(now time.Duration) (renewal, time.Duration) {
 	return anew, minRenew
 }
 
-// leaseKeeper renews a lease.
-type leaseKeeper struct {
+// renewLoop renews a lease.
+type renewLoop struct {
 	now   func() time.Duration // CLOCK_MONOTONIC
 	renew func(context.Context, lease, renewal) (lease, error)
 	use   func(ctx context.Context, old, l lease) error // puts l to work in place of old
@@ -49,14 +49,14 @@ type leaseKeeper struct {
 }
 
 // run keeps l until ctx ends.
-func (k *leaseKeeper) run(ctx context.Context, l lease) {
+func (k *renewLoop) run(ctx context.Context, l lease) {
 	for used := l; ; {
-		what, pause := l.due(k.now())
+		what, pause := due(l, k.now())
 		if what != keep {
 			renewed, err := k.again(ctx, l, what)
 			if err == nil {
 				l = renewed
-				_, pause = l.due(k.now())
+				_, pause = due(l, k.now())
 			} else {
 				k.say(fmt.Sprintf("lease of %s not renewed: %v", l.Address, err), "is the DHCP server running?")
 			}
@@ -79,7 +79,7 @@ func (k *leaseKeeper) run(ctx context.Context, l lease) {
 }
 
 // again renews l in the way that is due. A server that takes the address back is asked for another at once.
-func (k *leaseKeeper) again(ctx context.Context, l lease, what renewal) (lease, error) {
+func (k *renewLoop) again(ctx context.Context, l lease, what renewal) (lease, error) {
 	renewed, err := k.renew(ctx, l, what)
 	if errors.Is(err, errNak) {
 		return k.renew(ctx, l, anew)

@@ -14,12 +14,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/insomniacslk/dhcp/dhcpv4"
 )
 
 // keeping runs a keeper for d on a fake clock and returns when it asked, and in which way.
-func keeping(t *testing.T, d time.Duration, l lease, k leaseKeeper) (at []time.Duration, how []renewal) {
+func keeping(t *testing.T, d time.Duration, l lease, k renewLoop) (at []time.Duration, how []renewal) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -48,21 +46,21 @@ func keeping(t *testing.T, d time.Duration, l lease, k leaseKeeper) (at []time.D
 func granted(_ context.Context, l lease, _ renewal) (lease, error) { return l, nil }
 
 // A server that gives leases of no length, or wants them renewed at once, is not asked without a pause.
-func TestLeaseKeeperPauses(t *testing.T) {
+func TestRenewLoopPauses(t *testing.T) {
 	for _, l := range []lease{{}, {Length: time.Hour, Rebind: time.Hour}, {Length: time.Millisecond, Renew: 1, Rebind: 2}} {
-		at, _ := keeping(t, time.Hour, l, leaseKeeper{renew: granted})
+		at, _ := keeping(t, time.Hour, l, renewLoop{renew: granted})
 		if len(at) == 0 || len(at) > int(time.Hour/minPause) {
 			t.Errorf("lease %+v: asked %d times in an hour", l, len(at))
 		}
 	}
 }
 
-func TestLeaseKeeperRenewsAtT1(t *testing.T) {
+func TestRenewLoopRenewsAtT1(t *testing.T) {
 	at, how := keeping(
 		t,
 		119*time.Minute,
 		lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
-		leaseKeeper{renew: granted},
+		renewLoop{renew: granted},
 	)
 	if !slices.Equal(at, []time.Duration{30 * time.Minute, time.Hour, 90 * time.Minute}) ||
 		!slices.Equal(how, []renewal{ask, ask, ask}) {
@@ -71,9 +69,9 @@ func TestLeaseKeeperRenewsAtT1(t *testing.T) {
 }
 
 // A refusal leads to a request for any address at once, and both being refused to a pause.
-func TestLeaseKeeperNak(t *testing.T) {
+func TestRenewLoopNak(t *testing.T) {
 	at, how := keeping(t, 39*time.Minute, lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
-		leaseKeeper{renew: func(_ context.Context, l lease, _ renewal) (lease, error) { return l, errNak }})
+		renewLoop{renew: func(_ context.Context, l lease, _ renewal) (lease, error) { return l, errNak }})
 	if !slices.Equal(at, []time.Duration{30 * time.Minute, 30 * time.Minute}) ||
 		!slices.Equal(how, []renewal{ask, anew}) {
 		t.Errorf("asked at %v in the ways %v", at, how)
@@ -81,9 +79,9 @@ func TestLeaseKeeperNak(t *testing.T) {
 }
 
 // A lease that is over is asked for anew, once a minute, and the first that comes is kept.
-func TestLeaseKeeperExpiry(t *testing.T) {
+func TestRenewLoopExpiry(t *testing.T) {
 	tries := 0
-	at, how := keeping(t, 5*time.Minute, lease{}, leaseKeeper{
+	at, how := keeping(t, 5*time.Minute, lease{}, renewLoop{
 		renew: func(_ context.Context, l lease, _ renewal) (lease, error) {
 			if tries++; tries < 3 {
 				return l, errors.New("no answer")
@@ -97,7 +95,7 @@ func TestLeaseKeeperExpiry(t *testing.T) {
 }
 
 // A daemon that is just being replaced is told again, with the lease that it still keeps up.
-func TestLeaseKeeperTellsUntilTaken(t *testing.T) {
+func TestRenewLoopTellsUntilTaken(t *testing.T) {
 	old := lease{
 		Address: netip.MustParsePrefix("10.0.0.1/24"),
 		Length:  time.Hour,
@@ -105,7 +103,7 @@ func TestLeaseKeeperTellsUntilTaken(t *testing.T) {
 		Rebind:  50 * time.Minute,
 	}
 	told := 0
-	keeping(t, 40*time.Minute, old, leaseKeeper{
+	keeping(t, 40*time.Minute, old, renewLoop{
 		renew: func(_ context.Context, l lease, _ renewal) (lease, error) {
 			l.Address = netip.MustParsePrefix("10.0.0.2/24")
 			return l, nil
@@ -127,16 +125,17 @@ func TestLeaseKeeperTellsUntilTaken(t *testing.T) {
 // The new lease is on record when the daemon has it, not before.
 func TestUseLease(t *testing.T) {
 	dir := t.TempDir()
-	a := &agent{dir: dir, log: t.Output(), block: BlockClient{Socket: filepath.Join(dir, "s")}}
+	daemon := BlockClient{Socket: filepath.Join(dir, "s")}
+	a := &Renewer{Dir: dir, Network: daemon, Log: t.Output()}
 	l := lease{Interface: 1 << 30, Name: "none", Address: netip.MustParsePrefix("10.0.0.2/24")}
-	if err := a.useLease(t.Context(), l, l); err == nil {
+	if err := a.use(t.Context(), l, l); err == nil {
 		t.Error("no daemon, and no error")
 	}
 	if _, err := os.Stat(filepath.Join(dir, leaseName)); err == nil {
 		t.Error("a lease is on record that the daemon does not keep up")
 	}
 	var got Network
-	listener, err := net.Listen("unix", a.block.Socket)
+	listener, err := net.Listen("unix", daemon.Socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,21 +145,11 @@ func TestUseLease(t *testing.T) {
 	s.Listener = listener
 	s.Start()
 	defer s.Close()
-	if err := a.useLease(t.Context(), l, l); err != nil || len(got.Addresses) != 1 || got.Addresses[0] != l.Address {
+	if err := a.use(t.Context(), l, l); err != nil || len(got.Addresses) != 1 || got.Addresses[0] != l.Address {
 		t.Errorf("%v, the daemon got %+v", err, got)
 	}
 	var kept lease
 	if err := readJSON(dir, leaseName, &kept); err != nil || kept.Address != l.Address {
 		t.Errorf("on record: %+v, %v", kept, err)
-	}
-}
-
-func TestNewLeaseIsNotTooShort(t *testing.T) {
-	for _, seconds := range []uint32{0, 1, 20} {
-		l, err := newLease(testNIC, ack(t, dhcpv4.WithLeaseTime(seconds),
-			dhcpv4.WithOption(dhcpv4.Option{Code: dhcpv4.OptionRenewTimeValue, Value: dhcpv4.Duration(0)})), 0)
-		if err != nil || l.Length != shortestLease || l.Renew < minPause || l.Rebind < l.Renew || l.Rebind > l.Length {
-			t.Errorf("lease of %d s: %v, T1 %v, T2 %v, %v", seconds, l.Length, l.Renew, l.Rebind, err)
-		}
 	}
 }

@@ -12,10 +12,8 @@ import (
 // Bounds of waiting for hardware, each within one attempt of a phase.
 const (
 	settlePoll  = 20 * time.Millisecond
-	settleFor   = 5 * time.Second  // for the adapter that booted to appear; USB takes seconds
-	settleQuiet = time.Second      // without a new device: it will not appear any more
-	carrierFor  = 15 * time.Second // gigabit negotiation takes 2 to 4 s, bad cables longer
-	carrierMore = 200 * time.Millisecond
+	settleFor   = 5 * time.Second // for the adapter that booted to appear; USB takes seconds
+	settleQuiet = time.Second     // without a new device: it will not appear any more
 )
 
 // loadModules loads what every boot needs and what the devices ask for, until the adapter that booted is
@@ -42,7 +40,7 @@ func (m *machine) loadModules(ctx context.Context) (string, error) {
 	if len(m.all) == 0 {
 		return "", m.noAdapter(deviceErr)
 	}
-	return fmt.Sprintf("%d loaded, %s after %s", len(m.modules.names), names(m.all),
+	return fmt.Sprintf("%d loaded, %s after %s", len(m.modules.names), nicNames(m.all),
 		time.Since(begun).Round(time.Millisecond)), nil
 }
 
@@ -119,67 +117,16 @@ func (m *machine) waitLink(ctx context.Context) (string, error) {
 	candidates := pick(m.all, m.config.MAC)
 	up, err := waitCarrier(ctx, candidates)
 	if len(up) == 0 && len(candidates) < len(m.all) {
-		m.console.logf("link: none on %s, trying the other adapters", names(candidates))
+		m.console.logf("link: none on %s, trying the other adapters", nicNames(candidates))
 		up, err = waitCarrier(ctx, m.all)
 	}
 	if len(up) == 0 {
-		p := &Problem{Err: errors.Join(errors.New("no network link"), err), Tried: names(m.all) + ", 15 s each"}
+		p := &Problem{Err: errors.Join(errors.New("no network link"), err), Tried: nicNames(m.all) + ", 15 s each"}
 		if m.shortOfDrivers() {
 			p.Hint, p.Final = shortHint, true
 		}
 		return m.offlineLink(ctx, p)
 	}
 	m.nics = up
-	return names(up), nil
-}
-
-// waitCarrier returns the adapters that have a link: those of the first moment that one has, and of a moment more.
-func waitCarrier(ctx context.Context, nics []nic) ([]nic, error) {
-	var errs []error
-	for _, n := range nics {
-		if err := linkUp(n.Index); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	deadline := time.Now().Add(carrierFor)
-	for {
-		up := withCarrier(nics)
-		if len(up) > 0 && len(up) < len(nics) {
-			if err := sleep(ctx, carrierMore); err != nil {
-				return nil, err
-			}
-			up = withCarrier(nics)
-		}
-		if len(up) > 0 {
-			return up, nil
-		}
-		if time.Now().After(deadline) {
-			return nil, errors.Join(errs...)
-		}
-		if err := sleep(ctx, settlePoll); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func withCarrier(nics []nic) []nic {
-	var up []nic
-	for _, n := range nics {
-		if n.carrier(sysfs) {
-			up = append(up, n)
-		}
-	}
-	return up
-}
-
-// names lists adapters for a person: "eth0 (e1000e, 52:54:00:12:34:56)".
-func names(nics []nic) string {
-	var out []string
-	for _, n := range nics {
-		out = append(out, fmt.Sprintf("%s (%s, %s)", n.Name, n.Driver, n.MAC))
-	}
-	if len(out) == 0 {
-		return "no adapter"
-	}
-	return strings.Join(out, ", ")
+	return nicNames(up), nil
 }

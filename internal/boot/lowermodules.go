@@ -14,10 +14,10 @@ import (
 
 // lowerModule loads a module of the root by the root's own modprobe, before anything is written: one that the
 // initramfs has no room for.
-func (m *machine) lowerModule(ctx context.Context, name string, options ...string) error {
+func (w *WriteLayer) lowerModule(ctx context.Context, name string, options ...string) error {
 	program := ""
 	for _, p := range []string{"/usr/sbin/modprobe", "/sbin/modprobe", "/usr/bin/modprobe", "/bin/modprobe"} {
-		if _, err := os.Lstat(m.at.lower + p); err == nil {
+		if _, err := os.Lstat(w.Lower + p); err == nil {
 			program = p
 			break
 		}
@@ -28,16 +28,16 @@ func (m *machine) lowerModule(ctx context.Context, name string, options ...strin
 	shown := []string{"/proc", "/sys"}
 	defer func() {
 		for _, d := range shown {
-			_ = unix.Unmount(m.at.lower+d, unix.MNT_DETACH) // it may not be there
+			_ = unix.Unmount(w.Lower+d, unix.MNT_DETACH) // it may not be there
 		}
 	}()
 	for _, d := range shown {
-		if err := unix.Mount(d, m.at.lower+d, "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(d, w.Lower+d, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("show %s to the root's programs: %w", d, err)
 		}
 	}
 	c := exec.CommandContext(ctx, program, append([]string{"-q", name}, options...)...)
-	c.SysProcAttr = &syscall.SysProcAttr{Chroot: m.at.lower}
+	c.SysProcAttr = &syscall.SysProcAttr{Chroot: w.Lower}
 	c.Dir, c.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	var said bytes.Buffer
 	c.Stderr = &said

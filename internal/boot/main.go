@@ -1,12 +1,16 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"pando/internal/ext4"
+	"pando/internal/trace"
 )
 
 // AgentName is the name that the agent's process goes by.
@@ -27,14 +31,14 @@ func Main(args []string, release string, stdout, stderr io.Writer) int {
 	case BlockName:
 		return RunBlock()
 	case AgentName:
-		return RunAgent(release, stderr)
+		return runAgent(release, stderr)
 	case VolumeName:
 		return RunVolume(args[1:])
 	case "modprobe":
 		return runModprobe(args[1:], stderr)
 	}
 	if os.Getpid() == 1 {
-		return RunInit(release)
+		return RunInit(release, parts())
 	}
 	return runCommand(args[1:], release, stdout, stderr)
 }
@@ -65,4 +69,42 @@ func runCommand(args []string, release string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprint(stderr, usage)
 	return 2
+}
+
+// runAgent is the role of pando-agent.service. It returns the exit status when it is told to end.
+func runAgent(release string, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	a, err := NewAgent(RunDir, release, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-agent:", err)
+		return 1
+	}
+	self := a.Self()
+	fmt.Fprintf(stderr, "pando-agent %s: node %s, boot %s\n", release, self.Node, self.Boot)
+	extensions := newExtender(RunDir, a.Control(), a, stderr)
+	next := newNextBoot(RunDir, release, a.Control(), a, parts(), stderr)
+	a.Use(AgentParts{
+		Extensions: extensions,
+		Next:       next,
+		Medium:     newMediumRenewer(a.Control(), a.Self, a.Kick, stderr),
+		Beside:     []func(context.Context){next.Retire, extensions.Retire},
+	})
+	go (&Renewer{Dir: RunDir, Network: a.Block(), Info: a.Info, Log: stderr}).Run(ctx)
+	a.Run(ctx)
+	return 0
+}
+
+// parts fills what a boot needs of the other rooms.
+func parts() Parts {
+	return Parts{
+		RunFiles: runFiles,
+		Writable: func(
+			lower, upper, root string,
+			findDisk func(context.Context, func() string) (string, error),
+			tell func(trace.Event),
+		) Writable {
+			return &WriteLayer{Lower: lower, Upper: upper, Root: root, FindDisk: findDisk, Tell: tell}
+		},
+	}
 }

@@ -6,28 +6,32 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/media"
 )
 
-// prepareErrand makes a disk this node's cache, and a boot medium too if that is wanted.
-func (a *agent) prepareErrand(sys, dev, proc string, e api.Errand) error {
+// prepareMost is how long it may take.
+const prepareMost = 2 * time.Minute
+
+// Prepare makes a disk this node's cache, and a boot medium too if that is wanted.
+func (m *MediumRenewer) Prepare(sys, dev, proc string, e api.Errand) error {
 	if !e.Bootable {
 		return prepareCache(sys, dev, proc, e.Device, e.DryRun)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
+	ctx, cancel := context.WithTimeout(context.Background(), prepareMost)
 	defer cancel()
-	m := &mediumMaker{ask: func(size int64) (io.ReadCloser, error) {
-		return a.control.stream(
+	maker := &mediumMaker{ask: func(size int64) (io.ReadCloser, error) {
+		return m.control.stream(
 			ctx,
 			"/v1/node/medium",
-			"Bearer "+a.self().Session,
-			api.NodeMedium{Boot: a.self().Boot, Size: size},
+			"Bearer "+m.self().Session,
+			api.NodeMedium{Boot: m.self().Boot, Size: size},
 		)
 	}}
-	defer m.close()
-	return prepareDisk(sys, dev, proc, e.Device, e.DryRun, m)
+	defer maker.close()
+	return prepareDisk(sys, dev, proc, e.Device, e.DryRun, maker)
 }
 
 // mediumMaker makes a whole disk a boot medium, as the server lays it out.

@@ -59,16 +59,13 @@ func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err e
 		}
 		c.answer(w, r)
 	})
-	dir := t.TempDir()
-	if err := writeJSON(dir, sessionName, 0o600, session{Control: []string{url}, ServerKey: key}); err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAgent(dir, t.Output())
+	server, err := newControl([]string{url}, key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := newMediumRenewer(server, func() session { return session{} }, func() {}, t.Output())
 	sys, dev, proc := c.machine(t)
-	err = a.prepareErrand(sys, dev, proc, api.Errand{Device: c.device, DryRun: dryRun, Bootable: !c.cache})
+	err = m.Prepare(sys, dev, proc, api.Errand{Device: c.device, DryRun: dryRun, Bootable: !c.cache})
 	return dev, asked, err
 }
 

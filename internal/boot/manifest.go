@@ -2,99 +2,14 @@ package boot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 
 	"pando/internal/fleet"
 	"pando/internal/image"
 )
-
-// fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
-// sends it, so any server will do.
-func (m *machine) fetchManifest(ctx context.Context) (string, error) {
-	if m.isOffline() {
-		return m.offlineManifest(m.offline), nil
-	}
-	client := startClient()
-	defer client.CloseIdleConnections()
-	var errs []error
-	sources := m.startSources(ctx, client)
-	for i, source := range sources {
-		man, err := m.manifestFrom(ctx, client, source)
-		if err == nil {
-			m.manifest, m.sources = man, sources[i:]
-			pack := m.usePack(ctx, client, sources[i:])
-			return fmt.Sprintf(
-				"%s, %d MB root, signature good%s",
-				m.assigned().Version.Short(),
-				man.Root.Size/1e6,
-				pack,
-			), nil
-		}
-		if source.peer {
-			m.peerFailed(source, err)
-			continue
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", source.url, err))
-	}
-	return "", &Problem{
-		Err:   errors.Join(errs...),
-		Tried: strings.Join(m.assigned().Servers, ", "),
-		Hint:  m.manifestHint(errors.Join(errs...)),
-	}
-}
-
-// trust is whose signatures count: those of the trust cpio but for the ones that the assignment revokes.
-func (m *machine) trust() image.Trust {
-	return image.Trust{Keys: m.config.TrustKeys, Revoked: m.assigned().RevokedKeys}
-}
-
-// packKeys are the keys that may sign the boot pack of a version.
-func (m *machine) packKeys(man image.Manifest) []string {
-	t := m.trust()
-	if man.PackKey != "" {
-		t.Keys = []string{man.PackKey}
-	}
-	return t.Accepted()
-}
-
-func (m *machine) manifestHint(all error) string {
-	var answer *statusError
-	switch {
-	case errors.Is(all, image.ErrRevoked):
-		return "a revoked key signed this version and no other did: give the group another version, or build it again"
-	case errors.Is(all, image.ErrWrongSignature) && m.config.Medium != "":
-		return "this version is not signed by a key that this boot medium trusts; it may be older than the site's " +
-			"keys: make it anew with `pando media create`"
-	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
-		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this " +
-			"server or add its key"
-	case errors.As(all, &answer) && answer.code == http.StatusNotFound:
-		return "the server has lost this version: build or copy it again; the node takes it as soon as it is there"
-	}
-	return ""
-}
-
-func (m *machine) manifestFrom(ctx context.Context, client *http.Client, from startSource) (image.Manifest, error) {
-	ctx, cancel := from.bound(ctx)
-	defer cancel()
-	man, data, signature, err := signedManifest(ctx, client, from.url, m.assigned().Version, m.trust())
-	if err != nil {
-		return man, err
-	}
-	if man.IsExtension() {
-		return man, errors.New("the version is an extension, which boots nothing")
-	}
-	if man.Architecture != runtime.GOARCH {
-		return man, fmt.Errorf("the version is for %s, this machine is %s", man.Architecture, runtime.GOARCH)
-	}
-	m.manifestBytes, m.manifestSignature = data, signature
-	return man, nil
-}
 
 // signedManifest gets the manifest of a version, and its signature, which must be of a key that is trusted.
 func signedManifest(

@@ -17,6 +17,23 @@ func (m *machine) bootID() fleet.BootID {
 	return m.config.Boot
 }
 
+// hardware is what the machine says of itself.
+func (m *machine) hardware() fleet.Hardware {
+	if m.known != nil {
+		return *m.known
+	}
+	h := readHardware()
+	if m.modules != nil {
+		h.Modules = m.modules.names
+	}
+	for _, n := range m.nics {
+		if n.Index == m.lease.Interface {
+			h.NIC = n.Driver
+		}
+	}
+	return h
+}
+
 // mac is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of the one it
 // has an address on.
 func (m *machine) mac() fleet.MAC {

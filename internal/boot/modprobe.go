@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// driverSets is where the initramfs has its driver sets.
+const driverSets = "/pando/drivers"
+
 // runModprobe is the role that the kernel calls as /sbin/modprobe when it misses a module: an adapter's PHY,
 // a checksum. Its arguments are "-q -- NAME". Like modprobe -q it says nothing about a name that nobody has.
 func runModprobe(args []string, stderr io.Writer) int {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/image"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
 )
 
 // moduleCompressed is MODULE_INIT_COMPRESSED_FILE of finit_module(2): the kernel unpacks the file.

@@ -34,12 +34,12 @@ func inNetns(t *testing.T) (netlink.Link, Network) {
 		Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.7/24")},
 		Routes: []Route{{Via: netip.MustParseAddr("192.0.2.1")},
 			{To: netip.MustParsePrefix("198.51.100.0/24"), Via: netip.MustParseAddr("192.0.2.2"), Metric: 50}}}
-	link := addInterface(t, n)
-	n.Interface = link.Attrs().Index
+	eth := addInterface(t, n)
+	n.Interface = eth.Attrs().Index
 	if err := repair(n); err != nil {
 		t.Fatal(err)
 	}
-	return link, n
+	return eth, n
 }
 
 func addInterface(t *testing.T, n Network) netlink.Link {
@@ -49,16 +49,16 @@ func addInterface(t *testing.T, n Network) netlink.Link {
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: a, PeerName: n.Name + "p"}); err != nil {
 		t.Skipf("no veth interfaces in this kernel: %v", err)
 	}
-	link, err := netlink.LinkByName(n.Name)
+	eth, err := netlink.LinkByName(n.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return link
+	return eth
 }
 
 // Whatever is taken away is seen and put back, and what is there is left alone.
 func TestNetKeeperPutsBack(t *testing.T) {
-	link, n := inNetns(t)
+	eth, n := inNetns(t)
 	l := testLedger(t)
 	k := newNetKeeper(n, l, slog.New(slog.DiscardHandler))
 	addr := func() *netlink.Addr { return &netlink.Addr{IPNet: ipNet(n.Addresses[0])} }
@@ -88,15 +88,15 @@ func TestNetKeeperPutsBack(t *testing.T) {
 		want []string // in the report
 	}{
 		{"nothing", func() {}, nil},
-		{"link down", func() { must(netlink.LinkSetDown(link)) }, []string{"link", "route to 0.0.0.0/0"}},
-		{"address", func() { must(netlink.AddrDel(link, addr())) }, []string{"address 192.0.2.7/24"}},
+		{"eth down", func() { must(netlink.LinkSetDown(eth)) }, []string{"eth", "route to 0.0.0.0/0"}},
+		{"address", func() { must(netlink.AddrDel(eth, addr())) }, []string{"address 192.0.2.7/24"}},
 		{"default route", func() { drop("0.0.0.0/0") }, []string{"route to 0.0.0.0/0 via 192.0.2.1"}},
 		{"other route", func() { drop("198.51.100.0/24") }, []string{"198.51.100.0/24"}},
 		{"subnet's route", func() { drop("192.0.2.0/24") }, []string{"route to 192.0.2.0/24"}},
 		{"everything", func() {
-			must(netlink.LinkSetDown(link))
-			must(netlink.AddrDel(link, addr()))
-		}, []string{"link", "address", "route"}},
+			must(netlink.LinkSetDown(eth))
+			must(netlink.AddrDel(eth, addr()))
+		}, []string{"eth", "address", "route"}},
 	} {
 		before := l.get(countLinkFixes)
 		c.take()
@@ -123,10 +123,10 @@ func TestNetKeeperPutsBack(t *testing.T) {
 
 // An interface that comes back with another index, as after a reload of its driver, is found by its MAC.
 func TestNetKeeperFindsTheInterfaceAgain(t *testing.T) {
-	link, n := inNetns(t)
+	eth, n := inNetns(t)
 	l := testLedger(t)
 	k := newNetKeeper(n, l, slog.New(slog.DiscardHandler))
-	if err := netlink.LinkDel(link); err != nil {
+	if err := netlink.LinkDel(eth); err != nil {
 		t.Fatal(err)
 	}
 	k.look()
@@ -149,7 +149,7 @@ func TestNetKeeperFindsTheInterfaceAgain(t *testing.T) {
 
 // The keeper acts on the kernel's events, long before it would look by itself, and follows a new lease.
 func TestNetKeeperFollowsEvents(t *testing.T) {
-	link, n := inNetns(t)
+	eth, n := inNetns(t)
 	ns, err := netns.Get()
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestNetKeeperFollowsEvents(t *testing.T) {
 		}
 		t.Error("not put back within 5 s")
 	}
-	if err := netlink.LinkSetDown(link); err != nil {
+	if err := netlink.LinkSetDown(eth); err != nil {
 		t.Fatal(err)
 	}
 	whole(n)

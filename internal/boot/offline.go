@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,63 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/trace"
 )
 
 // offlineAfter is how long a machine that was started from its boot medium looks for a network and a server before
 // it boots what it has. Its boot loader has looked before, for longer.
 const offlineAfter = 20 * time.Second
-
-// lastBoot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment,
-// manifest and map of the boot pack are signed.
-type lastBoot struct {
-	Assignment        []byte
-	Signature         []byte
-	Manifest          []byte
-	ManifestSignature []byte
-	Pack              []byte // map of the boot pack; none: there was none
-	Lease             lease
-
-	assignment fleet.Assignment
-	manifest   image.Manifest
-}
-
-var (
-	errNotAllowed  = errors.New("its group does not allow to boot without a server")
-	errNothingKept = errors.New("nothing is kept of a boot before")
-)
-
-// verify reads assignment and manifest, if the signatures that they need are good and the kernel is theirs.
-func (b *lastBoot) verify(cfg api.BootConfig, kernel string) (err error) {
-	if b.assignment, err = verifyAssignment(b.Assignment, b.Signature, cfg.ServerKey); err != nil {
-		return err
-	}
-	if !b.assignment.Offline {
-		return errNotAllowed
-	}
-	if got := image.Version(b.Manifest); got != b.assignment.Version {
-		return fmt.Errorf(
-			"the manifest that is kept has digest %s, assigned was %s",
-			got.Short(),
-			b.assignment.Version.Short(),
-		)
-	}
-	trust := image.Trust{Keys: cfg.TrustKeys, Revoked: b.assignment.RevokedKeys}
-	if b.manifest, err = trust.Verify(b.Manifest, b.ManifestSignature); err != nil {
-		return err
-	}
-	if b.manifest.Kernel.Release != kernel {
-		return fmt.Errorf(
-			"the boot medium has kernel %s, and version %s needs %s",
-			kernel,
-			b.assignment.Version.Short(),
-			b.manifest.Kernel.Release,
-		)
-	}
-	return nil
-}
 
 // offlineBoot is what the machine may boot without a server, nil while it has to go on looking for one. why is told
 // once.
@@ -95,37 +47,6 @@ func (m *machine) findLastBoot(ctx context.Context) (*lastBoot, error) {
 		err = fmt.Errorf("adapter %s of the last boot is not there", b.Lease.MAC)
 	}
 	return b, err
-}
-
-// pickLastBoot is the newest boot with this kernel that came up, or else one that never did: that may be of a
-// version that cannot come up, or that the cache has only the beginning of.
-func pickLastBoot(records bootRecords, cfg api.BootConfig, kernel string) (*lastBoot, error) {
-	kept, err := readKept(records)
-	if err == nil && len(kept) == 0 {
-		err = errNothingKept
-	}
-	if err != nil {
-		return nil, err
-	}
-	var first error
-	for _, came := range []bool{true, false} {
-		for _, k := range kept {
-			if k.Booted != came {
-				continue
-			}
-			b, err := k.load(records)
-			if err == nil {
-				err = b.verify(cfg, kernel)
-			}
-			if err == nil {
-				return b, nil
-			}
-			if first == nil {
-				first = err
-			}
-		}
-	}
-	return nil, first
 }
 
 func (m *machine) nicOf(mac fleet.MAC) int {
@@ -194,3 +115,54 @@ func (m *machine) offlineManifest(b *lastBoot) string {
 
 // isOffline reports whether this boot goes on without a server.
 func (m *machine) isOffline() bool { return m.offline != nil && m.channel.session.Load() == nil }
+
+// keepBoot keeps this boot for one without a server, or forgets those that are kept when the group does not allow
+// that. used is the cache disk that is in use; without one there may be another that was used once. It comes when
+// the root is mounted: a slow disk holds up nothing that streams meanwhile.
+func (m *machine) keepBoot(ctx context.Context, used *CacheDisk) {
+	if m.isOffline() {
+		if used != nil && !used.ReadOnly {
+			m.kept = &keptMark{used.Name, m.offline.assignment.Boot}
+		}
+		return
+	}
+	b := m.thisBoot()
+	device, err := m.keptOn(ctx, used, b)
+	switch {
+	case errors.Is(err, errNoRecords): // there is nothing to boot from, which is told where a cache is wanted
+	case err != nil:
+		m.event(noBootKept(b.assignment.Offline, err))
+	case b.assignment.Offline:
+		m.kept = &keptMark{device, b.assignment.Boot}
+	}
+}
+
+// keptOn keeps a boot on the cache disk that is in use, or on another, and returns which.
+func (m *machine) keptOn(ctx context.Context, used *CacheDisk, b lastBoot) (string, error) {
+	if used == nil {
+		return withRecords(
+			ctx,
+			m,
+			func(records bootRecords) (string, error) { return "/dev/" + m.disks.name, b.keepIn(records) },
+		)
+	}
+	return within(ctx, used.Name, m.diskWait, func() (string, error) {
+		return onRecords(used, func(records bootRecords) (string, error) { return used.Name, b.keepIn(records) })
+	})
+}
+
+// noBootKept says to who looks at the timeline that the disk does not have what the group wants it to have.
+func noBootKept(wanted bool, err error) trace.Event {
+	message := "not kept for a boot without a server: "
+	if !wanted {
+		message = "what was kept for boots without a server stays: "
+	}
+	return trace.Event{Stage: trace.Device, Kind: trace.Info, Message: message + err.Error(),
+		Hint: cmp.Or(hintOf(err), "is the disk broken, or read-only? what it had before stays")}
+}
+
+// thisBoot is what this boot was told to run.
+func (m *machine) thisBoot() lastBoot {
+	return lastBoot{Assignment: m.answer.Assignment, Signature: m.answer.Signature, Manifest: m.manifestBytes,
+		ManifestSignature: m.manifestSignature, Pack: m.pack, Lease: m.lease, assignment: m.assigned(), manifest: m.manifest}
+}

@@ -10,7 +10,6 @@ import (
 	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/trace"
 )
 
 // noise is what nothing can make smaller.
@@ -123,49 +122,6 @@ func TestKeptBootsAndPowerCuts(t *testing.T) {
 	}
 }
 
-// What is too large to be kept is told to who can change that, and takes nothing away.
-func TestBootThatIsTooLarge(t *testing.T) {
-	disk := newCacheDisk(t)
-	try := func(files int) (*machine, lastBoot) {
-		b, _ := toldBoot(t, nil, func(_ *lastBoot, a *fleet.Assignment) {
-			a.Boot, a.Files = fleet.BootID(strings.Repeat("1", 1+files>>20)), []fleet.File{{Data: noise(1, files)}}
-		})
-		m := cacheMachine("")
-		m.answer.Assignment, m.answer.Signature = b.Assignment, b.Signature
-		m.manifestBytes, m.manifestSignature, m.manifest, m.pack = b.Manifest, b.ManifestSignature, b.manifest, noise(
-			2,
-			image.MaxPack,
-		)
-		m.assignment.Store(&b.assignment)
-		m.keepBoot(t.Context(), disk)
-		return m, b
-	}
-	m, small := try(1000)
-	if events := m.report.take(); len(events) > 0 || m.kept == nil || m.kept.Device != disk.Name || m.kept.Boot != "1" {
-		t.Errorf("a small one: %+v, noted at %+v", events, m.kept)
-	}
-	m, _ = try(fleet.MaxConfigFiles)
-	events := m.report.take()
-	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") || !strings.Contains(events[0].Message, "1398 KB") ||
-		!strings.Contains(events[0].Hint, "smaller config files") ||
-		m.kept != nil {
-		t.Errorf("a large one: %+v, noted at %+v", events, m.kept)
-	}
-	got, err := onRecords(disk, func(records bootRecords) (*lastBoot, error) {
-		kept, err := readKept(records)
-		if err != nil || len(kept) != 1 {
-			t.Fatalf("%+v, %v", kept, err)
-		}
-		return kept[0].load(records)
-	})
-	if err != nil || !bytes.Equal(got.Assignment, small.Assignment) {
-		t.Errorf("what was kept before: %v", err)
-	}
-	disk.ReadOnly = true
-	m, _ = try(1000)
-	wantNoCache(t, m, "read-only")
-}
-
 // An index may say anything: what it makes the node read is bounded.
 func TestStrangeIndexes(t *testing.T) {
 	part := `{"slot":0,"digest":"sha256:` + strings.Repeat("ab", 32) + `"}`
@@ -194,4 +150,22 @@ func TestStrangeIndexes(t *testing.T) {
 	if f, err := splitFields(append(good, 0)); !errors.Is(err, errFields) {
 		t.Errorf("a byte more: %q, %v", f, err)
 	}
+}
+
+// A boot counts as good when the node came up: it is noted on a disk that another process has open.
+func TestNoteOnADisk(t *testing.T) {
+	disk := newCacheDisk(t)
+	records, err := cache.OpenRecords(disk.File, disk.Size, cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := keptRun{T: t, records: records}
+	r.keep("a1", 1, "6.1")
+	r.booted("a1")
+	r.keep("b1", 2, "6.1")
+	r.wants("6.1", "a1")
+	if err := noteBooted(keptMark{Device: disk.Name, Boot: "b1"}); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("6.1", "b1")
 }

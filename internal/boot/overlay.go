@@ -15,8 +15,8 @@ const defaultWriteLimit = "50%"
 const overlayOptions = "redirect_dir=on,index=on,metacopy=on,xino=on"
 
 // mountMemory mounts a fresh tmpfs for what is written.
-func mountMemory(p places, limit string) error {
-	if err := unix.Mount("tmpfs", p.upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
+func mountMemory(upper, limit string) error {
+	if err := unix.Mount("tmpfs", upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
 		return fmt.Errorf("mount tmpfs of %s for the node's writes: %w", limit, err)
 	}
 	return nil
@@ -24,17 +24,17 @@ func mountMemory(p places, limit string) error {
 
 // mountOverlay mounts the overlay at its root, over what is mounted for the writes. The mounts below it are
 // then taken out of sight: the overlay holds them, and nothing else has any business there.
-func mountOverlay(p places) error {
-	for _, d := range []string{p.upper + "/upper", p.upper + "/work"} {
+func (w *WriteLayer) mountOverlay() error {
+	for _, d := range []string{w.Upper + "/upper", w.Upper + "/work"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
 		}
 	}
-	data := "lowerdir=" + p.lower + ",upperdir=" + p.upper + "/upper,workdir=" + p.upper + "/work," + overlayOptions
-	if err := unix.Mount("overlay", p.root, "overlay", unix.MS_NOATIME, data); err != nil {
+	data := "lowerdir=" + w.Lower + ",upperdir=" + w.Upper + "/upper,workdir=" + w.Upper + "/work," + overlayOptions
+	if err := unix.Mount("overlay", w.Root, "overlay", unix.MS_NOATIME, data); err != nil {
 		return fmt.Errorf("mount overlay (%s): %w", overlayOptions, err)
 	}
-	for _, d := range []string{p.upper, p.lower} {
+	for _, d := range []string{w.Upper, w.Lower} {
 		if err := unix.Unmount(d, 0); err != nil {
 			return fmt.Errorf("hide %s: %w", d, err)
 		}

@@ -24,8 +24,6 @@ type Phase struct {
 
 // Timing of the runner. A phase that a person waits for says so about as often as he looks.
 const (
-	firstBackoff = 500 * time.Millisecond
-	maxBackoff   = 30 * time.Second
 	stillEvery   = 15 * time.Second
 	failuresBack = 3
 	// finalDelay is how long the reason of a failure that no retry can cure stays on the screen.
@@ -197,27 +195,4 @@ func (r *Runner) back(i int) int {
 		}
 	}
 	return i
-}
-
-// backoff doubles from half a second to half a minute.
-func backoff(attempt int) time.Duration {
-	d := firstBackoff
-	for range attempt - 1 {
-		if d *= 2; d >= maxBackoff {
-			return maxBackoff
-		}
-	}
-	return d
-}
-
-// sleep waits for d or for the end of ctx, whose error it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

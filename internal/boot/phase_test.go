@@ -194,11 +194,3 @@ func TestRunnerCancelled(t *testing.T) {
 		}
 	})
 }
-
-func TestBackoffIsBounded(t *testing.T) {
-	for attempt := 1; attempt < 100; attempt++ {
-		if d := backoff(attempt); d < firstBackoff || d > maxBackoff {
-			t.Errorf("backoff(%d) = %v", attempt, d)
-		}
-	}
-}

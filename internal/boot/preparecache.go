@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/api"
 	"pando/internal/cache"
-
-	"golang.org/x/sys/unix"
 )
 
 // cacheStart is where the partition of a cache begins on its disk, and how much is cleared at both ends of what

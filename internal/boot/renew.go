@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 
@@ -12,38 +13,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepLease renews the lease until ctx ends. Nothing that goes wrong here takes the address away.
-func (a *agent) keepLease(ctx context.Context) {
+// Renewer renews the node's lease for as long as the node runs.
+type Renewer struct {
+	Dir     string // where the lease is on record
+	Network interface {
+		SetNetwork(context.Context, Network) error
+	} // what has to be kept up: the block daemon
+	Info func(message, hint string) // puts a fact on the timeline
+	Log  io.Writer
+}
+
+// Run renews the lease until ctx ends. Nothing that goes wrong here takes the address away.
+func (r *Renewer) Run(ctx context.Context) {
 	var l lease
-	if err := readJSON(a.dir, leaseName, &l); err != nil {
-		a.logf("lease: %v", err)
+	if err := readJSON(r.Dir, leaseName, &l); err != nil {
+		r.logf("%v", err)
 		return
 	}
-	k := leaseKeeper{now: monotonic, renew: renew, use: a.useLease, say: a.info}
+	k := renewLoop{now: monotonic, renew: renew, use: r.use, say: r.Info}
 	k.run(ctx, l)
 }
 
-// useLease puts a renewed lease to work: the daemon keeps its address up from now on. It is called again after an
+// use puts a renewed lease to work: the daemon keeps its address up from now on. It is called again after an
 // error. Until the daemon has taken it, the old address stays, which the daemon would only put back, and the old
 // lease stays on record, so that an agent that is killed here begins with it.
-func (a *agent) useLease(ctx context.Context, old, l lease) error {
+func (r *Renewer) use(ctx context.Context, old, l lease) error {
 	if err := applyNetwork(l.network()); err != nil {
-		a.logf("lease: %v", err)
+		r.logf("%v", err)
 	}
-	if err := a.block.SetNetwork(ctx, l.network()); err != nil {
-		a.logf("lease: %v", err)
+	if err := r.Network.SetNetwork(ctx, l.network()); err != nil {
+		r.logf("%v", err)
 		return err
 	}
 	if l.Address != old.Address {
-		a.info(fmt.Sprintf("address changed from %s to %s", old.Address, l.Address), "")
+		r.Info(fmt.Sprintf("address changed from %s to %s", old.Address, l.Address), "")
 		if err := removeAddress(l.Interface, old.Address); err != nil {
-			a.logf("lease: %v", err)
+			r.logf("%v", err)
 		}
 	}
-	if err := writeJSON(a.dir, leaseName, 0o644, l); err != nil {
-		a.logf("lease: %v", err)
+	if err := writeJSON(r.Dir, leaseName, 0o644, l); err != nil {
+		r.logf("%v", err)
 	}
 	return nil
+}
+
+func (r *Renewer) logf(format string, args ...any) {
+	fmt.Fprintf(r.Log, "lease: "+format+"\n", args...)
 }
 
 // renew asks for the lease again in one of the ways. The adapter is found by its index: its name has changed.

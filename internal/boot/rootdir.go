@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"pando/internal/fleet"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
 )
 
 // rootDir is the new root, seen from outside. Every path is resolved as if it were the root already, so a

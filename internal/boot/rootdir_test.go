@@ -23,10 +23,6 @@ func testRoot(t *testing.T) (string, *rootDir) {
 	return dir, r
 }
 
-func file(path, data string) fleet.File {
-	return fleet.File{Path: path, Mode: 0o640, UID: os.Getuid(), GID: os.Getgid(), Data: []byte(data)}
-}
-
 func TestPutFiles(t *testing.T) {
 	dir, r := testRoot(t)
 	link := fleet.File{Path: "/etc/mtab", Target: "/proc/mounts", UID: os.Getuid(), GID: os.Getgid()}
@@ -113,5 +109,26 @@ func TestEdit(t *testing.T) {
 	}
 	if changed, err := r.edit("/missing", func(string) string { return "x" }); changed || err != nil {
 		t.Errorf("an edit of a missing file: %v, %v", changed, err)
+	}
+}
+
+// Owners are the root's own.
+func TestOwner(t *testing.T) {
+	_, r := testRoot(t)
+	for _, f := range []fleet.File{file("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"), file("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
+		if err := r.put(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string][2]int{"slurm": {64030, 64031}, "slurm:adm": {64030, 4}, ":adm": {0, 4}, "slurm:": {64030, 64031}, "7:8": {7, 8}, "root": {0, 0}} {
+		uid, gid, err := r.owner(text)
+		if err != nil || uid != want[0] || gid != want[1] {
+			t.Errorf("%q: %d:%d, %v; want %v", text, uid, gid, err, want)
+		}
+	}
+	for _, text := range []string{"nobody", "slurm:slurm", "slur"} {
+		if _, _, err := r.owner(text); err == nil || !strings.Contains(err.Error(), "the image's /etc/") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

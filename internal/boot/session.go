@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"pando/internal/api"
-	"pando/internal/fleet"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/fleet"
 )
 
 // session is what init leaves for the agent: who the node is in this boot, and the right to say so. It is in
@@ -73,18 +72,15 @@ func readJSON(dir, name string, v any) error {
 	return nil
 }
 
-// readBootConfig reads boot.json of the trust cpio.
-func readBootConfig(file string) (api.BootConfig, error) {
-	var cfg api.BootConfig
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return cfg, fmt.Errorf("read the trust cpio's boot.json: %w", err)
-	}
-	if err := json.Unmarshal(data, &cfg); err != nil {
-		return cfg, fmt.Errorf("read the trust cpio's boot.json: %w", err)
-	}
-	if cfg.Format != 1 {
-		return cfg, fmt.Errorf("trust cpio has format %d, this agent knows 1", cfg.Format)
-	}
-	return cfg, nil
+// formerRoot is a root that the node has left.
+type formerRoot struct {
+	Block  string `json:"block"`
+	Device int    `json:"device"`
+}
+
+// keptMark is how the agent finds this boot among those that are kept for boots without a server.
+type keptMark struct {
+	Device string `json:"device"` // of the cache
+	// that the assignment was made for; another one than this boot's when no server answered
+	Boot fleet.BootID `json:"boot"`
 }

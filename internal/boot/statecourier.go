@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/fleet"
 )
 
 // How long the server may take nothing and give nothing, and how long it may take until what was sent is on its disk.
@@ -49,7 +48,7 @@ func moveState(dir string, args []string, stderr io.Writer) int {
 	var c stateCourier
 	err := readJSON(dir, sessionName, &c.session)
 	if err == nil {
-		c.control, err = newControl(c.session.Control, c.session.ServerKey)
+		c.control, err = newControl(c.session.Control, c.session.ServerKey, nil)
 	}
 	if err != nil || c.session.Session == "" {
 		fmt.Fprintln(stderr, "this boot has no server:", err)
@@ -120,7 +119,7 @@ func (c stateCourier) sendTo(ctx context.Context, server, order, from string, li
 	}
 	req.Header.Set("Authorization", "Bearer "+c.session.Session)
 	req.Header.Set("Expect", "100-continue") // what is refused is not sent
-	resp, err := (&http.Client{Transport: c.control.client.Transport}).Do(req)
+	resp, err := c.control.patient().Do(req)
 	if p := body.failed.Load(); p != nil {
 		return p
 	}
@@ -258,20 +257,15 @@ func (t *tar) failure(err error) *Problem {
 	}
 }
 
+// tailMost is how many bytes of complaints are told: their end.
+const tailMost = 400
+
 // tail is the end of what is written to it.
 type tail []byte
 
 // Write keeps what comes, and forgets what came long before.
 func (t *tail) Write(b []byte) (int, error) {
 	*t = append(*t, b...)
-	*t = (*t)[max(0, len(*t)-maxOutput):]
+	*t = (*t)[max(0, len(*t)-tailMost):]
 	return len(b), nil
-}
-
-// sendState has a unit send the state of this node while it runs.
-func (a *agent) sendState(ctx context.Context, order string) error {
-	if _, err := systemctl(ctx, "start", "--no-block", fleet.StateSender+"@"+order+".service"); err != nil {
-		return fmt.Errorf("start to send the node's state: %w (did it boot before this server's last update?)", err)
-	}
-	return nil
 }

@@ -19,14 +19,6 @@ type attacher interface {
 	Reconnect(sock *os.File) error
 }
 
-// deadTimeout is how long the kernel lets reads wait for a new socket: as long as it can be told.
-const deadTimeout = 30 * 24 * time.Hour
-
-// requeueAfter is the block layer's time-out. What was in flight when a daemon died is sent again only when
-// this timer of the request fires; 30 s is the default. NBD's own time-out (NBD_ATTR_TIMEOUT) would fail
-// requests, this one does not: the driver only looks whether the socket is a new one and winds it up again.
-const requeueAfter = 2 * time.Second
-
 // supervisor is the role SupervisorName: it keeps a block daemon attached to the kernel's device. It serves
 // nothing, allocates next to nothing and waits.
 type supervisor struct {
@@ -205,3 +197,12 @@ func (s *supervisor) tellInit(line string) {
 	s.ready.Close()
 	s.ready = nil
 }
+
+// File descriptors of a supervisor that init starts, beside standard input (the BlockConfig as JSON),
+// output and error. A supervisor that a block daemon starts has the daemon's control socket, the ledger and
+// the daemon's pidfd instead (see adopt.go).
+const (
+	superReadyFD   = 3 // it writes one line when the kernel has its device, or why it gave up
+	superTimeoutFD = 4 // /sys/block/nbdN/queue/io_timeout, open for writing
+	superDiskFD    = 5 // and on: the cache's disk, and what tells the processors' times, if there are
+)

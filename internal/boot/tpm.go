@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
-	"pando/internal/api"
-
 	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
 )
 
 // tpmDevice is the TPM behind the kernel's resource manager, which forgets our key when the file is closed.

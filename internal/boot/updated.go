@@ -43,13 +43,13 @@ func markUpdated(root *rootDir) (bool, error) {
 		return false, err
 	}
 	for _, name := range updatedMarks {
-		err = errors.Join(err, root.mark(name, st.Mtim))
+		err = errors.Join(err, makeMark(root, name, st.Mtim))
 	}
 	return err == nil, err
 }
 
-// mark makes an empty file of such a time.
-func (r *rootDir) mark(name string, at unix.Timespec) error {
+// makeMark makes an empty file of such a time.
+func makeMark(r *rootDir, name string, at unix.Timespec) error {
 	f, err := r.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -5,14 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/trace"
 )
@@ -80,12 +76,12 @@ func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cach
 		case <-m.disks.over():
 		}
 		made, err := guarded(ctx, Phase{Run: func(ctx context.Context) (made string, err error) {
-			disk, err := m.openCacheDisk(ctx, sys, size)
+			found, err := m.openCacheDisk(ctx, sys, size)
 			if err == nil {
-				made, err = disk.makeNew(ctx, sys)
+				made, err = makeNewCache(ctx, found, sys, m.diskWait)
 			}
 			if err == nil {
-				s.disk = disk
+				s.disk = found
 			}
 			return made, err
 		}})
@@ -125,7 +121,7 @@ func (m *machine) handOver(c *BlockConfig) error {
 	}
 	c.Late = &LateDisk{File: theirs}
 	if m.hadCache() {
-		c.Late.Wait = 3 * diskWait // for it to be found, to be opened, and to be made a cache
+		c.Late.Wait = 3 * m.diskWait // for it to be found, to be opened, and to be made a cache
 	}
 	search, handed := m.cache, make(chan struct{})
 	m.handed = handed
@@ -185,65 +181,12 @@ func (m *machine) openCacheDisk(ctx context.Context, sys string, size int64) (*C
 	if m.disks == nil {
 		return nil, errors.New("the server sent no drivers of disks")
 	}
-	if err := m.disks.wait(ctx); err != nil {
+	if err := m.disks.wait(ctx, m.diskWait); err != nil {
 		return nil, err
 	}
 	if m.disks.name == "" {
 		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)
 	}
 	c := &CacheDisk{Name: "/dev/" + m.disks.name, Size: size}
-	return within(ctx, c.Name, func() (*CacheDisk, error) { return c, c.open(sys) })
-}
-
-// within asks a disk, and waits for it no longer than diskWait: one that is broken may never answer. What comes
-// later is dropped.
-func within[T any](ctx context.Context, device string, ask func() (T, error)) (T, error) {
-	type answer struct {
-		got T
-		err error
-	}
-	there := make(chan answer, 1)
-	go func() {
-		got, err := ask()
-		there <- answer{got, err}
-	}()
-	enough := time.NewTimer(diskWait)
-	defer enough.Stop()
-	var none T
-	select {
-	case a := <-there:
-		return a.got, a.err
-	case <-enough.C:
-		return none, &Problem{Err: fmt.Errorf("%s does not answer: nothing came after %s", device, diskWait),
-			Hint: "the boot goes on without; is the disk broken?"}
-	case <-ctx.Done():
-		return none, context.Cause(ctx)
-	}
-}
-
-// open opens the device exclusively: what the image mounts or formats later is refused by the kernel.
-func (c *CacheDisk) open(sys string) (err error) {
-	c.ReadOnly = sysValue(filepath.Join(sys, "class/block", filepath.Base(c.Name)), "ro") == "1"
-	if !c.ReadOnly {
-		c.File, err = os.OpenFile(c.Name, os.O_RDWR|unix.O_EXCL, 0)
-		c.ReadOnly = errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
-	}
-	if c.ReadOnly {
-		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
-	}
-	return err
-}
-
-// makeNew makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns
-// what to say of that. Whoever gave it the name meant it; what bears no name is left as it is. When it fails the
-// disk is closed.
-func (c *CacheDisk) makeNew(ctx context.Context, sys string) (string, error) {
-	if c.ReadOnly || partitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
-		return "", nil
-	}
-	made, err := within(ctx, c.Name, func() (string, error) { return newCache(c.File, c.Name) })
-	if err != nil {
-		c.File.Close()
-	}
-	return made, err
+	return within(ctx, c.Name, m.diskWait, func() (*CacheDisk, error) { return c, openCacheFile(c, sys) })
 }

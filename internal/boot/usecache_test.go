@@ -1,94 +1,22 @@
 package boot
 
 import (
-	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/trace"
 )
 
 // cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
 func cacheMachine(device string) *machine {
-	m := &machine{disks: &diskFinder{done: make(chan struct{}), name: device}, console: &console{kmsg: io.Discard},
+	m := &machine{diskWait: diskWait, disks: &diskFinder{done: make(chan struct{}), name: device}, console: &console{kmsg: io.Discard},
 		report: newReporter(nil), begun: map[trace.Stage]time.Time{}}
 	close(m.disks.done)
 	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 	return m
-}
-
-// A partition becomes a cache once, unless it is too small; one whose first block is damaged keeps what it has.
-func TestNewCache(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	fill := func(size int64) {
-		t.Helper()
-		_, err := f.WriteAt([]byte("XFSB"), 0)
-		if err := errors.Join(err, f.Truncate(size)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fill(cache.MinSize - 512)
-	if _, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") ||
-		contentOf(f) != "XFS" {
-		t.Errorf("a small partition: %v, hint %q; it has %s", err, hintOf(err), contentOf(f))
-	}
-	fill(cache.MinSize)
-	for boot, want := range []string{"new cache on /dev/sdx1, which had XFS", ""} {
-		if made, err := newCache(f, "/dev/sdx1"); made != want || err != nil {
-			t.Errorf("boot %d: %q, %v, want %q", boot, made, err, want)
-		}
-		if _, err := cache.Open(f, cache.MinSize, cache.Options{}); err != nil {
-			t.Error(err)
-		}
-	}
-	fill(cache.MinSize)
-	if made, err := newCache(f, "/dev/sdx1"); made != "" || err != nil || contentOf(f) != "XFS" {
-		t.Errorf("a cache whose first block is damaged: %q, %v; it has %s", made, err, contentOf(f))
-	}
-}
-
-// A partition that became smaller than its cache is made one anew: that could not be opened at any boot.
-func TestCacheOnASmallerPartition(t *testing.T) {
-	const was, now = 200 << 20, 100<<20 + 512
-	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := errors.Join(f.Truncate(was), cache.Format(f, was), f.Truncate(now)); err != nil {
-		t.Fatal(err)
-	}
-	sys := sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=data\n"})
-	c := &CacheDisk{Name: "/dev/sdx1", File: f}
-	if made, err := c.makeNew(t.Context(), sys); made != "" || err != nil || cache.Cut(f, now) != was {
-		t.Errorf("one that has another name: %q, %v", made, err)
-	}
-	sys = sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=" + cache.PartitionName + "\n"})
-	for boot, want := range []string{"new cache on /dev/sdx1, which has 104 MB and had a cache of 209", ""} {
-		if made, err := c.makeNew(t.Context(), sys); made != want || err != nil {
-			t.Errorf("boot %d: %q, %v, want %q", boot, made, err, want)
-		}
-		if _, err := cache.Open(f, now, cache.Options{}); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := f.Truncate(cache.MinSize - 512); err != nil {
-		t.Fatal(err)
-	}
-	if made, err := newCache(f, "/dev/sdx1"); err == nil || !strings.Contains(hintOf(err), "larger") ||
-		cache.Cut(f, cache.MinSize-512) == 0 {
-		t.Errorf("one that is too small for any: %q, %v", made, err)
-	}
 }
 
 // A cache in memory takes no more than a quarter of it, whatever the group says, and the timeline tells.
@@ -212,7 +140,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	<-found.handed
 	c.Late.File.Close()
 	// Where it is clear that there is none, nothing is to come.
-	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {console: &console{kmsg: io.Discard}, report: newReporter(nil)}} {
+	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {diskWait: diskWait, console: &console{kmsg: io.Discard}, report: newReporter(nil)}} {
 		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 		var c BlockConfig
 		if m.useCache(t.Context(), sysfs, &c); c.Late != nil || c.Disk != nil {
@@ -251,11 +179,10 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 // A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is
 // not given up before.
 func TestWhenADiskIsNeeded(t *testing.T) {
-	before := diskWait
-	diskWait = 50 * time.Millisecond
-	defer func() { diskWait = before }()
+	const wait = 50 * time.Millisecond
 	for _, known := range []bool{true, false} {
 		m := cacheMachine("")
+		m.diskWait = wait
 		m.answer.Cached = known
 		m.disks = &diskFinder{done: make(chan struct{})}
 		var c BlockConfig
@@ -266,7 +193,7 @@ func TestWhenADiskIsNeeded(t *testing.T) {
 			wantNoCache(t, m, "none was found")
 			continue
 		}
-		time.Sleep(4 * diskWait)
+		time.Sleep(4 * wait)
 		if m.cache.settled() {
 			t.Error("a disk that nobody waits for was given up")
 		}

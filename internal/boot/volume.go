@@ -22,13 +22,6 @@ import (
 // leave it alone when the machine goes down: file systems are unmounted over it.
 const VolumeName = "@pando-volume"
 
-// The kernel's NBD devices: the root has 0, what is staged to follow it 2 or 3, extensions have those from
-// firstExtension on.
-const (
-	volumeDevice = 1
-	swapDevice   = 4
-)
-
 // Timing of a volume's connection. A server that was switched off does not say so: the kernel finds out by asking.
 const (
 	volumeTry   = 30 * time.Second
@@ -96,11 +89,7 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = os.WriteFile(
-		timeoutFile(v.kernel.Index),
-		[]byte(fmt.Sprint(requeueAfter.Milliseconds())),
-		0,
-	) // without it an outage ends later
+	shortenTimeout(v.kernel.Index)
 	v.log.Info("volume attached", "device", v.kernel.Index, "bytes", about.Size)
 	v.swap.back()
 	if !attached {
@@ -129,11 +118,11 @@ func (v *volumeKeeper) connect(ctx context.Context, attached bool) (*os.File, nb
 	if err := readJSON(v.dir, sessionName, &s); err != nil {
 		return nil, nbd.Entered{}, err
 	}
-	control, err := newControl(v.swap.ask(s.Control, attached), s.ServerKey)
+	control, err := newControl(v.swap.ask(s.Control, attached), s.ServerKey, nil)
 	if err != nil {
 		return nil, nbd.Entered{}, err
 	}
-	defer control.client.CloseIdleConnections()
+	defer control.closeIdle()
 	ctx, cancel := context.WithTimeout(ctx, volumeTry)
 	defer cancel()
 	var t api.VolumeTicket

@@ -149,7 +149,7 @@ func (s *swapKeeping) lost(device nbd.KernelDevice, attached bool, err error) er
 	}
 	s.log.Error("the swap space is lost: programs get a bus error for what was in it", "err", err)
 	err = errors.Join(err, device.Disconnect())
-	path, e := unix.BytePtrFromString(places{device: device.Index}.node())
+	path, e := unix.BytePtrFromString(deviceNode(device.Index))
 	if e != nil {
 		return errors.Join(err, e)
 	}

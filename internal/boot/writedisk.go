@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/ext4"
 	"pando/internal/fleet"
 	"pando/internal/trace"
-
-	"golang.org/x/sys/unix"
 )
 
 // keptName is the file beside the upper directory that says what it belongs to.
@@ -26,8 +26,8 @@ var errNoWriteDisk = &Problem{Err: errors.New("no partition is called " + fleet.
 
 // diskLayer mounts the partition that takes the node's writes. What was kept there is used if it was written over
 // the same version: over another one the kernel's overlay says of it that anything may happen.
-func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
-	name, err := m.writeDisk(ctx)
+func (w *WriteLayer) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
+	name, err := w.writeDisk(ctx)
 	if err != nil {
 		return layer{}, err
 	}
@@ -38,17 +38,17 @@ func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool)
 		return used, err
 	}
 	if l.Keep && has && !fresh {
-		why, err := m.mountKept(ctx, device)
+		why, err := w.mountKept(ctx, device)
 		if err == nil && why == "" {
 			used.kept = true
 			used.text += ", with what was kept"
 			return used, nil
 		}
-		_ = unix.Unmount(m.at.upper, unix.MNT_DETACH)
+		_ = unix.Unmount(w.Upper, unix.MNT_DETACH)
 		if err != nil {
 			why = err.Error()
 		}
-		m.event(
+		w.Tell(
 			trace.Event{
 				Stage:   trace.Root,
 				Kind:    trace.Info,
@@ -56,32 +56,14 @@ func (m *machine) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool)
 			},
 		)
 	}
-	return used, m.mountFresh(ctx, device, l.Keep)
+	return used, w.mountFresh(ctx, device, l.Keep)
 }
 
-// writeDisk finds the partition for what is written. It waits for the drivers of disks, as a boot without a cache's
-// disk does not, and then looks once more, because the cache may have been found before.
-func (m *machine) writeDisk(ctx context.Context) (string, error) {
-	find := func() string { return partitionCalled(sysfs, fleet.WritePartition, blockDevices(sysfs)) }
-	name := find()
-	if name == "" && m.disks != nil {
-		err := m.disks.wait(ctx)
-		if err != nil {
-			err = m.disks.wait(ctx) // USB takes its time
-		}
-		if err != nil {
-			return "", err
-		}
-		name = find()
-	}
-	if name == "" && m.disks != nil && m.disks.name != "" {
-		loader, err := m.diskLoader()
-		if err != nil {
-			return "", err
-		}
-		if name, err = look(ctx, loader, find); err != nil {
-			return "", err
-		}
+// writeDisk finds the partition for what is written.
+func (w *WriteLayer) writeDisk(ctx context.Context) (string, error) {
+	name, err := w.FindDisk(ctx, func() string { return partitionCalled(sysfs, fleet.WritePartition, blockDevices(sysfs)) })
+	if err != nil {
+		return "", err
 	}
 	if name == "" {
 		return "", errNoWriteDisk
@@ -137,20 +119,20 @@ func layerOn(device, content, label string) (has bool, err error) {
 }
 
 // mountKept mounts what was kept, or says why it is not for this boot.
-func (m *machine) mountKept(ctx context.Context, device string) (why string, err error) {
-	if err := m.lowerModule(ctx, "ext4"); err != nil {
+func (w *WriteLayer) mountKept(ctx context.Context, device string) (why string, err error) {
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
 		return "", err
 	}
-	if err := mountLayer(device, m.at.upper, ""); err != nil {
+	if err := mountLayer(device, w.Upper, ""); err != nil {
 		return "", err
 	}
-	record, _ := os.ReadFile(filepath.Join(m.at.upper, keptName)) // none: it was broken off when it was made
-	return notKept(string(record), m.keptRecord()), nil
+	record, _ := os.ReadFile(filepath.Join(w.Upper, keptName)) // none: it was broken off when it was made
+	return notKept(string(record), w.keptRecord()), nil
 }
 
 // keptRecord says what an upper directory belongs to.
-func (m *machine) keptRecord() string {
-	return string(m.assigned().Version) + "\n" + overlayOptions + "\n"
+func (w *WriteLayer) keptRecord() string {
+	return string(w.version) + "\n" + overlayOptions + "\n"
 }
 
 // notKept is why what was kept by a record cannot be used by another; "": it can.
@@ -169,8 +151,8 @@ func notKept(record, want string) string {
 
 // mountFresh makes a file system and mounts it. It has its record when it is whole. One that is wiped needs no
 // journal and no barriers.
-func (m *machine) mountFresh(ctx context.Context, device string, keep bool) error {
-	if err := m.lowerModule(ctx, "ext4"); err != nil {
+func (w *WriteLayer) mountFresh(ctx context.Context, device string, keep bool) error {
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
 		return err
 	}
 	options := ""
@@ -180,12 +162,12 @@ func (m *machine) mountFresh(ctx context.Context, device string, keep bool) erro
 	if err := makeLayer(device, ext4.Options{Label: fleet.WritePartition, Journal: keep}); err != nil {
 		return fmt.Errorf("make ext4 on %s: %w", device, err)
 	}
-	err := mountLayer(device, m.at.upper, options)
+	err := mountLayer(device, w.Upper, options)
 	if err != nil || !keep {
 		return err
 	}
-	name := filepath.Join(m.at.upper, keptName)
-	if err := os.WriteFile(name+".new", []byte(m.keptRecord()), 0o600); err != nil {
+	name := filepath.Join(w.Upper, keptName)
+	if err := os.WriteFile(name+".new", []byte(w.keptRecord()), 0o600); err != nil {
 		return err
 	}
 	unix.Sync()

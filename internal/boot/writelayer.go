@@ -7,11 +7,25 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/fleet"
 	"pando/internal/trace"
-
-	"golang.org/x/sys/unix"
 )
+
+// WriteLayer makes the writable root of a node: it mounts what takes the node's writes, and an overlay over that and the
+// read-only root. A boot uses one for all of its attempts.
+type WriteLayer struct {
+	Lower, Upper, Root string // mount points: the read-only root, what is written, the overlay of both
+
+	// FindDisk returns the device that look finds. It waits for the drivers of disks. "": there is none.
+	FindDisk func(ctx context.Context, look func() string) (string, error)
+	Tell     func(trace.Event)
+
+	limit   string
+	version fleet.Digest
+	zram    string // number of the device that an attempt made; "": none
+}
 
 // layer is what takes the writes of this boot.
 type layer struct {
@@ -20,27 +34,34 @@ type layer struct {
 	text string // for people, after "writable"
 }
 
-// overlay mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is
+// Mount mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is
 // a fact on the timeline, and the node writes to memory instead: no boot fails for it.
-func (m *machine) overlay(ctx context.Context) (string, error) {
-	l, err := fleet.ParseWriteLayer(m.assigned().WriteLayer)
+//
+// want is of the assignment, see fleet.ParseWriteLayer; limit is "" for half of the memory; version is what the node boots.
+// It returns what is used, in the form of want, and in words.
+func (w *WriteLayer) Mount(
+	ctx context.Context,
+	want, limit string,
+	version fleet.Digest,
+) (used, text string, err error) {
+	w.limit, w.version = limit, version
+	l, err := fleet.ParseWriteLayer(want)
 	if err != nil { // of a server that knows more kinds
-		m.withoutLayer(err)
+		w.withoutLayer(err)
 		l.Kind = fleet.LayerMemory
 	}
 	for fresh := false; ; {
-		used, err := m.writable(ctx, l, fresh)
+		made, err := w.writable(ctx, l, fresh)
 		if err == nil {
-			err = mountOverlay(m.at)
+			err = w.mountOverlay()
 		}
 		switch {
 		case err == nil:
-			m.writes = used.WriteLayer.String()
-			return used.text, nil
+			return made.WriteLayer.String(), made.text, nil
 		case ctx.Err() != nil || l.Kind == fleet.LayerMemory:
-			return "", err
-		case used.kept:
-			m.event(
+			return "", "", err
+		case made.kept:
+			w.Tell(
 				trace.Event{
 					Stage:   trace.Root,
 					Kind:    trace.Info,
@@ -49,21 +70,21 @@ func (m *machine) overlay(ctx context.Context) (string, error) {
 			)
 			fresh = true
 		default:
-			m.withoutLayer(err)
+			w.withoutLayer(err)
 			l = fleet.WriteLayer{Kind: fleet.LayerMemory}
 		}
-		_ = unix.Unmount(m.at.upper, unix.MNT_DETACH) // there may be none
+		_ = unix.Unmount(w.Upper, unix.MNT_DETACH) // there may be none
 	}
 }
 
 // withoutLayer says that the node writes to memory, against what its group says.
-func (m *machine) withoutLayer(err error) {
+func (w *WriteLayer) withoutLayer(err error) {
 	hint := hintOf(err)
 	if hint == "" {
 		hint = "the image needs kmod and its kernel's modules for it; `pando group set --write-layer tmpfs` if " +
 			"memory is what you want"
 	}
-	m.event(
+	w.Tell(
 		trace.Event{
 			Stage:   trace.Root,
 			Kind:    trace.Info,
@@ -74,15 +95,15 @@ func (m *machine) withoutLayer(err error) {
 }
 
 // writable mounts what takes the node's writes where the overlay looks for it.
-func (m *machine) writable(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
-	limit := cmp.Or(m.assigned().WriteLimit, defaultWriteLimit)
+func (w *WriteLayer) writable(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
+	limit := cmp.Or(w.limit, defaultWriteLimit)
 	switch l.Kind {
 	case fleet.LayerZram:
-		return m.zramLayer(ctx, l, limit)
+		return w.zramLayer(ctx, l, limit)
 	case fleet.LayerDisk:
-		return m.diskLayer(ctx, l, fresh)
+		return w.diskLayer(ctx, l, fresh)
 	}
-	return layer{WriteLayer: l, text: "up to " + limit + " in memory"}, mountMemory(m.at, limit)
+	return layer{WriteLayer: l, text: "up to " + limit + " in memory"}, mountMemory(w.Upper, limit)
 }
 
 // leastLayer is the least size of a write layer that has a file system, in bytes.

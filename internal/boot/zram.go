@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/ext4"
 	"pando/internal/fleet"
-
-	"golang.org/x/sys/unix"
 )
 
 // zramControl makes and removes devices of compressed memory.
@@ -25,7 +25,7 @@ const zramControl = "/sys/class/zram-control"
 const zramOptions = "discard,noinit_itable"
 
 // zramLayer makes a device of compressed memory, and a file system on it.
-func (m *machine) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string) (layer, error) {
+func (w *WriteLayer) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string) (layer, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return layer{}, fmt.Errorf("how much memory is there: %w", err)
@@ -34,15 +34,15 @@ func (m *machine) zramLayer(ctx context.Context, l fleet.WriteLayer, limit strin
 	if err != nil {
 		return layer{}, err
 	}
-	device, packs, err := m.zramDevice(ctx, size)
+	device, packs, err := w.zramDevice(ctx, size)
 	if err == nil {
 		err = makeLayer(device, ext4.Options{Label: fleet.WritePartition})
 	}
 	if err == nil {
-		err = mountLayer(device, m.at.upper, zramOptions)
+		err = mountLayer(device, w.Upper, zramOptions)
 	}
 	if err != nil {
-		m.dropZram()
+		w.dropZram()
 		return layer{}, err
 	}
 	return layer{
@@ -52,13 +52,13 @@ func (m *machine) zramLayer(ctx context.Context, l fleet.WriteLayer, limit strin
 }
 
 // zramDevice makes a device of a size, and says how it packs. An attempt before may have left one.
-func (m *machine) zramDevice(ctx context.Context, size int64) (device, packs string, err error) {
-	m.dropZram()
-	if err := m.lowerModule(ctx, "ext4"); err != nil {
+func (w *WriteLayer) zramDevice(ctx context.Context, size int64) (device, packs string, err error) {
+	w.dropZram()
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
 		return "", "", err
 	}
 	if _, err := os.Stat(zramControl); errors.Is(err, fs.ErrNotExist) {
-		if err := m.lowerModule(ctx, "zram", "num_devices=0"); err != nil {
+		if err := w.lowerModule(ctx, "zram", "num_devices=0"); err != nil {
 			return "", "", err
 		}
 	}
@@ -66,10 +66,10 @@ func (m *machine) zramDevice(ctx context.Context, size int64) (device, packs str
 	if err != nil {
 		return "", "", fmt.Errorf("ask for a device of compressed memory: %w", err)
 	}
-	m.zram = strings.TrimSpace(string(data))
-	dir := "/sys/block/zram" + m.zram
+	w.zram = strings.TrimSpace(string(data))
+	dir := "/sys/block/zram" + w.zram
 	for _, how := range []string{"zstd", "lz4"} {
-		_ = m.lowerModule(ctx, "crypto-"+how) // a kernel may have it in zram itself
+		_ = w.lowerModule(ctx, "crypto-"+how) // a kernel may have it in zram itself
 		if os.WriteFile(dir+"/comp_algorithm", []byte(how), 0) == nil {
 			break
 		}
@@ -77,18 +77,18 @@ func (m *machine) zramDevice(ctx context.Context, size int64) (device, packs str
 	if err := os.WriteFile(dir+"/disksize", []byte(strconv.FormatInt(size, 10)), 0); err != nil {
 		return "", "", fmt.Errorf("make a device of %d bytes of compressed memory: %w", size, err)
 	}
-	return "/dev/zram" + m.zram, chosen(sysValue(dir, "comp_algorithm")), nil
+	return "/dev/zram" + w.zram, chosen(sysValue(dir, "comp_algorithm")), nil
 }
 
 // dropZram removes the device of an attempt that failed.
-func (m *machine) dropZram() {
-	if m.zram != "" {
+func (w *WriteLayer) dropZram() {
+	if w.zram != "" {
 		_ = os.WriteFile(
 			filepath.Join(zramControl, "hot_remove"),
-			[]byte(m.zram),
+			[]byte(w.zram),
 			0,
 		) // it stays empty, which takes nothing
-		m.zram = ""
+		w.zram = ""
 	}
 }
 

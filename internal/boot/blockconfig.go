@@ -8,9 +8,23 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/peer"
 )
+
+// SwarmConfig says how a daemon shares its boot pack with peers.
+type SwarmConfig struct {
+	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
+	Place string `json:"place,omitempty"` // rack or switch; "": not declared
+	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
+
+	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
+
+	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+
+	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
+	Late time.Duration `json:"late,omitempty"`
+}
 
 // The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
 // switches roots and when it shuts down (systemd, "Root Storage Daemons").
@@ -81,23 +95,6 @@ func (c BlockConfig) Validate() error {
 // sources are the base URLs of objects, preferred first.
 func (c BlockConfig) sources() []string { return slices.Concat(c.Stores, c.Servers) }
 
-// Network is the state of one interface that the daemon puts back whenever something takes it away.
-type Network struct {
-	Interface int            `json:"interface"` // index; udev may rename the interface, the index stays
-	Name      string         `json:"name"`      // as it was called in the initramfs, for messages
-	MAC       fleet.MAC      `json:"mac"`       // finds it again when a driver reload changed the index
-	MTU       int            `json:"mtu,omitempty"`
-	Addresses []netip.Prefix `json:"addresses"` // address with the length of its subnet
-	Routes    []Route        `json:"routes"`    // beside those that come with the addresses
-}
-
-// Route is one route through the interface.
-type Route struct {
-	To     netip.Prefix `json:"to,omitzero"`  // zero: the default route of Via's family
-	Via    netip.Addr   `json:"via,omitzero"` // zero: on the link
-	Metric int          `json:"metric,omitempty"`
-}
-
 // BlockStatus is what the daemons count. It lives in memory that both share, so it goes on counting when the
 // block daemon is replaced.
 type BlockStatus struct {
@@ -130,57 +127,3 @@ type BlockStatus struct {
 	Incidents []Incident    `json:"incidents"` // those after since, oldest first; only the newest 64 are kept
 	Sequence  int64         `json:"sequence"`  // of the newest incident; the next since
 }
-
-// Recording is what a boot read of its root, and how its boot pack did until the recording ended.
-type Recording struct {
-	Began time.Duration `json:"began"` // CLOCK_MONOTONIC from which reads are counted; 0: not known
-	Reads []byte        `json:"reads"` // see trace.EncodeReads
-	Count int           `json:"count"` // of them
-	// there were more, before this block daemon: of no use for a boot pack
-	Partial  bool  `json:"partial"`
-	Cut      bool  `json:"cut,omitempty"` // there were more after these, which are used all the same
-	Read     int64 `json:"read"`          // bytes read; zeros, which nobody sends, do not count
-	Received int64 `json:"received"`      // bytes of objects that came for them
-	Peers    int64 `json:"peers"`         // of these, from peers
-	// object of the boot pack's map, "" without one; the rest is about it
-	Pack   string `json:"pack,omitempty"`
-	Hits   int64  `json:"hits"`   // bytes read that the pack had
-	Misses int64  `json:"misses"` // bytes read that it did not have
-	Wasted int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
-	Late   int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
-}
-
-// Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
-type Incident struct {
-	Sequence int64         `json:"sequence"` // 1, 2, ...
-	Time     time.Time     `json:"time"`     // node's clock, which may be set meanwhile
-	At       time.Duration `json:"at"`       // CLOCK_MONOTONIC
-	Kind     IncidentKind  `json:"kind"`
-	Source   string        `json:"source,omitempty"` // base URL of the server
-	Object   string        `json:"object,omitempty"` // 64 hex digits
-	Message  string        `json:"message"`
-}
-
-// IncidentKind says what an incident is about.
-type IncidentKind string
-
-// The kinds of incidents.
-const (
-	WrongBytes IncidentKind = "wrong-bytes" // a source sent bytes that are not the object; they were dropped
-	Missing    IncidentKind = "missing"     // a source says that it has no such object
-	ServerDown IncidentKind = "server-down" // a source stopped answering
-	ServerUp   IncidentKind = "server-up"   // reads continue after every source was away
-	Reattached IncidentKind = "reattached"  // the block daemon died and another took over the device
-	LinkFixed  IncidentKind = "link-fixed"  // link, address or route had been taken away and was put back
-	LostPiece  IncidentKind = "lost-piece"  // a piece of the boot pack cannot be had or used: chunks instead
-	PeerBanned IncidentKind = "peer-banned" // a peer sent wrong bytes
-	// a transfer from a peer broke off, or took much longer than others: the first one
-	PeerFailed   IncidentKind = "peer-failed"
-	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed, too often
-	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
-	TrackerLost  IncidentKind = "tracker-lost"  // no server says who has what
-	TrackerUp    IncidentKind = "tracker-up"    // one does again
-	BrokenImage  IncidentKind = "broken-image"  // verified bytes that cannot be used: the image was built wrong
-	CacheFailed  IncidentKind = "cache-failed"  // the node's cache cannot be read, or not be written any more
-	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has objects that are not what they were
-)

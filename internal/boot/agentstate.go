@@ -1,0 +1,16 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+
+	"pando/internal/fleet"
+)
+
+// sendState has a unit send the state of this node while it runs.
+func sendState(ctx context.Context, order string) error {
+	if _, err := systemctl(ctx, "start", "--no-block", fleet.StateSender+"@"+order+".service"); err != nil {
+		return fmt.Errorf("start to send the node's state: %w (did it boot before this server's last update?)", err)
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/cache"
+)
+
+// openCacheFile opens the device exclusively: what the image mounts or formats later is refused by the kernel.
+func openCacheFile(c *CacheDisk, sys string) (err error) {
+	c.ReadOnly = sysValue(filepath.Join(sys, "class/block", filepath.Base(c.Name)), "ro") == "1"
+	if !c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDWR|unix.O_EXCL, 0)
+		c.ReadOnly = errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	}
+	if c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
+	}
+	return err
+}
+
+// makeNewCache makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns
+// what to say of that. Whoever gave it the name meant it; what bears no name is left as it is. When it fails the
+// disk is closed.
+func makeNewCache(ctx context.Context, c *CacheDisk, sys string, wait time.Duration) (string, error) {
+	if c.ReadOnly || partitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
+		return "", nil
+	}
+	made, err := within(ctx, c.Name, wait, func() (string, error) { return newCache(c.File, c.Name) })
+	if err != nil {
+		c.File.Close()
+	}
+	return made, err
+}
