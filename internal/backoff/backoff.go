@@ -1,4 +1,3 @@
-// Package backoff waits: between attempts, and for a while that may be cut short.
 package backoff
 
 import (

@@ -38,6 +38,7 @@ func (s Source) patience() time.Duration {
 	return max(serverPatience, 4*s.late)
 }
 
+// Bound ends a request of the source when it has taken too long.
 func (s Source) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.patience())
 }

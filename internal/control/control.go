@@ -122,6 +122,7 @@ func (c *Client) Call(ctx context.Context, path, authorization string, in, out a
 	return errors.Join(errs...)
 }
 
+// InOrder returns the base URLs, the one that answered last first.
 func (c *Client) InOrder() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,6 +180,7 @@ func send(ctx context.Context, client *http.Client, url, authorization string, b
 	return client.Do(req)
 }
 
+// ReadRefusal makes an error of an answer that is no success.
 func ReadRefusal(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {

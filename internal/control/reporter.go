@@ -24,6 +24,7 @@ type Reporter struct {
 	send  chan struct{} // holds one while posting, so that flush and run do not send twice
 }
 
+// NewReporter has nothing to send yet.
 func NewReporter(post func(context.Context, []trace.Event) error) *Reporter {
 	return &Reporter{post: post, kick: make(chan struct{}, 1), send: make(chan struct{}, 1)}
 }

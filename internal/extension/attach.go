@@ -40,8 +40,10 @@ type Attached struct {
 	Units  []string `json:"units,omitempty"` // that it wants to run
 }
 
+// Place is where it is mounted.
 func (x Attached) Place() string { return filepath.Join(Dir, x.Name) }
 
+// Client asks its block daemon.
 func (x Attached) Client() blockapi.Client {
 	return blockapi.Client{Socket: filepath.Join(x.Block, blockapi.Socket)}
 }
@@ -52,6 +54,7 @@ type State struct {
 	Left []rundir.FormerRoot `json:"left,omitempty"` // devices that were taken away, and may be used still
 }
 
+// Listed are the extensions by themselves.
 func Listed(on []Attached) (out []fleet.Extension) {
 	for _, x := range on {
 		out = append(out, x.Extension)

@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// SysValue is what a file of sysfs says, "" if there is none.
 func SysValue(dir, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -14,6 +15,7 @@ func SysValue(dir, name string) string {
 	return strings.TrimSpace(string(data))
 }
 
+// Exists reports whether there is something of this name, be it a link that leads nowhere.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

@@ -25,6 +25,7 @@ type Loader struct {
 	Names  []string // in the order they were loaded
 }
 
+// NewLoader has loaded nothing yet.
 func NewLoader(index *Index, cmd CommandLine) *Loader {
 	return &Loader{Index: index, cmd: cmd, Loaded: map[string]bool{}, failed: map[string]error{}}
 }

@@ -69,6 +69,7 @@ func netlinkRoute(index int, r Route) *netlink.Route {
 	return out
 }
 
+// IPNet is a prefix in the form that netlink takes.
 func IPNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }

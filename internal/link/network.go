@@ -23,6 +23,7 @@ type Route struct {
 	Metric int          `json:"metric,omitempty"`
 }
 
+// PrefixLength is the length of the subnet, 0 when it is not known.
 func (n Network) PrefixLength() int {
 	if len(n.Addresses) == 0 {
 		return 0

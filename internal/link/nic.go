@@ -62,4 +62,5 @@ func (n NIC) carrier(sys string) bool {
 	return hardware.SysValue(filepath.Join(sys, "class/net", n.Name), "carrier") == "1"
 }
 
+// Hardware is the MAC in the form of package net.
 func (n NIC) Hardware() net.HardwareAddr { return net.HardwareAddr(n.MAC[:]) }

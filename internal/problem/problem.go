@@ -33,6 +33,7 @@ func HintOf(err error) string {
 	return ""
 }
 
+// IsFinal reports whether trying again in this boot cannot help.
 func IsFinal(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) && p.Final

@@ -46,6 +46,7 @@ type Spec struct {
 	Files   []*os.File // from descriptor 3 on
 }
 
+// Start starts a process that the root depends on. Standard input is a pipe that holds all of Stdin.
 func Start(s Spec) (*os.Process, error) {
 	in, out, err := os.Pipe()
 	if err != nil {

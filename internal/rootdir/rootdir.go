@@ -18,6 +18,7 @@ import (
 // symbolic link of the image ("/etc/resolv.conf -> /run/...") cannot lead a write into the initramfs.
 type Dir struct{ fd int }
 
+// Open opens a root at the directory where it is mounted.
 func Open(dir string) (*Dir, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -26,8 +27,10 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{fd}, nil
 }
 
+// Close forgets the root.
 func (r *Dir) Close() { unix.Close(r.fd) }
 
+// Open opens a file of the root, by its path there, as openat2(2) does.
 func (r *Dir) Open(name string, flags uint64, mode uint64) (*os.File, error) {
 	fd, err := unix.Openat2(r.fd, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Mode: mode,
 		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
@@ -37,6 +40,7 @@ func (r *Dir) Open(name string, flags uint64, mode uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
+// Exists reports whether there is a file of this path.
 func (r *Dir) Exists(name string) bool {
 	f, err := r.Open(name, unix.O_PATH, 0)
 	if err == nil {

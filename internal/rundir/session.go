@@ -61,6 +61,7 @@ func WriteJSON(dir, name string, mode os.FileMode, v any) error {
 	return os.Rename(path+".new", path)
 }
 
+// ReadJSON reads a file that WriteJSON wrote.
 func ReadJSON(dir, name string, v any) error {
 	data, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

@@ -24,7 +24,7 @@ type channel struct {
 	failed  atomic.Bool            // something failed: do not wait for hello with the news
 }
 
-var ErrNoChannel = errors.New("no way to the server yet")
+var errNoChannel = errors.New("no way to the server yet")
 
 // authorization is the header value that lets events through, "" while there is none. Before hello the
 // boot's token appends events too; it is used for that only when there is bad news, since a boot that goes
@@ -43,7 +43,7 @@ func (c *channel) authorization(token string) string {
 func (m *machine) post(ctx context.Context, events []trace.Event) error {
 	auth := m.channel.authorization(m.token())
 	if auth == "" {
-		return ErrNoChannel
+		return errNoChannel
 	}
 	for i := range events {
 		events[i].Boot = m.bootID() // those of a boot medium's first phases have none

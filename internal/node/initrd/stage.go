@@ -61,6 +61,7 @@ type NextBoot struct {
 	leaving atomic.Bool             // what the next boot's agent has to know is written; nothing of it may be changed
 }
 
+// NewNextBoot has staged nothing yet.
 func NewNextBoot(
 	dir, release string,
 	control *control.Client,

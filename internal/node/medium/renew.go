@@ -42,6 +42,7 @@ type Renewer struct {
 	at   time.Duration     // CLOCK_MONOTONIC before which there is none
 }
 
+// New looks after the medium of the node that self is; kick has the agent look soon.
 func New(control *control.Client, self func() rundir.Session, kick func(), log io.Writer) *Renewer {
 	return &Renewer{control: control, self: self, kick: kick, log: log}
 }
