@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -61,13 +61,13 @@ func (b *badPeer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return err
 	}
 	o := peer.NodeOptions{
 		Pack:     b.pack,
-		Origin:   diskOrigin{onDisk{dir}},
+		Origin:   onDisk{dir},
 		Trackers: []string{b.server},
 		Port:     peer.Port,
 		Prefix:   stormNet.Bits(),
@@ -92,14 +92,6 @@ func (b *badPeer) run(ctx context.Context) error {
 		return nil
 	}
 	return b.note.save(b.file)
-}
-
-// diskOrigin has every object.
-type diskOrigin struct{ onDisk }
-
-// Find is Get: what is not on the disk is nowhere.
-func (o diskOrigin) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return o.Get(ctx, id, size)
 }
 
 // memoryShelf keeps all pieces.

@@ -13,6 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/trace"
 )
@@ -22,7 +23,7 @@ type material struct {
 	version  fleet.Digest
 	manifest image.Manifest
 	keys     identity.Keys
-	pack     image.PackRecord
+	pack     bootpack.Record
 	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
 	booted   int64    // bytes of it until booted, also where the boot goes on until a mark
 	whole    int64    // bytes that all of it has
@@ -116,7 +117,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 		return err
 	}
 	var ok bool
-	if m.pack, ok = image.FindPack(records, ""); !ok {
+	if m.pack, ok = bootpack.Find(records, ""); !ok {
 		m.pack, err = build.Pack(
 			ctx,
 			build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
@@ -130,7 +131,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 	if err != nil {
 		return err
 	}
-	p, err := image.VerifyPack(data, []byte(m.pack.Signature), m.version, m.keys.SitePublic())
+	p, err := bootpack.Verify(data, []byte(m.pack.Signature), m.version, m.keys.SitePublic())
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.
 }
 
 // readSet is what of a pack has something that a boot reads, in bytes on the wire and in pieces.
-func readSet(p image.Pack, reads []trace.Read) (bytes int64, pieces int) {
+func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 	read := map[uint32]bool{}
 	for _, r := range reads {
 		for b := range r.Blocks {
@@ -202,10 +203,10 @@ func (m *material) open(ctx context.Context) error {
 // onDisk is a store's directory as a source of blocks.
 type onDisk struct{ *store.Dir }
 
-func (d onDisk) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
-	b, err := d.Dir.Get(ctx, id)
+func (d onDisk) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	b, err := d.Dir.Get(ctx, r.ID)
 	if err != nil {
 		return chunk.Verified{}, err
 	}
-	return chunk.Check(id, b)
+	return chunk.Check(r.ID, b)
 }

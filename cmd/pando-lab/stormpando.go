@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/link"
 	"pando/internal/node/blockd"
 	"pando/internal/peer"
@@ -78,7 +79,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Conf
 	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.m.pack.Object.Name(), n.m.pack.Object.Verify); err != nil {
 		return c, err
 	}
-	_, err = image.VerifyPack(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
+	_, err = bootpack.Verify(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
 	return c, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -82,8 +82,8 @@ func TestBootsInTheirOrder(t *testing.T) {
 
 // What a boot reads of a pack is whole pieces, also where it reads one block of them.
 func TestReadSet(t *testing.T) {
-	p := image.Pack{
-		Extents: []image.Extent{{Start: 10, Blocks: 3}, {Start: 2, Blocks: 1}, {Start: 50, Blocks: 2}},
+	p := bootpack.Map{
+		Extents: []bootpack.Extent{{Start: 10, Blocks: 3}, {Start: 2, Blocks: 1}, {Start: 50, Blocks: 2}},
 		Pieces: []chunk.Entry{
 			{RawSize: 2 * chunk.BlockSize, StoredSize: 100},
 			{RawSize: 2 * chunk.BlockSize, StoredSize: 10},
@@ -109,18 +109,18 @@ func TestReadSet(t *testing.T) {
 // processor with it, and change W.
 func TestUpToDate(t *testing.T) {
 	made := time.Unix(1000, 0)
-	one := []image.PackRecord{{Made: made}}
+	one := []bootpack.Record{{Made: made}}
 	for name, c := range map[string]struct {
-		records []image.PackRecord
+		records []bootpack.Record
 		kept    []keptBoot
 		want    bool
 	}{
 		"no pack":                {nil, nil, false},
-		"pack of a class":        {[]image.PackRecord{{Made: made, Class: "c"}}, nil, false},
+		"pack of a class":        {[]bootpack.Record{{Made: made, Class: "c"}}, nil, false},
 		"pack":                   {one, []keptBoot{{Reached: true, Received: made}}, true},
 		"pack, boots after it":   {one, []keptBoot{{Received: made.Add(1)}}, true},
 		"asked for after it":     {one, []keptBoot{{Reached: true, Received: made}, {Reached: true, Received: made.Add(1)}}, false},
-		"two packs, asked after": {append(one, image.PackRecord{Made: made.Add(2)}), []keptBoot{{Reached: true, Received: made.Add(1)}}, true},
+		"two packs, asked after": {append(one, bootpack.Record{Made: made.Add(2)}), []keptBoot{{Reached: true, Received: made.Add(1)}}, true},
 	} {
 		if got := upToDate(c.records, c.kept); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

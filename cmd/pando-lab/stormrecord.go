@@ -13,7 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -129,8 +129,8 @@ func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
 
 // upToDate tells whether there is a boot pack, and none that the server makes next because a longer recording came
 // after it.
-func upToDate(records []image.PackRecord, kept []keptBoot) bool {
-	return slices.ContainsFunc(records, func(r image.PackRecord) bool {
+func upToDate(records []bootpack.Record, kept []keptBoot) bool {
+	return slices.ContainsFunc(records, func(r bootpack.Record) bool {
 		return r.Class == "" &&
 			!slices.ContainsFunc(kept, func(k keptBoot) bool { return k.Reached && k.Received.After(r.Made) })
 	})

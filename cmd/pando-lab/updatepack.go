@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -96,7 +97,7 @@ func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) 
 	if err != nil {
 		return b, err
 	}
-	record, ok := image.FindPack(records, "")
+	record, ok := bootpack.Find(records, "")
 	if !ok {
 		return b, fmt.Errorf("version %s in %s has no boot pack", v.version.Short(), u.boots)
 	}
@@ -147,7 +148,7 @@ func openPackVersion(
 }
 
 // pack makes a boot pack, of which it keeps pieces of the one before.
-func (p packVersion) pack(ctx context.Context, order build.Order, before *image.Pack) (image.Pack, error) {
+func (p packVersion) pack(ctx context.Context, order build.Order, before *bootpack.Map) (bootpack.Map, error) {
 	r, err := build.Pack(
 		ctx,
 		build.PackOptions{
@@ -160,21 +161,21 @@ func (p packVersion) pack(ctx context.Context, order build.Order, before *image.
 		},
 	)
 	if err != nil {
-		return image.Pack{}, err
+		return bootpack.Map{}, err
 	}
 	return p.load(ctx, r)
 }
 
-func (p packVersion) load(ctx context.Context, r image.PackRecord) (image.Pack, error) {
+func (p packVersion) load(ctx context.Context, r bootpack.Record) (bootpack.Map, error) {
 	data, err := p.store.Get(ctx, r.Object)
 	if err != nil {
-		return image.Pack{}, err
+		return bootpack.Map{}, err
 	}
-	return image.VerifyPack(data, []byte(r.Signature), p.version, p.keys.SitePublic())
+	return bootpack.Verify(data, []byte(r.Signature), p.version, p.keys.SitePublic())
 }
 
 // newPieces is what of a pack somebody fetches who has another one, in bytes on the wire.
-func newPieces(p, has image.Pack) (n int64) {
+func newPieces(p, has bootpack.Map) (n int64) {
 	there := map[chunk.ID]bool{}
 	for _, e := range has.Pieces {
 		there[e.ID] = true
@@ -188,7 +189,7 @@ func newPieces(p, has image.Pack) (n int64) {
 	return n
 }
 
-func unusedBytes(p image.Pack) (n int64) {
+func unusedBytes(p bootpack.Map) (n int64) {
 	for _, e := range p.Extents {
 		if e.Unused() {
 			n += int64(e.Blocks) * chunk.BlockSize

@@ -14,7 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/inventory"
+	"pando/internal/fleetfile"
 )
 
 // applyFlags are the flags of `apply` and `node import`.
@@ -42,7 +42,7 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 			if err != nil {
 				return err
 			}
-			file, err := inventory.Parse(f.file, text)
+			file, err := fleetfile.Parse(f.file, text)
 			if err != nil {
 				return &usageError{err}
 			}
@@ -60,7 +60,7 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 }
 
 // readContent reads the content of config files that lies in files of its own, beside the fleet file.
-func readContent(file *inventory.File, dir string) error {
+func readContent(file *fleetfile.File, dir string) error {
 	for i, name := range file.From {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
@@ -94,7 +94,7 @@ func (a *app) readFile(name string) ([]byte, error) {
 }
 
 // applyFile shows what would be done, asks where there is somebody to ask, and does just that.
-func (a *app) applyFile(ctx context.Context, c *api.Client, file inventory.File, f applyFlags) error {
+func (a *app) applyFile(ctx context.Context, c *api.Client, file fleetfile.File, f applyFlags) error {
 	req := api.Apply{Declaration: file.Declaration, Prune: f.prune, DryRun: true}
 	plan, err := c.ApplyFleet(ctx, req)
 	if err != nil {
@@ -214,7 +214,7 @@ func (a *app) exportCommand() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, d)
 			}
-			text, err := inventory.Encode(d)
+			text, err := fleetfile.Encode(d)
 			if err != nil {
 				return err
 			}
@@ -243,7 +243,7 @@ no node is deleted. A machine that was seen, and waits, becomes the node that ha
 			if err != nil {
 				return err
 			}
-			file, err := inventory.ParseTable(f.file, text)
+			file, err := fleetfile.ParseTable(f.file, text)
 			if err != nil {
 				return &usageError{err}
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -61,58 +60,13 @@ func (a *app) groupShow() *cobra.Command {
 			if a.json {
 				return writeJSON(a.out, g)
 			}
-			after, root := "", "locked"
-			switch {
-			case g.RebootAfter > 0:
-				after = span(g.RebootAfter)
-			case g.RebootAfter < 0:
-				after = "never"
-			}
-			if g.UnlockRoot {
-				root = "as in the image"
-			}
-			fields(
-				a.out,
-				append(
-					[]string{
-						"group",
-						g.Name,
-						"image",
-						string(g.Image),
-						"version",
-						string(g.Desired),
-						"nodes",
-						strconv.Itoa(g.Nodes),
-						"kernel args",
-						strings.Join(g.KernelArgs, " "),
-						"root's password",
-						root,
-						"authorized keys",
-						strings.Join(g.AuthorizedKeys, "\n\t"),
-						"reboot after",
-						after,
-						"write limit",
-						g.WriteLimit,
-						"peers",
-						string(g.Peers.Effective()),
-						"share",
-						sizeOf(g.Share),
-						"cache",
-						string(g.Cache.Effective()),
-						"cache size",
-						sizeOf(g.CacheSize),
-						"offline",
-						offlineText(g.Offline),
-						"secrets",
-						string(g.Secrets.Effective()),
-						"power",
-						cmp.Or(string(g.Power), string(fleet.PowerWOL)),
-						"hours",
-						string(g.Hours),
-						"sweep",
-						offlineText(g.Sweep),
-					},
-					keepingPairs(g.Keeping)...)...)
+			fields(a.out, append([]string{
+				"group", g.Name,
+				"image", string(g.Image),
+				"version", string(g.Desired),
+				"nodes", strconv.Itoa(g.Nodes),
+				"kernel args", strings.Join(g.KernelArgs, " "),
+			}, settingPairs(g.Settings)...)...)
 			return nil
 		}),
 	})
@@ -141,19 +95,12 @@ func (a *app) groupCreate() *cobra.Command {
 		Example: `  pando group create lab --image debian:stable --authorized-keys ~/.ssh/id_ed25519.pub`,
 		Args:    cobra.ExactArgs(1),
 		RunE: a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			keys, err := readKeys(f.keys)
+			s, err := f.settings()
 			if err != nil {
 				return err
 			}
 			g, err := c.CreateGroup(ctx, fleet.Group{
-				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), AuthorizedKeys: keys,
-				UnlockRoot: f.unlockRoot, RebootAfter: f.rebootAfter, WriteLimit: f.writeLimit,
-				Peers: fleet.PeerPolicy(f.peers), Share: f.share.n,
-				Cache: fleet.CachePolicy(f.cache), CacheSize: f.cacheSize.n, Offline: bool(f.offline),
-				Secrets: fleet.SecretPolicy(f.secrets),
-				Power: fleet.Power(
-					f.power,
-				), Hours: fleet.Hours(f.hours), Sweep: bool(f.sweep), Keeping: f.keeping.given(),
+				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: notEmpty(f.kernelArgs), Settings: s,
 			})
 			if err != nil {
 				return err
@@ -179,7 +126,7 @@ func (a *app) groupSet() *cobra.Command {
 	a.writeFlags(c, &f.dryRun)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			req, err := f.request(cmd.Flags().Changed)
+			req, err := f.request(cmd)
 			if err != nil {
 				return err
 			}
@@ -193,22 +140,14 @@ func (a *app) groupSet() *cobra.Command {
 	return c
 }
 
-func (f *groupFlags) request(given func(string) bool) (api.GroupSet, error) {
-	req := api.GroupSet{DryRun: f.dryRun}
-	if given("image") {
-		ref := fleet.Ref(f.image)
-		req.Image = &ref
-	}
-	if given("kernel-arg") {
-		args := notEmpty(f.kernelArgs)
-		req.KernelArgs = &args
-	}
-	o, err := f.overrides(given)
-	req.AuthorizedKeys, req.UnlockRoot, req.RebootAfter, req.WriteLimit = o.AuthorizedKeys, o.UnlockRoot, o.RebootAfter, o.WriteLimit
-	req.Peers, req.Share, req.Cache, req.CacheSize, req.Offline = o.Peers, o.Share, o.Cache, o.CacheSize, o.Offline
-	req.Secrets, req.Power, req.Hours, req.Sweep = o.Secrets, o.Power, o.Hours, o.Sweep
-	req.Keeping = o.Keeping
-	return req, err
+func (f *groupFlags) request(c *cobra.Command) (api.GroupSet, error) {
+	s, err := f.settings()
+	return api.GroupSet{
+		DryRun:     f.dryRun,
+		Image:      given(c, "image", fleet.Ref(f.image)),
+		KernelArgs: given(c, "kernel-arg", notEmpty(f.kernelArgs)),
+		Settings:   s,
+	}, err
 }
 
 func (a *app) printGroupChange(name string, ch api.GroupChange) error {
@@ -226,8 +165,8 @@ func (a *app) printChange(of string, changed []string, dryRun bool, nodes int) {
 		what = "as it was"
 	}
 	a.printf("%s: %s\n", of, what)
-	now := slices.ContainsFunc(changed, isExtensions)
-	later := slices.ContainsFunc(changed, func(c string) bool { return !isExtensions(c) })
+	now := slices.ContainsFunc(changed, atOnce)
+	later := slices.ContainsFunc(changed, func(c string) bool { return !atOnce(c) })
 	switch {
 	case dryRun && now && !later:
 		a.printf("%d nodes would follow, those that run at once; nothing was done\n", nodes)
@@ -241,9 +180,6 @@ func (a *app) printChange(of string, changed []string, dryRun bool, nodes int) {
 		a.printf("the next boot of %d nodes differs\n", nodes)
 	}
 }
-
-// isExtensions tells whether a change is one that nodes follow without a boot.
-func isExtensions(change string) bool { return strings.HasPrefix(change, fleet.SettingExtensions+":") }
 
 func (a *app) groupDelete() *cobra.Command {
 	return &cobra.Command{

@@ -135,7 +135,7 @@ func (a *app) printNode(n api.Node) {
 	}
 	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", labels(n.Labels),
 		"MACs", join(n.MACs), "fixed address", address,
-		"own settings", strings.ReplaceAll(strings.Join(n.Overrides.Set(), ", "), "_", " "), "UUID", n.UUID, "serial", n.Serial,
+		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
 		"created", clock(n.Created), "seen", ago(a.now(), n.Seen),
 		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
 	pairs = append(pairs, extensionPairs(n)...)
@@ -220,16 +220,25 @@ func (a *app) printEffective(values []fleet.Value) {
 		return
 	}
 	fmt.Fprintln(a.out)
-	t := newTable(a.out, "SETTING", "VALUE", "FROM", "INSTEAD OF")
+	t := newTable(a.out, "SETTING", "VALUE", "SET BY", "OVERRIDES")
 	for _, v := range values {
 		t.row(strings.ReplaceAll(v.Setting, "_", " "), v.Value, v.From, strings.Join(v.Over, ", "))
 	}
 	t.flush()
 	for _, v := range values {
-		if note := swapNote(v.Value); v.Setting == fleet.SettingSwap && note != "" {
+		if note := valueNote(v); note != "" {
 			fmt.Fprintln(a.out, "\nnote: "+note)
 		}
 	}
+}
+
+// ownSettings names the settings that a node has otherwise than its group.
+func ownSettings(s fleet.Settings) string {
+	var labels []string
+	for _, x := range s.Said() {
+		labels = append(labels, x.Label())
+	}
+	return strings.Join(labels, ", ")
 }
 
 // extensionPairs tells what is laid over a node's root, and what should be where that is something else.

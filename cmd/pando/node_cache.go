@@ -28,7 +28,7 @@ func (a *app) nodeCache() *cobra.Command {
 The node answers when it speaks next, within about a minute. A disk that becomes the cache loses all that is on it; one
 that is mounted or otherwise in use is refused. It is used from the next boot on, if the node's group says so:
 pando group set GROUP --cache disk. With --bootable it is a boot medium as well (see pando media), whose kernel and initramfs follow
-what the node runs; with --offline allow the group's nodes boot from it when no server answers.`,
+what the node runs; with --offline the group's nodes boot from it when no server answers.`,
 		Example: `  pando node cache pc001
   pando node cache pc001 --device /dev/sdb
   pando node cache pc001 --device /dev/sdb --erase /dev/sdb`,

@@ -91,7 +91,7 @@ func TestCacheUse(t *testing.T) {
 		got := cacheUse(
 			api.Node{
 				Node:      n,
-				Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Cache: x.group}}),
+				Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Settings: fleet.Settings{Cache: &x.group}}}),
 			},
 		)
 		for _, want := range x.want {

@@ -25,7 +25,7 @@ func (a *app) nodeCreate() *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.call(func(ctx context.Context, c *api.Client, args []string) (err error) {
 			n.Name, n.Version = args[0], fleet.Ref(version)
-			if n.Overrides, err = settings.overrides(cmd.Flags().Changed); err != nil {
+			if n.Settings, err = settings.settings(); err != nil {
 				return err
 			}
 			if n.MACs, err = parseMACs(macs); err != nil {
@@ -110,7 +110,7 @@ func (a *app) nodeSet() *cobra.Command {
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.call(func(ctx context.Context, c *api.Client, args []string) error {
-			req, err := f.request(args[0], cmd.Flags().Changed)
+			req, err := f.request(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -148,33 +148,22 @@ func (a *app) nodeSet() *cobra.Command {
 }
 
 // request turns the flags that were given into a request.
-func (f *nodeSetFlags) request(nodes string, given func(string) bool) (api.NodeSet, error) {
-	req := api.NodeSet{Select: nodes, DryRun: f.dryRun}
-	if given("name") {
-		req.Name = &f.name
-	}
-	if given("group") {
-		req.Group = &f.group
-	}
-	if given("address") {
-		req.Address = &f.address
-	}
-	if given("version") {
-		v := fleet.Ref(f.version)
-		req.Version = &v
-	}
-	if given("kernel-arg") {
-		args := notEmpty(f.kernelArgs)
-		req.KernelArgs = &args
-	}
-	if given("serial") {
-		req.Serial = &f.serial
+func (f *nodeSetFlags) request(c *cobra.Command, nodes string) (api.NodeSet, error) {
+	req := api.NodeSet{
+		Select:     nodes,
+		DryRun:     f.dryRun,
+		Name:       given(c, "name", f.name),
+		Group:      given(c, "group", f.group),
+		Address:    given(c, "address", f.address),
+		Version:    given(c, "version", fleet.Ref(f.version)),
+		KernelArgs: given(c, "kernel-arg", notEmpty(f.kernelArgs)),
+		Serial:     given(c, "serial", f.serial),
 	}
 	for _, name := range f.inherit {
 		req.Inherit = append(req.Inherit, strings.ReplaceAll(name, "-", "_"))
 	}
 	var err error
-	if req.Overrides, err = f.overrides(given); err != nil {
+	if req.Settings, err = f.settings(); err != nil {
 		return req, err
 	}
 	pairs, err := parseLabels(f.labels)

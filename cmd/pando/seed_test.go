@@ -16,6 +16,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -235,7 +236,7 @@ func packed(ts *testscript.TestScript, _ bool, _ []string) {
 			ts.Check(
 				dir.PutPack(
 					v,
-					image.PackRecord{
+					bootpack.Record{
 						Class:      class,
 						Sequence:   1,
 						Object:     chunk.Sum([]byte(class + string(v))),

@@ -10,9 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/bucket"
 	"pando/internal/dhcp"
 	"pando/internal/server"
+	"pando/internal/server/access"
+	"pando/internal/store/s3"
 )
 
 // serveFlags are the flags of `up` and `serve`.
@@ -116,7 +117,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.IntVar(
 		&f.apiRate,
 		"api-rate",
-		server.DefaultAPIRate,
+		access.DefaultRate,
 		"requests a second that each token, each user, and each address without a login may make for long, ten "+
 			"seconds' worth of them at once; negative: no bound. Nodes have none",
 	)
@@ -223,7 +224,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err
 	}
-	var b *bucket.Bucket
+	var b *s3.Bucket
 	if cfg.Store, b, err = f.store.open(ctx, a.data); b != nil {
 		cfg.Direct = b
 	}

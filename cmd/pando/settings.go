@@ -1,206 +1,162 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/fleet"
 )
 
-// settingFlags are the flags of what a group says of its nodes, and a node of itself.
+// settingFlags are the flags of the settings table: what a group says of its nodes, and a node of itself.
 type settingFlags struct {
-	keys              []string
-	unlockRoot        bool
-	rebootAfter       time.Duration
-	writeLimit, peers string
-	share             *quantity
-	cache             string
-	cacheSize         *quantity
-	offline           allowed
-	secrets           string
-	power, hours      string
-	sweep             allowed
-	keeping           keepingFlags
+	said  fleet.Settings // by the flags that were given, but for lists
+	lists []*settingFlag
 }
 
-func (f *settingFlags) add(c *cobra.Command) {
-	fl := c.Flags()
-	f.share, f.cacheSize = newSize(0), newSize(0)
-	fl.StringArrayVar(
-		&f.keys,
-		"authorized-keys",
-		nil,
-		"file of OpenSSH public keys of root, or one key; one empty: none",
-	)
-	fl.BoolVar(&f.unlockRoot, "unlock-root", false, "leave root's password as it is in the image")
-	fl.DurationVar(
-		&f.rebootAfter,
-		"reboot-after",
-		0,
-		"reboot a node that is stuck in its boot this long; 0: the server's default; negative, such as -1s: never",
-	)
-	fl.StringVar(&f.writeLimit, "write-limit", "", "memory for what a node writes, such as 2G or 50%")
-	fl.StringVar(
-		&f.peers,
-		"peers",
-		string(fleet.PeersOn),
-		"whether nodes give each other what they have: on, off, or rack for those of the same place only",
-	)
-	fl.StringVar(
-		&f.cache,
-		"cache",
-		string(fleet.CacheNone),
-		"where nodes keep what they fetched: none, ram, or disk for one prepared by 'pando node cache'",
-	)
-	fl.Var(
-		f.cacheSize,
-		"cache-size",
-		"bytes of the cache, such as 8GB; 0B: the default, 8GB of a disk or 64MB of memory",
-	)
-	fl.Var(
-		&f.offline,
-		"offline",
-		"allow or deny: whether a node boots from its disk what it booted last, when no server answers (default deny)",
-	)
-	fl.StringVar(
-		&f.secrets,
-		"secrets",
-		string(fleet.SecretsMAC),
-		"what a boot has to show before it gets secrets: mac, approve-each-boot or tpm; with ,wait it waits until "+
-			"it has",
-	)
-	fl.StringVar(
-		&f.power,
-		"power",
-		"",
-		"how nodes are switched: wol, wol://BROADCAST, redfish://USER@ADDRESS, ipmi://USER@ADDRESS, command:NAME "+
-			"or none (default wol)",
-	)
-	fl.StringVar(
-		&f.hours,
-		"hours",
-		"",
-		"when nodes are on, such as 'Mon-Fri 07:45-22:00; 2026-12-24 off; Europe/Berlin'; one empty: never switched",
-	)
-	fl.Var(
-		&f.sweep,
-		"sweep",
-		"allow or deny: whether the server wakes what a power cut took, when it is back itself (default deny)",
-	)
-	f.keeping.add(c)
-	fl.Var(
-		f.share,
-		"share",
-		"memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much as "+
-			"its memory allows",
-	)
+// settingFlag is the flag of one setting.
+type settingFlag struct {
+	setting fleet.Setting
+	said    *fleet.Settings
+	items   []string // of a list
+	given   bool     // of a list: at least one flag
 }
 
-// overrides are the settings whose flags were given.
-func (f *settingFlags) overrides(given func(string) bool) (fleet.Overrides, error) {
-	var o fleet.Overrides
-	if given("authorized-keys") {
-		keys, err := readKeys(f.keys)
-		if err != nil {
-			return o, err
-		}
-		o.AuthorizedKeys = &keys
+// Set reads a value, or adds an item to a list. An empty item is none.
+func (f *settingFlag) Set(word string) error {
+	if f.setting.Kind != fleet.KindList {
+		return f.setting.Set(f.said, word)
 	}
-	if given("unlock-root") {
-		o.UnlockRoot = &f.unlockRoot
+	if f.given = true; word != "" {
+		f.items = append(f.items, word)
 	}
-	if given("reboot-after") {
-		o.RebootAfter = &f.rebootAfter
-	}
-	if given("write-limit") {
-		o.WriteLimit = &f.writeLimit
-	}
-	if given("peers") {
-		o.Peers = (*fleet.PeerPolicy)(&f.peers)
-	}
-	if given("share") {
-		o.Share = &f.share.n
-	}
-	if given("cache") {
-		o.Cache = (*fleet.CachePolicy)(&f.cache)
-	}
-	if given("cache-size") {
-		o.CacheSize = &f.cacheSize.n
-	}
-	if given("offline") {
-		o.Offline = (*bool)(&f.offline)
-	}
-	if given("secrets") {
-		o.Secrets = (*fleet.SecretPolicy)(&f.secrets)
-	}
-	if given("power") {
-		o.Power = (*fleet.Power)(&f.power)
-	}
-	if given("hours") {
-		o.Hours = (*fleet.Hours)(&f.hours)
-	}
-	if given("sweep") {
-		o.Sweep = (*bool)(&f.sweep)
-	}
-	o.Keeping = f.keeping.given()
-	return o, nil
-}
-
-// readKeys takes keys as they are, and the lines of those that are files.
-func readKeys(texts []string) ([]string, error) {
-	keys := []string{}
-	for _, t := range notEmpty(texts) {
-		if strings.HasPrefix(t, "ssh-") || strings.HasPrefix(t, "ecdsa-") || strings.HasPrefix(t, "sk-") {
-			keys = append(keys, t)
-			continue
-		}
-		b, err := os.ReadFile(t)
-		if err != nil {
-			return nil, withHint(
-				usagef("authorized key: %w", err),
-				"give a public key such as 'ssh-ed25519 AAAA...', or a file that holds some",
-			)
-		}
-		for line := range strings.Lines(string(b)) {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				keys = append(keys, line)
-			}
-		}
-	}
-	return keys, nil
-}
-
-// allowed is a flag's value that is allow or deny.
-type allowed bool
-
-// Set reads it.
-func (v *allowed) Set(s string) error {
-	if s != "allow" && s != "deny" {
-		return fmt.Errorf("%q: want allow or deny", s)
-	}
-	*v = s == "allow"
 	return nil
 }
 
-// String is the value as it would be typed; that of the default is told by the flag's description.
-func (v *allowed) String() string {
-	if *v {
-		return "allow"
-	}
-	return ""
-}
+// String is the value as it would be typed; help shows the default in its place.
+func (f *settingFlag) String() string { return "" }
 
 // Type names the kind in help and documentation.
-func (v *allowed) Type() string { return "allow|deny" }
+func (f *settingFlag) Type() string {
+	return map[fleet.Kind]string{
+		fleet.KindText:     "string",
+		fleet.KindBool:     "bool",
+		fleet.KindSize:     "SIZE",
+		fleet.KindDuration: "duration",
+		fleet.KindList:     "stringArray",
+	}[f.setting.Kind]
+}
 
-// offlineText is whether nodes may boot without a server, as the flag has it.
-func offlineText(yes bool) string {
-	if yes {
-		return "allow"
+// noneFlag is a flag that empties a list.
+type noneFlag struct{ *settingFlag }
+
+func (f noneFlag) Set(string) error { return f.settingFlag.Set("") }
+func (noneFlag) Type() string       { return "bool" }
+
+func (f *settingFlags) add(c *cobra.Command) {
+	for _, x := range fleet.SettingTable() {
+		v := &settingFlag{setting: x, said: &f.said}
+		usage := x.Usage
+		if x.Kind == fleet.KindList {
+			f.lists = append(f.lists, v)
+			usage += "; one empty: none"
+		}
+		flag := c.Flags().VarPF(v, x.Flag, "", usage)
+		switch x.Kind {
+		case fleet.KindText:
+			flag.DefValue = x.Default
+		case fleet.KindBool:
+			flag.NoOptDefVal = "true"
+		}
+		if x.FlagNone != "" {
+			c.Flags().VarPF(noneFlag{v}, x.FlagNone, "", "no "+x.Label()).NoOptDefVal = "true"
+			c.MarkFlagsMutuallyExclusive(x.Flag, x.FlagNone)
+		}
 	}
-	return "deny"
+}
+
+// settings are those whose flags were given.
+func (f *settingFlags) settings() (fleet.Settings, error) {
+	out := f.said
+	for _, v := range f.lists {
+		if !v.given {
+			continue
+		}
+		items, err := v.items, error(nil)
+		if v.setting.Files {
+			if items, err = readItems(v.setting, items); err != nil {
+				return out, err
+			}
+		}
+		if err := v.setting.Set(&out, items...); err != nil {
+			return out, &usageError{err}
+		}
+	}
+	return out, nil
+}
+
+// readItems takes the lines of those items that are names of files. What has a blank in it and is no file is an item.
+func readItems(x fleet.Setting, items []string) ([]string, error) {
+	out := []string{}
+	for _, item := range items {
+		b, err := os.ReadFile(item)
+		if err != nil && strings.Contains(item, " ") {
+			out = append(out, item)
+			continue
+		}
+		if err != nil {
+			return nil, withHint(usagef("--%s: %w", x.Flag, err), "give "+x.Usage)
+		}
+		for line := range strings.Lines(string(b)) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				out = append(out, line)
+			}
+		}
+	}
+	return out, nil
+}
+
+// settingPairs are the settings for `group show`, each item of a list on a line of its own, and notes.
+func settingPairs(s fleet.Settings) []string {
+	var out, notes []string
+	for _, x := range fleet.SettingTable() {
+		text := x.Text(s)
+		if items := x.Items(s); x.Kind == fleet.KindList && len(items) > 0 {
+			text = strings.Join(items, "\n\t")
+		}
+		out = append(out, x.Label(), text)
+		if note := x.Note(s); note != "" {
+			notes = append(notes, "note", note)
+		}
+	}
+	return append(out, notes...)
+}
+
+// valueNote is what people should know of a value that the server tells, "" for nothing.
+func valueNote(v fleet.Value) string {
+	x, ok := fleet.FindSetting(v.Setting)
+	var s fleet.Settings
+	if !ok || x.Set(&s, v.Value) != nil {
+		return ""
+	}
+	return x.Note(s)
+}
+
+// atOnce reports whether a change, as the server tells it, is one that running nodes follow without a boot.
+func atOnce(change string) bool {
+	for _, x := range fleet.SettingTable() {
+		if x.Effect == fleet.AtOnce && strings.HasPrefix(change, x.Label()+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// given is a pointer to a flag's value, nil if the flag was not given.
+func given[T any](c *cobra.Command, flag string, value T) *T {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	return &value
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/bucket"
 	"pando/internal/server"
 	"pando/internal/store"
+	"pando/internal/store/s3"
 )
 
 // storeFlags say where the store is kept. What `serve` and `up` were told last is written down in the data
@@ -63,7 +63,7 @@ const directoryStore = "dir"
 func bucketFile(data string) string { return filepath.Join(data, "bucket.json") }
 
 // open opens the store that the flags or an earlier start named. b is nil when it is in the data directory.
-func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *bucket.Bucket, err error) {
+func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *s3.Bucket, err error) {
 	if f.url == "" || f.url == directoryStore {
 		if f.endpoint != "" || f.region != "" || f.direct != "" || f.nodeEndpoint != "" || f.cache.n != 0 {
 			return nil, nil, withHint(
@@ -81,7 +81,7 @@ func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *bu
 	if err := server.CheckFree(data); err != nil { // before what that server goes by is changed
 		return nil, nil, err
 	}
-	c := bucket.Config{
+	c := s3.Config{
 		URL:          f.url,
 		Endpoint:     f.endpoint,
 		Region:       f.region,
@@ -104,8 +104,8 @@ func (f *storeFlags) open(ctx context.Context, data string) (d *store.Dir, b *bu
 }
 
 // openStore opens the store of a data directory, wherever it is kept.
-func openStore(ctx context.Context, data string) (*store.Dir, *bucket.Bucket, error) {
-	c, err := bucket.Load(bucketFile(data))
+func openStore(ctx context.Context, data string) (*store.Dir, *s3.Bucket, error) {
+	c, err := s3.Load(bucketFile(data))
 	if errors.Is(err, fs.ErrNotExist) {
 		d, err := store.OpenDir(filepath.Join(data, "store"))
 		return d, nil, err
@@ -117,12 +117,12 @@ func openStore(ctx context.Context, data string) (*store.Dir, *bucket.Bucket, er
 }
 
 // openBucket keeps its cache apart from a store in the data directory, which nothing may be removed from.
-func openBucket(ctx context.Context, data string, c bucket.Config) (*store.Dir, *bucket.Bucket, error) {
-	b, err := bucket.Open(ctx, c)
+func openBucket(ctx context.Context, data string, c s3.Config) (*store.Dir, *s3.Bucket, error) {
+	b, err := s3.Open(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := store.OpenCache(filepath.Join(data, "store-cache"), b, cmp.Or(c.Cache, bucket.DefaultCache))
+	d, err := store.OpenCache(filepath.Join(data, "store-cache"), b, cmp.Or(c.Cache, s3.DefaultCache))
 	return d, b, err
 }
 

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/bucket"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/peer"
 	"pando/internal/store"
+	"pando/internal/store/s3"
 )
 
 // seconds opens what a store is mended from: a data directory, a store, a server, a bucket, or nodes.
@@ -29,7 +29,7 @@ func (a *app) seconds(ctx context.Context, from string) ([]store.Second, error) 
 // second opens another store.
 func second(ctx context.Context, from string) (store.Second, error) {
 	if strings.HasPrefix(from, "s3://") {
-		b, err := bucket.Open(ctx, bucket.Config{URL: from}.FromEnvironment())
+		b, err := s3.Open(ctx, s3.Config{URL: from}.FromEnvironment())
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ const busyWait = 200 * time.Millisecond
 func (n *nodeSecond) Name() string { return "node " + n.node }
 
 // Get asks the node, and waits a little for one that is busy.
-func (n *nodeSecond) Get(ctx context.Context, r store.Request) (chunk.Verified, error) {
+func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	for try := 0; !n.lost; try++ {
 		v, err := n.HTTP.Get(ctx, r)
 		var wrong *chunk.WrongBytesError

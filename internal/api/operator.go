@@ -52,7 +52,7 @@ type NodeCreate struct {
 	Version    fleet.Ref         `json:"version,omitempty"`
 	KernelArgs []string          `json:"kernel_args,omitempty"`
 
-	fleet.Overrides
+	fleet.Settings
 }
 
 // NodeSet is the body of PATCH /v1/nodes: which nodes, and what of them changes. A nil field stays as it is.
@@ -69,8 +69,8 @@ type NodeSet struct {
 	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
 	Serial     *string            `json:"serial,omitempty"` // only for one node
 
-	fleet.Overrides          // settings that the nodes have otherwise than their group from now on
-	Inherit         []string `json:"inherit,omitempty"` // names of settings that they have as their group from now on
+	fleet.Settings          // that the nodes have otherwise than their group from now on
+	Inherit        []string `json:"inherit,omitempty"` // names of settings that they have as their group from now on
 }
 
 // NodeAdopt is the body of POST /v1/nodes/adopt: discovered nodes become adopted ones.
@@ -108,27 +108,11 @@ type GroupList struct {
 
 // GroupSet is the body of PATCH /v1/groups/{name}. A nil field stays as it is.
 type GroupSet struct {
-	DryRun         bool           `json:"dry_run,omitempty"`
-	Image          *fleet.Ref     `json:"image,omitempty"`
-	KernelArgs     *[]string      `json:"kernel_args,omitempty"`
-	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"`
-	UnlockRoot     *bool          `json:"unlock_root,omitempty"`
-	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`
-	WriteLimit     *string        `json:"write_limit,omitempty"`
+	DryRun     bool       `json:"dry_run,omitempty"`
+	Image      *fleet.Ref `json:"image,omitempty"`
+	KernelArgs *[]string  `json:"kernel_args,omitempty"`
 
-	Peers *fleet.PeerPolicy `json:"peers,omitempty"`
-	Share *int64            `json:"share,omitempty"`
-
-	Cache     *fleet.CachePolicy `json:"cache,omitempty"`
-	CacheSize *int64             `json:"cache_size,omitempty"`
-	Offline   *bool              `json:"offline,omitempty"`
-
-	Secrets *fleet.SecretPolicy `json:"secrets,omitempty"`
-	Power   *fleet.Power        `json:"power,omitempty"`
-	Hours   *fleet.Hours        `json:"hours,omitempty"`
-	Sweep   *bool               `json:"sweep,omitempty"`
-
-	fleet.Keeping
+	fleet.Settings
 }
 
 // GroupChange answers PATCH /v1/groups/{name}: what changes, and for which nodes the next boot differs.

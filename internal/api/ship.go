@@ -10,15 +10,15 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // StoredVersion is a version as a store keeps it, but for its objects.
 type StoredVersion struct {
-	Manifest   []byte             `json:"manifest"`  // the exact bytes that are signed
-	Signature  []byte             `json:"signature"` // minisign
-	Provenance []byte             `json:"provenance,omitempty"`
-	Packs      []image.PackRecord `json:"packs,omitempty"` // its boot packs
+	Manifest   []byte            `json:"manifest"`  // the exact bytes that are signed
+	Signature  []byte            `json:"signature"` // minisign
+	Provenance []byte            `json:"provenance,omitempty"`
+	Packs      []bootpack.Record `json:"packs,omitempty"` // its boot packs
 }
 
 // VersionPut is the body of POST /v1/store/versions.

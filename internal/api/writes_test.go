@@ -16,7 +16,7 @@ func TestWrites(t *testing.T) {
 		n := Node{
 			Status: &NodeStatus{WriteLayer: x.is},
 			Effective: []fleet.Value{
-				{Setting: fleet.SettingPeers, Value: "on"},
+				{Setting: "peers", Value: "on"},
 				{Setting: fleet.SettingWriteLayer, Value: x.should},
 			},
 		}

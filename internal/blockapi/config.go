@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/link"
 	"pando/internal/peer"
 )
@@ -73,8 +73,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("block config: size %d is not a positive multiple of 4096", c.Size)
 	case c.ChunkSize <= 0 || c.ChunkSize%4096 != 0:
 		return fmt.Errorf("block config: chunk size %d is not a positive multiple of 4096", c.ChunkSize)
-	case len(c.Pack) > image.MaxPack:
-		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), image.MaxPack)
+	case len(c.Pack) > bootpack.MaxSize:
+		return fmt.Errorf("block config: boot pack's map of %d bytes, more than %d", len(c.Pack), bootpack.MaxSize)
 	case c.Swarm != nil && len(c.Swarm.Place) > 64:
 		return fmt.Errorf("block config: place %.20q... has more than 64 bytes", c.Swarm.Place)
 	case len(c.Servers) == 0:

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 func TestBlockConfigValidate(t *testing.T) {
@@ -17,7 +17,7 @@ func TestBlockConfigValidate(t *testing.T) {
 		"no size":      func(c *Config) { c.Size = 0 },
 		"odd size":     func(c *Config) { c.Size = 4097 },
 		"no chunks":    func(c *Config) { c.ChunkSize = 0 },
-		"large pack":   func(c *Config) { c.Pack = make([]byte, image.MaxPack+1) },
+		"large pack":   func(c *Config) { c.Pack = make([]byte, bootpack.MaxSize+1) },
 		"no servers":   func(c *Config) { c.Servers = nil },
 		"server name":  func(c *Config) { c.Servers = []string{"http://pando.example:8480"} },
 		"server https": func(c *Config) { c.Servers = []string{"https://192.0.2.1:8480"} },

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
 )
 
 // The daemons of one root are told from those of another by where they live, and from all else by their names.

@@ -9,14 +9,6 @@ import (
 	"pando/internal/chunk"
 )
 
-// Source fetches objects. Get may take as long as it likes; it gives up when ctx is done. size is the number
-// of the object's stored bytes, 0 when that is not known. It is called by many goroutines at a time; how many
-// transfers run at a time is its own business, because one that waits for a lost object must not hold up the
-// others.
-type Source interface {
-	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
-}
-
 // ErrBroken says that an object is what its digest says and still cannot be used. Asking again does not help:
 // the image was built wrong.
 var ErrBroken = errors.New("the image is broken")
@@ -60,7 +52,7 @@ func (o *Options) defaults() {
 // Device is a root file system that can be read. It is safe for use by several goroutines.
 type Device struct {
 	opts   Options
-	src    Source
+	src    chunk.Source
 	root   *chunk.Root
 	rooted chan struct{} // closed when root is there: the boot pack comes before it
 
@@ -86,7 +78,7 @@ type rawKey struct {
 
 // Open fetches the index root and checks that it is of the size that the manifest says. It waits for as long
 // as src does.
-func Open(ctx context.Context, src Source, o Options) (*Device, error) {
+func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	o.defaults()
 	d := &Device{opts: o, src: src, rooted: make(chan struct{})}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -129,8 +121,8 @@ func (d *Device) begin(size int64) {
 	}
 }
 
-func fetchRoot(ctx context.Context, src Source, o Options) (*chunk.Root, error) {
-	v, err := src.Get(ctx, o.Index, 0)
+func fetchRoot(ctx context.Context, src chunk.Source, o Options) (*chunk.Root, error) {
+	v, err := src.Get(ctx, chunk.Request{ID: o.Index})
 	if err != nil {
 		return nil, err
 	}

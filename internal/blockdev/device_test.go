@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Whatever is read, in whatever order and with whatever memory, is what was put in.
@@ -56,7 +56,7 @@ func TestReadOutside(t *testing.T) {
 func TestLessRawIsKept(t *testing.T) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16)) // ten pieces of 64 KiB
+	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16)) // ten pieces of 64 KiB
 	o.Cache = 4 * 64 << 10
 	d, err := Open(t.Context(), src, o)
 	if err != nil {
@@ -116,17 +116,17 @@ func TestSourceReturnsAnotherObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lie := sourceFunc(func(context.Context, chunk.ID, int64) (chunk.Verified, error) { return other, nil })
+	lie := chunk.SourceFunc(func(context.Context, chunk.Request) (chunk.Verified, error) { return other, nil })
 	if _, err := Open(t.Context(), lie, Options{Index: img.index}); err == nil {
 		t.Error("Open takes another object for the index")
 	}
 	honest := &source{img: img}
 	lies := atomic.Bool{}
-	d := open(t, sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	d := open(t, chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		if lies.Load() {
 			return other, nil
 		}
-		return honest.Get(ctx, id, size)
+		return honest.Get(ctx, q)
 	}), Options{Index: img.index})
 	lies.Store(true)
 	if err := d.ReadAt(t.Context(), make([]byte, 4096), 0); err == nil {
@@ -136,12 +136,6 @@ func TestSourceReturnsAnotherObject(t *testing.T) {
 	if err := d.ReadAt(t.Context(), make([]byte, 4096), 0); err != nil {
 		t.Errorf("ReadAt after the lie: %v", err)
 	}
-}
-
-type sourceFunc func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
-
-func (f sourceFunc) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return f(ctx, id, size)
 }
 
 // Objects that are what their digests say and still make no sense are ErrBroken: no retry would help.

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // openEarly opens half of an image with a pack of pieces of eight blocks, all of which have come.
 func openEarly(t *testing.T, early bool, cache int64) (*testImage, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
+	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 80}}, 8))
 	o.Early, o.Cache = early, cache
 	d, err := Open(t.Context(), src, o)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // feeder notes what a device tells.
@@ -41,7 +41,7 @@ func (f *feeder) Moved() {
 // how far that is, and what it let go of; reads make room for more.
 func TestFeeder(t *testing.T) {
 	img := randomImage(t, 160)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
 	piece := func(i int) chunk.Verified {
 		v, err := chunk.Check(m.Pieces[i].ID, img.objects[m.Pieces[i].ID])
 		if err != nil {
@@ -94,14 +94,14 @@ func TestFeeder(t *testing.T) {
 // A piece that is read before it is brought is fetched, by the pack's source.
 func TestFeederIsNotWaitedFor(t *testing.T) {
 	img := randomImage(t, 64)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
 	asked := 0
 	o.Pack.Feeder = &feeder{}
-	o.Pack.Source = sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+	o.Pack.Source = chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		asked++
-		return src.Get(ctx, id, size)
+		return src.Get(ctx, q)
 	})
 	d := open(t, src, o)
 	defer d.Close()
@@ -115,7 +115,7 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 func TestFeederBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 		src, r, f := &source{img: img}, &record{}, &feeder{}
 		o := r.options(img, src, m)
 		o.Pack.Feeder = f
@@ -130,7 +130,8 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 			}
 			return v
 		}
-		o.Pack.Kept = func(_ context.Context, id chunk.ID, _ int64) (chunk.Verified, bool) {
+		o.Pack.Kept = func(_ context.Context, q chunk.Request) (chunk.Verified, bool) {
+			id := q.ID
 			if _, bad := damaged[id]; bad {
 				return chunk.Verified{}, false
 			}
@@ -170,7 +171,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 // What came and was not read of the pieces after booted is counted apart.
 func TestUnreadAfterBooted(t *testing.T) {
 	img := randomImage(t, 64)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	m.Booted = 3
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)

@@ -107,7 +107,8 @@ type source struct {
 	gets map[chunk.ID]int
 }
 
-func (s *source) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+func (s *source) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	id, size := r.ID, r.Size
 	s.mu.Lock()
 	if s.gets == nil {
 		s.gets = map[chunk.ID]int{}
@@ -135,7 +136,7 @@ func (s *source) total() (n int) {
 	return n
 }
 
-func open(t testing.TB, src Source, o Options) *Device {
+func open(t testing.TB, src chunk.Source, o Options) *Device {
 	t.Helper()
 	d, err := Open(t.Context(), src, o)
 	if err != nil {

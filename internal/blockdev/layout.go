@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // layout finds the blocks of the root in the pieces of a boot pack. Offsets "in the pack" count in the raw bytes
@@ -22,7 +22,7 @@ type placed struct{ start, blocks, at uint32 }
 func (e placed) end() int64 { return (int64(e.start) + int64(e.blocks)) * chunk.BlockSize }
 
 // newLayout lays out a pack for a root of size bytes.
-func newLayout(p image.Pack, size int64) (*layout, error) {
+func newLayout(p bootpack.Map, size int64) (*layout, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 // chunk returns a call for the raw bytes of e, of which the caller says leave, and whether they are kept.
 func (d *Device) chunk(e chunk.Entry) (c *call[*raw], kept bool) {
 	return d.raw(rawKey{e.ID, false}, false, func() (*raw, error) {
-		v, err := get(d.ctx, d.src, e.ID, int64(e.StoredSize))
+		v, err := get(d.ctx, d.src, chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
 		if err != nil {
 			return nil, err
 		}
@@ -55,13 +55,13 @@ func (d *Device) unpack(e chunk.Entry, v chunk.Verified) (*raw, error) {
 }
 
 // get fetches an object and sees that it is the one that was asked for.
-func get(ctx context.Context, src Source, id chunk.ID, size int64) (chunk.Verified, error) {
-	v, err := src.Get(ctx, id, size)
-	if err == nil && v.ID() != id {
+func get(ctx context.Context, src chunk.Source, r chunk.Request) (chunk.Verified, error) {
+	v, err := src.Get(ctx, r)
+	if err == nil && v.ID() != r.ID {
 		err = errors.New("the source returned another object")
 	}
 	if err != nil {
-		return chunk.Verified{}, fmt.Errorf("object %s: %w", id, err)
+		return chunk.Verified{}, fmt.Errorf("object %s: %w", r.ID, err)
 	}
 	return v, nil
 }
@@ -82,7 +82,7 @@ func (d *Device) page(ctx context.Context, i int) (*chunk.Page, error) {
 
 func (d *Device) loadPage(i int) (*chunk.Page, error) {
 	ref := d.root.Pages[i]
-	v, err := get(d.ctx, d.src, ref.ID, int64(ref.StoredSize))
+	v, err := get(d.ctx, d.src, chunk.Request{ID: ref.ID, Size: int64(ref.StoredSize)})
 	if err != nil {
 		return nil, fmt.Errorf("index page %d: %w", i, err)
 	}

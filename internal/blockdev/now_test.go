@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // openIdle opens half of an image with an idle pack, of pieces of eight blocks.
 func openIdle(t *testing.T) (*testImage, *record, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 80}}, 8))
+	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 80}}, 8))
 	o.Pack.Idle = true
 	d := open(t, src, o)
 	return img, r, d

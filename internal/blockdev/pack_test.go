@@ -16,11 +16,12 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // pack makes a boot pack of the blocks of an image that extents name, cut into pieces of the given numbers of
 // blocks, the last of which is repeated.
-func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) image.Pack {
+func (img *testImage) pack(t testing.TB, extents []bootpack.Extent, cuts ...int) bootpack.Map {
 	t.Helper()
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
@@ -36,7 +37,7 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 		}
 		raw = append(raw, img.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
 	}
-	p := image.Pack{Version: image.Version([]byte("a manifest")), Extents: extents}
+	p := bootpack.Map{Version: image.Version([]byte("a manifest")), Extents: extents}
 	for i := 0; len(raw) > 0; i++ {
 		n := min(cuts[min(i, len(cuts)-1)]*chunk.BlockSize, len(raw))
 		stored, codec := enc.Encode(raw[:n])
@@ -55,21 +56,21 @@ func (img *testImage) pack(t testing.TB, extents []image.Extent, cuts ...int) im
 }
 
 // drawExtents draws extents of an image of so many blocks, none twice, in any order, and unused blocks between them.
-func drawExtents(rt *rapid.T, blocks int) []image.Extent {
-	var out []image.Extent
+func drawExtents(rt *rapid.T, blocks int) []bootpack.Extent {
+	var out []bootpack.Extent
 	for at := 0; at < blocks; {
 		at += rapid.IntRange(0, 40).Draw(rt, "gap")
 		n := min(rapid.IntRange(1, 60).Draw(rt, "blocks"), blocks-at)
 		if n <= 0 {
 			break
 		}
-		out = append(out, image.Extent{Start: uint32(at), Blocks: uint32(n)})
+		out = append(out, bootpack.Extent{Start: uint32(at), Blocks: uint32(n)})
 		at += n + 1 // extents that touch each other may only stand apart in the pack
 	}
-	var mixed []image.Extent
+	var mixed []bootpack.Extent
 	for _, e := range rapid.Permutation(out).Draw(rt, "order") {
 		if n := rapid.IntRange(-60, 30).Draw(rt, "unused"); n > 0 {
-			mixed = append(mixed, image.Extent{Start: image.UnusedBlock, Blocks: uint32(n)})
+			mixed = append(mixed, bootpack.Extent{Start: bootpack.UnusedBlock, Blocks: uint32(n)})
 		}
 		mixed = append(mixed, e)
 	}
@@ -82,10 +83,10 @@ func TestUnusedBlocks(t *testing.T) {
 	img := newImage(t, 150, 40)
 	m := img.pack(
 		t,
-		[]image.Extent{
-			{Start: image.UnusedBlock, Blocks: 3},
+		[]bootpack.Extent{
+			{Start: bootpack.UnusedBlock, Blocks: 3},
 			{Start: 20, Blocks: 40},
-			{Start: image.UnusedBlock, Blocks: 30},
+			{Start: bootpack.UnusedBlock, Blocks: 30},
 			{Start: 80, Blocks: 20},
 		},
 		64,
@@ -165,28 +166,28 @@ func hasSome(quarters byte) func(chunk.ID) bool {
 }
 
 // without is a source that has lost some pieces, and sends others for some.
-func without(src *source, m image.Pack, gone []int) Source {
+func without(src *source, m bootpack.Map, gone []int) chunk.Source {
 	lost := map[chunk.ID]int{}
 	for n, i := range gone {
 		lost[m.Pieces[i].ID] = n
 	}
-	return sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-		n, gone := lost[id]
+	return chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
+		n, gone := lost[q.ID]
 		switch {
 		case gone && n%2 == 0:
 			return chunk.Verified{}, errors.New("no such object")
 		case gone:
 			return chunk.Check(chunk.Sum([]byte("other")), []byte("other"))
 		}
-		return src.Get(ctx, id, size)
+		return src.Get(ctx, q)
 	})
 }
 
 // everyOther is a pack of half of the blocks of an image, from its end to its start.
-func (img *testImage) everyOther(t testing.TB, cut int) image.Pack {
-	var extents []image.Extent
+func (img *testImage) everyOther(t testing.TB, cut int) bootpack.Map {
+	var extents []bootpack.Extent
 	for b := 0; b+8 <= len(img.raw)/chunk.BlockSize; b += 16 {
-		extents = append(extents, image.Extent{Start: uint32(b), Blocks: 8})
+		extents = append(extents, bootpack.Extent{Start: uint32(b), Blocks: 8})
 	}
 	slices.Reverse(extents)
 	return img.pack(t, extents, cut)
@@ -201,7 +202,7 @@ type record struct {
 	lost   []error
 }
 
-func (r *record) options(img *testImage, src Source, m image.Pack) Options {
+func (r *record) options(img *testImage, src chunk.Source, m bootpack.Map) Options {
 	r.served = map[string]int{}
 	return Options{Index: img.index, Ahead: -1,
 		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() },
@@ -330,7 +331,7 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 func TestIdlePack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Pack.Idle = true
@@ -375,9 +376,9 @@ func TestLostPieces(t *testing.T) {
 func TestSlowPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
-		hang := sourceFunc(func(ctx context.Context, _ chunk.ID, _ int64) (chunk.Verified, error) {
+		hang := chunk.SourceFunc(func(ctx context.Context, _ chunk.Request) (chunk.Verified, error) {
 			<-ctx.Done()
 			return chunk.Verified{}, ctx.Err()
 		})
@@ -459,16 +460,16 @@ func TestStreamsGiveWayToReads(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			img := randomImage(t, 160)
-			m := img.pack(t, []image.Extent{{Start: 0, Blocks: 96}}, 8)
+			m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 8)
 			src, r := &source{img: img}, &record{}
 			begun := time.Now()
 			var starts []time.Duration
-			pieces := sourceFunc(func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
+			pieces := chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 				r.mu.Lock()
 				starts = append(starts, time.Since(begun))
 				r.mu.Unlock()
 				time.Sleep(time.Second)
-				return src.Get(ctx, id, size)
+				return src.Get(ctx, q)
 			})
 			d, err := Open(t.Context(), src, r.options(img, pieces, m))
 			if err != nil {

@@ -6,25 +6,25 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Pack is a boot pack to read from. Zero values mean the defaults.
 type Pack struct {
-	Map  image.Pack // its signature was checked
-	Keep int64      // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
-	Idle bool       // fetch what reads ask for and nothing else
+	Map  bootpack.Map // its signature was checked
+	Keep int64        // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
+	Idle bool         // fetch what reads ask for and nothing else
 
 	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
 	// them in the pack's order.
 	Feeder Feeder
 	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a
 	// Feeder, to which it leaves the rest.
-	Kept func(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool)
+	Kept func(ctx context.Context, r chunk.Request) (chunk.Verified, bool)
 
-	// Source fetches pieces. Unlike the one of chunks it returns an error when a piece is not to be had: its
-	// blocks then come from chunks.
-	Source Source
+	// Source fetches pieces, by requests that are Optional: the blocks of a piece that is not to be had come from
+	// chunks.
+	Source chunk.Source
 	// Has, when set, tells whether an object costs nothing, because the node keeps it.
 	Has func(id chunk.ID) bool
 	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Of a piece of four segments and a half, the segments that were read make room while the rest stays. What is read
@@ -13,7 +13,7 @@ import (
 func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	img := randomImage(t, 80)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []image.Extent{{Start: 0, Blocks: 72}}, 36))
+	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 72}}, 36))
 	o.Pack.Idle = true
 	d := open(t, src, o)
 	defer d.Close()

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // With room for four pieces, streaming stops before it drops what is still to be read, goes on as the boot does, and
@@ -15,7 +15,7 @@ import (
 func TestStreamingWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
@@ -52,7 +52,7 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 func TestRoomIsOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 144)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 144}}, 9)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 144}}, 9)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Pack.Keep = 4 * 9 * chunk.BlockSize
@@ -74,7 +74,7 @@ func TestRoomIsOfMemory(t *testing.T) {
 func TestReadTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 8)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
@@ -128,7 +128,7 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
 		img := randomImage(t, blocks)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: blocks}}, 8)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks}}, 8)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Pack.Keep, o.Cache = m.StoredSize()/4, 1
@@ -157,7 +157,7 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 }
 
 // openFed opens a device whose pack comes from a feeder.
-func openFed(t *testing.T, img *testImage, m image.Pack) (*Device, *source, *feeder) {
+func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *feeder) {
 	t.Helper()
 	src, r, f := &source{img: img}, &record{}, &feeder{}
 	o := r.options(img, src, m)
@@ -174,7 +174,7 @@ func openFed(t *testing.T, img *testImage, m image.Pack) (*Device, *source, *fee
 func TestRestThatIsWaitedFor(t *testing.T) {
 	img := randomImage(t, 160)
 	for booted, early := range map[int]bool{30: true, 60: false} {
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 2) // 80 pieces
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 2) // 80 pieces
 		m.Booted = booted
 		d, src, _ := openFed(t, img, m)
 		for i, e := range m.Pieces[:booted] {
@@ -185,7 +185,7 @@ func TestRestThatIsWaitedFor(t *testing.T) {
 			if got := d.Reach(); got != want {
 				t.Errorf("with %d of %d pieces until booted the reach is %d, want %d", i, booted, got, want)
 			}
-			v, err := src.Get(t.Context(), e.ID, int64(e.StoredSize))
+			v, err := src.Get(t.Context(), chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func TestRestThatIsWaitedFor(t *testing.T) {
 // A boot has the pieces for later when it is over, and not before, though it has read from all of the others.
 func TestRestComesWhenTheBootIsOver(t *testing.T) {
 	img := randomImage(t, 160)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 	m.Booted = 5
 	d, _, f := openFed(t, img, m)
 	defer d.Close()
@@ -228,7 +228,7 @@ func TestRestComesWhenTheBootIsOver(t *testing.T) {
 func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 		m.Booted = 6
 		src, r := &source{img: img}, &record{}
 		d, err := Open(t.Context(), src, r.options(img, src, m))

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // A node that has the chunks of a piece, or most of their bytes, does not fetch the piece; one that has nothing fetches
@@ -17,7 +17,7 @@ import (
 func TestPiecesOfWhatIsThere(t *testing.T) {
 	img := newImage(t, 150, 40)
 	blocks := uint32(len(img.raw) / chunk.BlockSize)
-	m := img.pack(t, []image.Extent{{Start: 0, Blocks: blocks / 2}, {Start: blocks/2 + 8, Blocks: blocks/2 - 8}}, 64)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks / 2}, {Start: blocks/2 + 8, Blocks: blocks/2 - 8}}, 64)
 	piece := map[chunk.ID]bool{}
 	for _, e := range m.Pieces {
 		piece[e.ID] = true
@@ -89,20 +89,20 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 // has its blocks in chunks: none that it has is left to the feeder.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
-		has  func(image.Pack) func(chunk.ID) bool
+		has  func(bootpack.Map) func(chunk.ID) bool
 		left int // pieces that the feeder has to bring
 	}{
-		"all chunks": {func(m image.Pack) func(chunk.ID) bool { return func(id chunk.ID) bool { return !isPiece(m, id) } }, 0},
-		"none":       {func(image.Pack) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
+		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool { return func(id chunk.ID) bool { return !isPiece(m, id) } }, 0},
+		"none":       {func(bootpack.Map) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				img := randomImage(t, 96)
-				m := img.pack(t, []image.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
+				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
 				src, r, f := &source{img: img}, &record{}, &feeder{}
 				o := r.options(img, src, m)
 				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
-				o.Pack.Kept = func(context.Context, chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
+				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) { return chunk.Verified{}, false }
 				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
 					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)
@@ -144,7 +144,7 @@ func openBeforeTheRoot(t *testing.T, src *source, o Options) (rooted func() *Dev
 	}
 }
 
-func isPiece(m image.Pack, id chunk.ID) bool {
+func isPiece(m bootpack.Map, id chunk.ID) bool {
 	return slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
 }
 
@@ -153,7 +153,7 @@ func isPiece(m image.Pack, id chunk.ID) bool {
 func TestPiecesBeforeTheIndexRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 64)
-		m := img.pack(t, []image.Extent{{Start: 0, Blocks: 64}}, 16)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Size, o.Pack.Has = int64(len(img.raw)), func(chunk.ID) bool { return false }

@@ -82,7 +82,7 @@ func (d *Device) bring(i int) {
 	v, came := d.pack.get(i) // between the look and the call
 	if !came {
 		var ok bool
-		if v, ok = d.pack.Kept(d.ctx, e.ID, int64(e.StoredSize)); !ok {
+		if v, ok = d.pack.Kept(d.ctx, chunk.Request{ID: e.ID, Size: int64(e.StoredSize)}); !ok {
 			d.pack.running.finish(i, c, v, 1, errLeft)
 			d.pack.leave(i)
 			return
@@ -122,7 +122,7 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 		return chunk.Verified{}, errSpared
 	}
 	e := d.pack.pieces[i]
-	v, err := get(d.ctx, d.pack.Source, e.ID, int64(e.StoredSize))
+	v, err := get(d.ctx, d.pack.Source, chunk.Request{ID: e.ID, Size: int64(e.StoredSize), Optional: true})
 	switch {
 	case err == nil:
 		d.pack.keep(i, v)

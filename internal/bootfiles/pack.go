@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. Without it the boot takes more
@@ -26,12 +26,12 @@ type Pack struct {
 }
 
 // From gets and verifies the map; anybody will do.
-func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (image.Pack, []byte, error) {
+func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (bootpack.Map, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*lateness(sources)))
 	defer cancel()
 	id, err := chunk.ParseID(f.Ref.Object)
 	if err != nil {
-		return image.Pack{}, nil, fmt.Errorf("assigned boot pack: %w", err)
+		return bootpack.Map{}, nil, fmt.Errorf("assigned boot pack: %w", err)
 	}
 	var errs []error
 	for _, source := range sources {
@@ -45,17 +45,17 @@ func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (
 			continue
 		}
 		// These are the bytes that were assigned: another server has no others.
-		p, err := image.VerifyPack(data, []byte(f.Ref.Signature), f.Version, f.Keys...)
+		p, err := bootpack.Verify(data, []byte(f.Ref.Signature), f.Version, f.Keys...)
 		return p, data, err
 	}
-	return image.Pack{}, nil, errors.Join(errs...)
+	return bootpack.Map{}, nil, errors.Join(errs...)
 }
 
 // object is a small object, verified.
 func (s Source) object(ctx context.Context, client *http.Client, id chunk.ID) ([]byte, error) {
 	ctx, cancel := s.Bound(ctx)
 	defer cancel()
-	data, err := get(ctx, client, strings.TrimSuffix(s.URL, "/")+"/o/"+id.Name(), image.MaxPack)
+	data, err := get(ctx, client, strings.TrimSuffix(s.URL, "/")+"/o/"+id.Name(), bootpack.MaxSize)
 	if err == nil {
 		err = id.Verify(data)
 	}

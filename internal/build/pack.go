@@ -13,6 +13,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -28,7 +29,7 @@ type PackOptions struct {
 	Traced   time.Time    // when these were listed: what came later is not in Order; zero: when packing began
 	From     fleet.Digest // the version that it was carried over from
 	// the pack that nodes have so far, whose pieces are kept where they fit; nil: there is none
-	Before *image.Pack
+	Before *bootpack.Map
 	Done   func(raw int64)  // told how many raw bytes are packed; nil: nobody is
 	Log    *slog.Logger     // nil: nothing is logged
 	Now    func() time.Time // nil: time.Now
@@ -43,7 +44,7 @@ const batchBytes = 16 << 20
 
 // Pack makes a boot pack of a version, puts its pieces and its map into the store and records it beside the manifest.
 // Interrupted, it leaves pieces that nothing uses, and the pack that was there before.
-func Pack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
+func Pack(ctx context.Context, opt PackOptions) (bootpack.Record, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -77,7 +78,7 @@ type packBuilder struct {
 	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
 }
 
-func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
+func (b *packBuilder) run(ctx context.Context) (r bootpack.Record, err error) {
 	if b.enc, err = newPieceEncoder(); err != nil {
 		return r, err
 	}
@@ -106,7 +107,7 @@ func (b *packBuilder) run(ctx context.Context) (r image.PackRecord, err error) {
 		return r, errNothing
 	}
 	pieces, extents := joined(c.pieces)
-	return b.publish(ctx, image.Pack{
+	return b.publish(ctx, bootpack.Map{
 		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces), Extents: extents,
 	})
 }
@@ -205,7 +206,7 @@ func (b *packBuilder) flush(ctx context.Context) error {
 }
 
 // publish stores the last pieces and the map, and then makes the pack the one that the next boots get.
-func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRecord, err error) {
+func (b *packBuilder) publish(ctx context.Context, p bootpack.Map) (r bootpack.Record, err error) {
 	unlock, err := b.Store.Lock(ctx, "boot pack")
 	if err != nil {
 		return r, err
@@ -222,7 +223,7 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 		}
 	}
 	p.Sequence = 1
-	if last, ok := image.FindPack(records, b.Class); ok && last.Class == b.Class {
+	if last, ok := bootpack.Find(records, b.Class); ok && last.Class == b.Class {
 		p.Sequence = last.Sequence + 1
 	}
 	data, err := p.Encode()
@@ -234,8 +235,8 @@ func (b *packBuilder) publish(ctx context.Context, p image.Pack) (r image.PackRe
 		return r, err
 	}
 	bootSet, bootPieces := p.BootSet()
-	r = image.PackRecord{
-		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(image.RenewPack(data, nil, nil, b.Keys...)),
+	r = bootpack.Record{
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
 		Made: b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
 		BootSet: bootSet, BootPieces: bootPieces,
 	}

@@ -17,7 +17,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -69,7 +69,7 @@ func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
 	return r
 }
 
-func mustPack(t *testing.T, opt Options, r Result, order Order) image.PackRecord {
+func mustPack(t *testing.T, opt Options, r Result, order Order) bootpack.Record {
 	t.Helper()
 	record, err := Pack(
 		t.Context(),
@@ -82,7 +82,7 @@ func mustPack(t *testing.T, opt Options, r Result, order Order) image.PackRecord
 }
 
 // packOf verifies a pack as a node does and compares its blocks with the root file system.
-func packOf(t *testing.T, opt Options, r Result, record image.PackRecord) image.Pack {
+func packOf(t *testing.T, opt Options, r Result, record bootpack.Record) bootpack.Map {
 	t.Helper()
 	get := func(id chunk.ID) []byte {
 		b, err := opt.Store.Get(t.Context(), id)
@@ -92,7 +92,7 @@ func packOf(t *testing.T, opt Options, r Result, record image.PackRecord) image.
 		return b
 	}
 	pub, _ := testKey(t)
-	p, err := image.VerifyPack(get(record.Object), []byte(record.Signature), r.Version, pub)
+	p, err := bootpack.Verify(get(record.Object), []byte(record.Signature), r.Version, pub)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +195,8 @@ func TestPackSaysOfWhen(t *testing.T) {
 			t.Fatalf("made %s, %v; its traces were listed at %s", record.Made, err, listed)
 		}
 	}
-	var over []image.ReplacedPack
-	if _, err := opt.Store.CollectPacks(t.Context(), func(_ fleet.Digest, p image.ReplacedPack) bool {
+	var over []bootpack.Replaced
+	if _, err := opt.Store.CollectPacks(t.Context(), func(_ fleet.Digest, p bootpack.Replaced) bool {
 		over = append(over, p)
 		return false
 	}); err != nil || len(over) != 1 || !over[0].Replaced.Equal(ready) {
@@ -251,8 +251,8 @@ func TestPackRefuses(t *testing.T) {
 	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
 	po := PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
 	for name, order := range map[string]Order{
-		"empty": {}, "zeros": {Extents: []image.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
-		"beyond the end": {Extents: []image.Extent{{Start: 1 << 30, Blocks: 4}}},
+		"empty": {}, "zeros": {Extents: []bootpack.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
+		"beyond the end": {Extents: []bootpack.Extent{{Start: 1 << 30, Blocks: 4}}},
 	} {
 		po.Order = order
 		if _, err := Pack(t.Context(), po); !errors.Is(err, errNothing) {
@@ -261,7 +261,7 @@ func TestPackRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	po.Order = Order{Extents: []image.Extent{{Start: 0, Blocks: 1}}}
+	po.Order = Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}}}
 	if _, err := Pack(ctx, po); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
@@ -334,14 +334,14 @@ func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
 	}}
 	var order Order
 	for i := range uint32(45_000) { // the same blocks again and again, never two that follow one another
-		order.Extents = append(order.Extents, image.Extent{Start: file.Start + i%2*2, Blocks: 1})
+		order.Extents = append(order.Extents, bootpack.Extent{Start: file.Start + i%2*2, Blocks: 1})
 	}
 	if _, err := c.cut(order); err != nil {
 		t.Fatal(err)
 	}
 	pieces, extents := joined(c.pieces)
-	n := 64 + 63 + image.PieceSize*len(pieces) + 10*len(extents)
-	if !c.full() || n > image.MaxPack || n < image.MaxPack-2000 {
+	n := 64 + 63 + bootpack.PieceSize*len(pieces) + 10*len(extents)
+	if !c.full() || n > bootpack.MaxSize || n < bootpack.MaxSize-2000 {
 		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(extents), n)
 	}
 	for i, e := range pieces[:len(pieces)-1] {
@@ -355,7 +355,7 @@ func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
 // fewer for it.
 func TestGrain(t *testing.T) {
 	for mega, want := range map[int]grain{62: fine, 191: fine, 192: coarse, 400: coarse} {
-		if got := (Order{Extents: []image.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
+		if got := (Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
 			t.Errorf("%d MiB: %+v", mega, got)
 		}
 	}
@@ -370,7 +370,7 @@ func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	_, _ = rng.Read(noise)
 	r := buildTree(t, opt, append(packTree(1), node{path: "usr/lib/noise", mode: unix.S_IFREG | 0o644, data: noise}))
 	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
-	order := Order{Extents: []image.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
+	order := Order{Extents: []bootpack.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for i, e := range p.Pieces {
 		if e.StoredSize > fine.stored {

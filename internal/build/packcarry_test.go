@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // updated is a file of one release and of the next.
@@ -174,8 +175,8 @@ func carriedByHand(files []updated, end uint32, boot []uint32, booted int64) (ou
 }
 
 // packOfPieces is a pack of an order in pieces of 256 KiB that have a third of that on the wire.
-func packOfPieces(o Order) image.Pack {
-	p := image.Pack{Version: image.Version([]byte("v")), Sequence: 1, Extents: o.Extents, Booted: 1}
+func packOfPieces(o Order) bootpack.Map {
+	p := bootpack.Map{Version: image.Version([]byte("v")), Sequence: 1, Extents: o.Extents, Booted: 1}
 	for left := o.Blocks(); left > 0; left -= 64 {
 		raw := int(min(left, 64)) * chunk.BlockSize
 		id := chunk.Sum(binary.LittleEndian.AppendUint64(nil, uint64(left)))

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and
@@ -54,7 +54,7 @@ func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces,
 	kept, unused, room := int64(0), 0, mapRoom
 	for _, p := range choose(pieces, int(b.Order.Blocks())/unusedOfAll) {
 		piece := p.pieceOf()
-		if room -= image.PieceSize + extentMost*len(piece.extents); room < 0 {
+		if room -= bootpack.PieceSize + extentMost*len(piece.extents); room < 0 {
 			break // the map has no room for more
 		}
 		k.pieces = append(k.pieces, piece)
@@ -63,7 +63,7 @@ func (b *packBuilder) keep(ctx context.Context, root *rootReader) (k keptPieces,
 			return k, err
 		}
 		for _, block := range p.blocks {
-			if block != image.UnusedBlock {
+			if block != bootpack.UnusedBlock {
 				k.blocks[block] = true
 			}
 		}
@@ -105,7 +105,7 @@ func (b *packBuilder) before(ctx context.Context) (pieces []*keptPiece, slots ma
 		for block := range slices.Chunk(raw, chunk.BlockSize) {
 			d := sha256.Sum256(block)
 			slots[d] = append(slots[d], slot{p, len(p.blocks)})
-			p.blocks = append(p.blocks, image.UnusedBlock)
+			p.blocks = append(p.blocks, bootpack.UnusedBlock)
 		}
 		p.unused = len(p.blocks)
 		pieces = append(pieces, p)
@@ -158,7 +158,7 @@ func choose(pieces []*keptPiece, most int) []*keptPiece {
 func (p *keptPiece) pieceOf() pieceOf {
 	out := pieceOf{Entry: p.Entry, first: p.first}
 	for _, b := range p.blocks {
-		out.extents = image.AppendExtent(out.extents, image.Extent{Start: b, Blocks: 1})
+		out.extents = bootpack.AppendExtent(out.extents, bootpack.Extent{Start: b, Blocks: 1})
 	}
 	return out
 }

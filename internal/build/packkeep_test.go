@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // nextTree is a tree after its nth update: a part of every fourth program is another.
@@ -33,7 +33,7 @@ func nextTree(nodes []node, nth int) []node {
 }
 
 // idsOf are the names of a pack's pieces, and what they have on the wire.
-func idsOf(p image.Pack) map[chunk.ID]int {
+func idsOf(p bootpack.Map) map[chunk.ID]int {
 	out := map[chunk.ID]int{}
 	for _, e := range p.Pieces {
 		out[e.ID] = e.StoredSize
@@ -42,7 +42,7 @@ func idsOf(p image.Pack) map[chunk.ID]int {
 }
 
 // fresh is what of a pack somebody has to fetch who has another one, in bytes.
-func fresh(p, has image.Pack) int {
+func fresh(p, has bootpack.Map) int {
 	n, there := 0, idsOf(has)
 	for id, stored := range idsOf(p) {
 		if _, ok := there[id]; !ok {
@@ -81,7 +81,7 @@ func TestPackKeepsPieces(t *testing.T) {
 			Order:    carried,
 			From:     r.Version,
 		}
-		record := func(o PackOptions) image.Pack {
+		record := func(o PackOptions) bootpack.Map {
 			rec, err := Pack(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -114,7 +114,7 @@ func TestPackKeepsPieces(t *testing.T) {
 }
 
 // sameBlocks wants two packs to have the same blocks, and as many until booted that the second one has.
-func sameBlocks(t *testing.T, a, b image.Pack) {
+func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	t.Helper()
 	var of [2][]uint32
 	for i, o := range []Order{OrderOf(a), OrderOf(b)} {
@@ -132,7 +132,7 @@ func sameBlocks(t *testing.T, a, b image.Pack) {
 }
 
 // piecesInOrder wants pieces in the order in which the first of their blocks is needed.
-func piecesInOrder(t *testing.T, p image.Pack, order Order) {
+func piecesInOrder(t *testing.T, p bootpack.Map, order Order) {
 	t.Helper()
 	place := map[uint32]int64{}
 	for at, b := range order.each() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -19,7 +19,7 @@ type Recording struct {
 
 // Order is the blocks of a boot pack in the order in which they shall come.
 type Order struct {
-	Extents []image.Extent
+	Extents []bootpack.Extent
 	Booted  int64 // the first so many blocks are read until the boot has booted
 }
 
@@ -49,7 +49,7 @@ func (o Order) each() iter.Seq2[int64, uint32] {
 
 // add appends a block.
 func (o *Order) add(block uint32) {
-	o.Extents = image.AppendExtent(o.Extents, image.Extent{Start: block, Blocks: 1})
+	o.Extents = bootpack.AppendExtent(o.Extents, bootpack.Extent{Start: block, Blocks: 1})
 }
 
 // touch is when boots read a block first.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -21,18 +21,18 @@ func TestMerge(t *testing.T) {
 		"nothing": {nil, Order{}},
 		"one": {
 			[]Recording{{Reads: []trace.Read{read(8, 2, 0), read(9, 3, 1), read(0, 1, 2)}}},
-			Order{Extents: []image.Extent{{Start: 8, Blocks: 4}, {Start: 0, Blocks: 1}}, Booted: 5},
+			Order{Extents: []bootpack.Extent{{Start: 8, Blocks: 4}, {Start: 0, Blocks: 1}}, Booted: 5},
 		},
 		"two: all that either read": {
 			[]Recording{{Reads: []trace.Read{read(0, 1, 0), read(5, 1, 1)}}, {Reads: []trace.Read{read(0, 1, 0), read(7, 1, 1)}}},
-			Order{Extents: []image.Extent{{Start: 0, Blocks: 1}, {Start: 5, Blocks: 1}, {Start: 7, Blocks: 1}}, Booted: 3},
+			Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}, {Start: 5, Blocks: 1}, {Start: 7, Blocks: 1}}, Booted: 3},
 		},
 		"three: not what one of them read": {
 			[]Recording{
 				{Reads: []trace.Read{read(4, 1, 0), read(0, 1, 0)}}, {Reads: []trace.Read{read(4, 1, 0), read(9, 90, 1), read(0, 1, 2)}},
 				{Reads: []trace.Read{read(4, 1, 0), read(0, 1, 0)}},
 			},
-			Order{Extents: []image.Extent{{Start: 4, Blocks: 1}, {Start: 0, Blocks: 1}}, Booted: 2},
+			Order{Extents: []bootpack.Extent{{Start: 4, Blocks: 1}, {Start: 0, Blocks: 1}}, Booted: 2},
 		},
 		"the median place": {
 			[]Recording{
@@ -40,14 +40,14 @@ func TestMerge(t *testing.T) {
 				{Reads: []trace.Read{read(3, 1, 0), read(1, 1, 0), read(2, 1, 0)}},
 				{Reads: []trace.Read{read(1, 1, 0), read(3, 1, 0), read(2, 1, 0)}},
 			},
-			Order{Extents: []image.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 2, Blocks: 1}}, Booted: 3},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 2, Blocks: 1}}, Booted: 3},
 		},
 		// Two services that start at once: their requests keep together, though the blocks' places interleave.
 		"requests keep together": {
 			[]Recording{
 				{Reads: []trace.Read{read(100, 32, 0), read(500, 32, 0)}}, {Reads: []trace.Read{read(500, 32, 0), read(100, 32, 0)}},
 			},
-			Order{Extents: []image.Extent{{Start: 100, Blocks: 32}, {Start: 500, Blocks: 32}}, Booted: 64},
+			Order{Extents: []bootpack.Extent{{Start: 100, Blocks: 32}, {Start: 500, Blocks: 32}}, Booted: 64},
 		},
 		// Nobody looked at what the first two read so late.
 		"what was recorded beyond the end of others": {
@@ -56,7 +56,7 @@ func TestMerge(t *testing.T) {
 				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
 				{Reads: []trace.Read{read(1, 1, 5), read(7, 1, 6), read(3, 1, 11), read(9, 2, 90)}, Booted: 10 * time.Second, Beyond: true},
 			},
-			Order{Extents: []image.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 1},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 1},
 		},
 		"what comes after booted is last": {
 			[]Recording{
@@ -64,7 +64,7 @@ func TestMerge(t *testing.T) {
 				{Reads: []trace.Read{read(1, 1, 5), read(9, 2, 21), read(3, 1, 19)}, Booted: 20 * time.Second},
 				{Reads: []trace.Read{read(1, 1, 5), read(9, 2, 21), read(3, 1, 19)}, Booted: 20 * time.Second},
 			},
-			Order{Extents: []image.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 2},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestMerge(t *testing.T) {
 }
 
 func TestFitOf(t *testing.T) {
-	pack := Order{Extents: []image.Extent{{Start: 10, Blocks: 10}, {Start: 0, Blocks: 1}}}
+	pack := Order{Extents: []bootpack.Extent{{Start: 10, Blocks: 10}, {Start: 0, Blocks: 1}}}
 	reads := []trace.Read{read(0, 1, 0), read(18, 4, 1), read(18, 4, 2)}
 	for booted, want := range map[int64]Fit{
 		11: {Hits: 3, Misses: 2, Wasted: 8}, 9: {Hits: 3, Misses: 2, Wasted: 8}, 5: {Hits: 3, Misses: 2, Wasted: 5, Late: 3}, 0: {Hits: 3, Misses: 2, Late: 8},
@@ -122,12 +122,12 @@ func TestCarryOver(t *testing.T) {
 			Inode:  3,
 		}, {Path: "lib/6.1.0-57/x.ko", Start: 150, Blocks: 2, Inode: 4},
 	})
-	order := Order{Extents: []image.Extent{
+	order := Order{Extents: []bootpack.Extent{
 		{Start: 0, Blocks: 2}, // super block and inodes
 		{Start: 4, Blocks: 1}, {Start: 11, Blocks: 3}, {Start: 20, Blocks: 2}, {Start: 2, Blocks: 1},
 		{Start: 31, Blocks: 1}, {Start: 40, Blocks: 1}, {Start: 50, Blocks: 1}, {Start: 99, Blocks: 1},
 	}, Booted: 6}
-	want := Order{Extents: []image.Extent{
+	want := Order{Extents: []bootpack.Extent{
 		{
 			Start:  0,
 			Blocks: 2,

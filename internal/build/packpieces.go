@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // grain says where a piece ends: once it has as many bytes as least, before a block whose digest begins with a byte
@@ -49,8 +49,8 @@ func (g grain) parts(raw, stored int) int {
 // pieceOf is a piece of a pack that is being made.
 type pieceOf struct {
 	chunk.Entry
-	first   int64          // place in the order of the first of its blocks
-	extents []image.Extent // its blocks, as they lie in it
+	first   int64             // place in the order of the first of its blocks
+	extents []bootpack.Extent // its blocks, as they lie in it
 }
 
 // cutter gathers blocks into pieces.
@@ -104,12 +104,12 @@ func (c *cutter) add(p pieceOf) {
 
 // full tells that the map has no room for more. What comes last is left out.
 func (c *cutter) full() bool {
-	return mapRoom-image.PieceSize*(len(c.pieces)+2*c.most/c.stored)-extentMost*(c.runs+len(c.blocks.Extents)+1) < 0
+	return mapRoom-bootpack.PieceSize*(len(c.pieces)+2*c.most/c.stored)-extentMost*(c.runs+len(c.blocks.Extents)+1) < 0
 }
 
 const (
 	// what the largest map has for pieces and extents, besides its header and a hardware class, in bytes
-	mapRoom    = image.MaxPack - 128
+	mapRoom    = bootpack.MaxSize - 128
 	extentMost = 10 // that an extent takes of it
 )
 
@@ -140,7 +140,7 @@ func (c *cutter) end() error {
 	if err != nil {
 		return fmt.Errorf("piece %d: %w", len(c.pieces), err)
 	}
-	all := image.Pack{Pieces: entries, Extents: c.blocks.Extents}
+	all := bootpack.Map{Pieces: entries, Extents: c.blocks.Extents}
 	parts := make([]pieceOf, len(entries))
 	for i, e := range all.Placed() {
 		parts[i].extents = append(parts[i].extents, e)
@@ -154,11 +154,11 @@ func (c *cutter) end() error {
 }
 
 // joined are the extents of pieces, one after the other.
-func joined(pieces []pieceOf) (entries []chunk.Entry, extents []image.Extent) {
+func joined(pieces []pieceOf) (entries []chunk.Entry, extents []bootpack.Extent) {
 	for _, p := range pieces {
 		entries = append(entries, p.Entry)
 		for _, e := range p.extents {
-			extents = image.AppendExtent(extents, e)
+			extents = bootpack.AppendExtent(extents, e)
 		}
 	}
 	return entries, extents
@@ -179,13 +179,13 @@ func unpacked(raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
 }
 
 // OrderOf reads the blocks of a pack back as an order.
-func OrderOf(p image.Pack) Order {
+func OrderOf(p bootpack.Map) Order {
 	var o Order
 	for i, e := range p.Placed() {
 		if e.Unused() {
 			continue
 		}
-		o.Extents = image.AppendExtent(o.Extents, e)
+		o.Extents = bootpack.AppendExtent(o.Extents, e)
 		if i < p.Booted {
 			o.Booted += int64(e.Blocks)
 		}

@@ -8,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // WholePack makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because
 // what nodes read of an extension, and in which order, is known.
-func WholePack(ctx context.Context, opt PackOptions) (image.PackRecord, error) {
+func WholePack(ctx context.Context, opt PackOptions) (bootpack.Record, error) {
 	order, err := wholeOrder(ctx, opt)
 	if err != nil {
-		return image.PackRecord{}, err
+		return bootpack.Record{}, err
 	}
 	opt.Order, opt.Boots, opt.From, opt.Class = order, 0, "", ""
 	return Pack(ctx, opt)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/mount"
 )
 
@@ -94,7 +94,7 @@ func TestExtendUnsigned(t *testing.T) {
 
 // A file system that nobody can look into comes as it lies, but for zeros.
 func TestWholeOrderAsItLies(t *testing.T) {
-	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []image.Extent{{Start: 0, Blocks: 5}}) ||
+	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []bootpack.Extent{{Start: 0, Blocks: 5}}) ||
 		o.Booted != 5 {
 		t.Errorf("%+v", o)
 	}

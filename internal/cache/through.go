@@ -18,11 +18,6 @@ type Keeper interface {
 	Sync() error
 }
 
-// Source fetches objects, as a block device's source does.
-type Source interface {
-	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
-}
-
 // Bounds of what a boot pays for its cache.
 const (
 	patience   = time.Second // for the keeper; a disk that wakes up takes several, the network does not
@@ -87,39 +82,23 @@ func (t *Through) Fill(next func() (chunk.Verified, bool)) {
 	}
 }
 
-// Before returns a source that asks the keeper before next.
-func (t *Through) Before(next Source) Source { return throughSource{t, next} }
-
-type throughSource struct {
-	through *Through
-	next    Source
-}
-
-// Get returns the object from the keeper or from next.
-func (s throughSource) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return s.through.Get(ctx, id, size, func() (chunk.Verified, error) { return s.next.Get(ctx, id, size) })
-}
-
-// Get returns an object that the keeper has, or what fetch fetches.
-func (t *Through) Get(
-	ctx context.Context,
-	id chunk.ID,
-	size int64,
-	fetch func() (chunk.Verified, error),
-) (chunk.Verified, error) {
-	if v, ok := t.Look(ctx, id, size); ok {
-		return v, nil
-	}
-	v, err := fetch()
-	if err == nil {
-		t.offer(v)
-	}
-	return v, err
+// Before returns a source that asks the keeper before next, and keeps what next returns.
+func (t *Through) Before(next chunk.Source) chunk.Source {
+	return chunk.SourceFunc(func(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+		if v, ok := t.Look(ctx, r); ok {
+			return v, nil
+		}
+		v, err := next.Get(ctx, r)
+		if err == nil {
+			t.offer(v)
+		}
+		return v, err
+	})
 }
 
 // Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
 // none.
-func (t *Through) Look(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, bool) {
+func (t *Through) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
 	if t.late.Load() >= mostLate {
 		return chunk.Verified{}, false
 	}
@@ -130,7 +109,7 @@ func (t *Through) Look(ctx context.Context, id chunk.ID, size int64) (chunk.Veri
 	there := make(chan answer)
 	gone := make(chan struct{})
 	go func() {
-		v, ok := t.Keeper.Get(id, size)
+		v, ok := t.Keeper.Get(r.ID, r.Size)
 		select {
 		case there <- answer{v, ok}:
 		case <-gone:

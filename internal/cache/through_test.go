@@ -18,12 +18,12 @@ type origin struct {
 	asked int
 }
 
-func (o *origin) Get(_ context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
+func (o *origin) Get(_ context.Context, r chunk.Request) (chunk.Verified, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked++
 	for n := range 1000 {
-		if v := object(n); v.ID() == id {
+		if v := object(n); v.ID() == r.ID {
 			return v, nil
 		}
 	}
@@ -38,11 +38,11 @@ func TestThroughADisk(t *testing.T) {
 		th := &Through{Keeper: openMemory(t, m, Options{}), Hit: func(n int) { bytes += n }, Begin: func() { begun++ }}
 		s := th.Before(from)
 		for n := range 40 {
-			if v, err := s.Get(t.Context(), object(n).ID(), 0); err != nil || v.ID() != object(n).ID() {
+			if v, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil || v.ID() != object(n).ID() {
 				t.Fatalf("object %d: %v", n, err)
 			}
 		}
-		if _, err := s.Get(t.Context(), chunk.Sum([]byte("no")), 0); err == nil {
+		if _, err := s.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("no"))}); err == nil {
 			t.Error("an object that nobody has is got")
 		}
 		th.Close(t.Context())
@@ -91,7 +91,7 @@ func TestKeeperThatHangs(t *testing.T) {
 		s := th.Before(from)
 		begun := time.Now()
 		for n := range 20 {
-			if _, err := s.Get(t.Context(), object(n).ID(), 0); err != nil {
+			if _, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestKeeperThatHangs(t *testing.T) {
 		if g.puts != 20 || th.late.Load() != 0 {
 			t.Errorf("the keeper came back: %d objects were written, %d answers are late", g.puts, th.late.Load())
 		}
-		if _, err := s.Get(t.Context(), object(3).ID(), 0); err != nil || from.asked != 20 {
+		if _, err := s.Get(t.Context(), chunk.Request{ID: object(3).ID()}); err != nil || from.asked != 20 {
 			t.Errorf("the keeper is not asked any more: %v", err)
 		}
 		if n := told.Load(); n != 1 {
@@ -125,7 +125,7 @@ func TestReadersThatLeave(t *testing.T) {
 		th := &Through{Keeper: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
 		ctx, cancel := context.WithCancel(t.Context())
 		for n := range 2 * mostLate {
-			go th.Look(ctx, object(n).ID(), 0)
+			go th.Look(ctx, chunk.Request{ID: object(n).ID()})
 		}
 		synctest.Wait()
 		cancel()
@@ -212,7 +212,7 @@ func TestKeeperThatComesLate(t *testing.T) {
 		th.Await()
 		s := th.Before(from)
 		for n := range 20 {
-			if _, err := s.Get(t.Context(), object(n).ID(), 0); err != nil {
+			if _, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -230,7 +230,7 @@ func TestKeeperThatComesLate(t *testing.T) {
 			return object(more - 1), more <= 30
 		})
 		th.Arrive(there)
-		if _, err := s.Get(t.Context(), object(40).ID(), 0); err != nil {
+		if _, err := s.Get(t.Context(), chunk.Request{ID: object(40).ID()}); err != nil {
 			t.Fatal(err)
 		}
 		th.Close(t.Context())

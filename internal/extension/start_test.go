@@ -17,6 +17,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/link"
 	"pando/internal/peer"
 )
@@ -119,11 +120,11 @@ func strangePack(t *testing.T) (fleet.PackRef, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := image.Pack{
+	data, err := bootpack.Map{
 		Version:  image.Version([]byte("a manifest")),
 		Sequence: 4,
 		Booted:   1,
-		Extents:  []image.Extent{{Start: 1, Blocks: 1}},
+		Extents:  []bootpack.Extent{{Start: 1, Blocks: 1}},
 		Pieces:   []chunk.Entry{{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))}},
 	}.Encode()
 	if err != nil {
@@ -131,5 +132,5 @@ func strangePack(t *testing.T) (fleet.PackRef, string) {
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(data) }))
 	t.Cleanup(s.Close)
-	return fleet.PackRef{Object: chunk.Sum(data).String(), Signature: string(image.SignPack(key, data))}, s.URL
+	return fleet.PackRef{Object: chunk.Sum(data).String(), Signature: string(bootpack.Sign(key, data))}, s.URL
 }

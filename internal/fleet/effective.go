@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -36,49 +35,36 @@ const (
 // Effective is every setting of a node with where it comes from, in a fixed order. Kernel arguments are several, in
 // the order in which the kernel reads them: all count, and of two that contradict each other the last.
 func Effective(l Layers) []Value {
-	own, group := l.Node.Overrides, "group "+l.Group.Name
-	g, all := l.Group, l.Node.Overrides.Of(l.Group)
-	pick := func(setting, otherwise string, text func(Group) string) Value {
-		v := Value{Setting: setting, Value: text(all), From: group}
-		of := text(g)
-		switch {
-		case own.has(setting):
-			v.From = "node"
-			if of != "" {
-				v.Over = []string{of + " of " + group}
-			}
-		case of == "":
-			v.From = fromDefault
-		}
-		if v.Value == "" {
-			v.Value = otherwise
-		}
-		return v
-	}
-	out := l.classes()
-	out = append(out, l.image())
+	out := append(l.classes(), l.image())
 	out = append(out, l.kernelArgs()...)
-	out = append(out,
-		pick(SettingPeers, string(PeersOn), func(g Group) string { return string(g.Peers) }),
-		pick(SettingShare, "as the node has memory", func(g Group) string { return SizeText(g.Share) }),
-		pick(SettingCache, string(CacheNone), func(g Group) string { return string(g.Cache) }),
-		pick(SettingCacheSize, cacheSizeText(all), func(g Group) string { return SizeText(g.CacheSize) }),
-		pick(SettingOffline, "false", func(g Group) string { return boolText(g.Offline) }),
-		pick(SettingSecrets, string(SecretsMAC), func(g Group) string { return string(g.Secrets) }),
-		pick(SettingPower, string(PowerWOL), func(g Group) string { return string(g.Power) }),
-		pick(SettingHours, "none", func(g Group) string { return string(g.Hours) }),
-		pick(SettingSweep, "false", func(g Group) string { return boolText(g.Sweep) }),
-		pick(SettingWriteLimit, DefaultWriteLimit, func(g Group) string { return g.WriteLimit }),
-		pick(SettingRebootAfter, RebootText(l.RebootAfter), func(g Group) string { return RebootText(g.RebootAfter) }),
-		pick(SettingUnlockRoot, "false", func(g Group) string { return boolText(g.UnlockRoot) }),
-		pick(SettingAuthorizedKeys, "none", func(g Group) string { return keysText(g.AuthorizedKeys) }))
-	for _, name := range keepingNames() {
-		out = append(out, pick(name, KeepingDefault(name), func(g Group) string {
-			f, _ := g.Keeping.Field(name)
-			return f.String()
-		}))
+	for _, x := range settingTable {
+		out = append(out, l.value(x))
 	}
 	return out
+}
+
+// value is one setting as the node has it.
+func (l Layers) value(x Setting) Value {
+	all := l.Node.Settings.Of(l.Group).Settings
+	v := Value{Setting: x.Key, Value: x.text(all), From: "group " + l.Group.Name}
+	of := x.text(l.Group.Settings)
+	switch {
+	case x.Said(l.Node.Settings), x.goesWith(l.Node.Settings):
+		v.From = "node"
+		if of != "" {
+			v.Over = []string{of + " of group " + l.Group.Name}
+		}
+	case of == "":
+		v.From = fromDefault
+	}
+	switch {
+	case v.Value != "":
+	case x.actual != nil:
+		v.Value = x.actual(l, all)
+	default:
+		v.Value = x.Default
+	}
+	return v
 }
 
 // classes are the hardware classes of the node, and why it is of them.
@@ -127,49 +113,9 @@ func (l Layers) kernelArgs() []Value {
 	return out
 }
 
-func cacheSizeText(g Group) string {
-	if c := g.CacheOf(); c != nil {
+func cacheSizeText(s Settings) string {
+	if c := s.CacheOf(); c != nil {
 		return SizeText(c.Size)
 	}
 	return "none"
-}
-
-// SizeText is a number of bytes as flags and files have it, exact: 64MB, 8GB; "" for none.
-func SizeText(n int64) string {
-	switch {
-	case n == 0:
-		return ""
-	case n%1e9 == 0:
-		return fmt.Sprintf("%dGB", n/1e9)
-	case n%1e6 == 0:
-		return fmt.Sprintf("%dMB", n/1e6)
-	case n%1e3 == 0:
-		return fmt.Sprintf("%dkB", n/1e3)
-	}
-	return fmt.Sprintf("%dB", n)
-}
-
-// RebootText is after how long a stuck boot reboots, as files have it: a duration, "never", or "" for the default.
-func RebootText(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "never"
-	case d == 0:
-		return ""
-	}
-	return d.String()
-}
-
-func boolText(yes bool) string {
-	if yes {
-		return "true"
-	}
-	return ""
-}
-
-func keysText(keys []string) string {
-	if len(keys) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d keys", len(keys))
 }

@@ -21,7 +21,7 @@ func (e Extension) Short() string { return e.Name + " " + e.Version.Short() }
 const MaxExtensions = 8
 
 // ExtensionList are the extensions as they were declared.
-func (k Keeping) ExtensionList() []string { return said(k.Extensions) }
+func (k Keeping) ExtensionList() []string { return ValueOf(k.Extensions) }
 
 func validExtensions(refs []string) error {
 	if len(refs) > MaxExtensions {

@@ -15,7 +15,7 @@ func TestExtensionsOfAGroup(t *testing.T) {
 		"a b c d e f g h i":  "at the most",
 	} {
 		refs := strings.Fields(list)
-		err := Group{Name: "lab", Keeping: Keeping{Extensions: &refs}}.Validate()
+		err := Group{Name: "lab", Settings: Settings{Keeping: Keeping{Extensions: &refs}}}.Validate()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", list, err, want)
 		}

@@ -78,3 +78,24 @@ func (m Mount) validate() error {
 	}
 	return validPlace(m.Where)
 }
+
+// MountList are the lines of mounts.
+func (k Keeping) MountList() []string { return ValueOf(k.Mounts) }
+
+func validMounts(k Keeping) error {
+	taken := map[string]string{}
+	for _, p := range k.Kept() {
+		taken[p.Path] = "persist"
+	}
+	for _, line := range k.MountList() {
+		m, err := ParseMount(line)
+		if err != nil {
+			return err
+		}
+		if by := taken[m.Where]; by != "" {
+			return fmt.Errorf("mount %q: %s is taken by %s", line, m.Where, by)
+		}
+		taken[m.Where] = "another mount"
+	}
+	return nil
+}

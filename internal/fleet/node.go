@@ -31,7 +31,7 @@ type Node struct {
 	Created time.Time `json:"created"`
 	Seen    time.Time `json:"seen,omitzero"` // last packet or report
 
-	Overrides
+	Settings // its own, instead of its group's
 }
 
 // DefaultGroup is the group that exists from the first start and that newly adopted nodes join.
@@ -39,31 +39,11 @@ const DefaultGroup = "default"
 
 // Group is a set of nodes with one desired version.
 type Group struct {
-	Name           string   `json:"name"`
-	Image          Ref      `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
-	KernelArgs     []string `json:"kernel_args,omitempty"`
-	AuthorizedKeys []string `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
-	UnlockRoot     bool     `json:"unlock_root,omitempty"`     // true: leave the image's root password as it is
-	// a boot stuck this long reboots; 0: the default; negative: never
-	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	WriteLimit  string        `json:"write_limit,omitempty"` // size= of the overlay's tmpfs; "": 50%
-	// whether its nodes give each other what they have; "": on
-	Peers PeerPolicy `json:"peers,omitempty"`
-	// bytes of a node's memory for its boot pack; 0: as it has memory
-	Share     int64       `json:"share,omitempty"`
-	Cache     CachePolicy `json:"cache,omitempty"`      // what nodes keep of what they fetched; "": none
-	CacheSize int64       `json:"cache_size,omitempty"` // bytes of it; 0: the default
-	// what a boot has to show before it gets secrets; "": mac
-	Secrets SecretPolicy `json:"secrets,omitempty"`
-	// a node may boot from its disk what it booted last, when no server answers
-	Offline bool `json:"offline,omitempty"`
-	// how its nodes are switched on and off; "": Wake-on-LAN
-	Power Power `json:"power,omitempty"`
-	Hours Hours `json:"hours,omitempty"` // when they are switched on and off; "": never
-	// the server wakes what a power cut took, when it is back itself
-	Sweep bool `json:"sweep,omitempty"`
+	Name       string   `json:"name"`
+	Image      Ref      `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
+	KernelArgs []string `json:"kernel_args,omitempty"`
 
-	Keeping
+	Settings
 }
 
 // CachePolicy says where a node keeps objects that it may need again.
@@ -90,9 +70,9 @@ const (
 	DefaultCacheDisk int64 = 8e9
 )
 
-// CacheOf is the cache of the group's nodes, nil for none.
-func (g Group) CacheOf() *Cache {
-	c := &Cache{Kind: g.Cache.Effective(), Size: g.CacheSize}
+// CacheOf is the cache of nodes with these settings, nil for none.
+func (s Settings) CacheOf() *Cache {
+	c := &Cache{Kind: ValueOf(s.Cache).Effective(), Size: ValueOf(s.CacheSize)}
 	switch {
 	case c.Kind == CacheNone:
 		return nil

@@ -87,3 +87,6 @@ func validPersist(list []string) error {
 	}
 	return nil
 }
+
+// PersistList are the directories and files that are kept, as they were declared.
+func (k Keeping) PersistList() []string { return ValueOf(k.Persist) }

@@ -3,9 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"math"
 	"path"
-	"strconv"
 	"strings"
 )
 
@@ -87,37 +85,11 @@ func volumeState(s string, f []string) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("state %q: %w", s, err)
 	}
+	size &^= 4095 // whole blocks
 	if size < MinVolume || size > MaxVolume {
 		return State{}, fmt.Errorf("state %q: use a volume of %s to %s", s, SizeText(MinVolume), SizeText(MaxVolume))
 	}
 	return diskState(s, State{Kind: StateVolume, Size: size}, f[1:])
-}
-
-// ParseSize reads a number of bytes: 512MB, 20GB, 1.5TB, 16GiB.
-func ParseSize(s string) (int64, error) {
-	i := strings.LastIndexAny(s, "0123456789") + 1
-	units := map[string]float64{
-		"":    1,
-		"b":   1,
-		"kb":  1e3,
-		"mb":  1e6,
-		"gb":  1e9,
-		"tb":  1e12,
-		"k":   1 << 10,
-		"m":   1 << 20,
-		"g":   1 << 30,
-		"t":   1 << 40,
-		"kib": 1 << 10,
-		"mib": 1 << 20,
-		"gib": 1 << 30,
-		"tib": 1 << 40,
-	}
-	unit, ok := units[strings.ToLower(s[i:])]
-	n, err := strconv.ParseFloat(s[:i], 64)
-	if err != nil || !ok || !(n >= 0) || n*unit > math.MaxInt64/8 {
-		return 0, fmt.Errorf("%q is no size: want a number with MB or GB, such as 20GB", s)
-	}
-	return int64(n*unit) &^ 4095, nil
 }
 
 func diskState(s string, out State, more []string) (State, error) {
@@ -161,3 +133,6 @@ func validPlace(dir string) error {
 func placeRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._@:-", r)
 }
+
+// StateText says where state is kept, "" for nowhere.
+func (k Keeping) StateText() string { return ValueOf(k.StateOn) }

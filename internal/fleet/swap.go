@@ -50,6 +50,7 @@ func swapVolume(s string, f []string) (Swap, error) {
 	if err != nil {
 		return Swap{}, fmt.Errorf("swap %q: %w", s, err)
 	}
+	size &^= 4095 // whole blocks
 	if size < MinSwap || size > MaxSwap {
 		return Swap{}, fmt.Errorf("swap %q: use a volume of %s to %s", s, SizeText(MinSwap), SizeText(MaxSwap))
 	}
@@ -58,10 +59,18 @@ func swapVolume(s string, f []string) (Swap, error) {
 
 // SwapText is the swap space as it was declared, SwapNone for none.
 func (k Keeping) SwapText() string {
-	if s := said(k.Swap); s != "" {
+	if s := ValueOf(k.Swap); s != "" {
 		return s
 	}
 	return SwapNone
+}
+
+// swapNote says what swap space costs that is on the server, "" for any other.
+func swapNote(s Settings) string {
+	if s.SwapSpace().Kind != SwapVolume {
+		return ""
+	}
+	return "while the server is away, programs stand still whose memory is in its swap space"
 }
 
 // SwapSpace is the swap space. One that cannot be read is none: it was refused when it was set.

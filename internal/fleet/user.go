@@ -108,3 +108,12 @@ func validSysctl(list []string) error {
 	}
 	return nil
 }
+
+// UserList are users and groups as they were declared.
+func (k Keeping) UserList() []string { return ValueOf(k.Users) }
+
+// UserKeyList are ssh keys with the user before each.
+func (k Keeping) UserKeyList() []string { return ValueOf(k.UserKeys) }
+
+// SysctlList are the settings of the kernel.
+func (k Keeping) SysctlList() []string { return ValueOf(k.Sysctl) }

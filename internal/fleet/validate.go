@@ -122,7 +122,7 @@ func (n Node) Validate() error {
 	if len(n.Serial) > 128 || strings.ContainsAny(n.Serial, "\r\n\t\x00") {
 		return fmt.Errorf("node %s: serial number %.40q: use at most 128 characters on one line", n.Name, n.Serial)
 	}
-	if err := n.Overrides.validate(); err != nil {
+	if err := n.Settings.validOwn(); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
 	return nil
@@ -139,54 +139,10 @@ func (g Group) Validate() error {
 	if err := validRef(g.Image); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
-	if err := errors.Join(g.settings(), g.Keeping.together()); err != nil {
+	if err := errors.Join(ValidKernelArgs(g.KernelArgs), g.Settings.validate(), g.Settings.together()); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
 	return nil
-}
-
-// settings says which of the values cannot be used that a node may have of its own as well.
-func (g Group) settings() error {
-	if err := ValidKernelArgs(g.KernelArgs); err != nil {
-		return err
-	}
-	for _, k := range g.AuthorizedKeys {
-		if err := validKeyLine(k); err != nil {
-			return err
-		}
-	}
-	if g.RebootAfter > 0 && g.RebootAfter < 30*time.Second {
-		return fmt.Errorf(
-			"reboot after %s: use 30s or more, 0 for the default, or less than 0 for never",
-			g.RebootAfter,
-		)
-	}
-	switch g.Peers.Effective() {
-	case PeersOn, PeersOff, PeersRack:
-	default:
-		return fmt.Errorf("peers %q: want on, off or rack", g.Peers)
-	}
-	if g.Share != 0 && (g.Share < MinShare || g.Share > MaxShare) {
-		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", g.Share, MinShare/1e6, MaxShare/1e6)
-	}
-	if err := g.Secrets.Validate(); err != nil {
-		return err
-	}
-	if err := validCache(g); err != nil {
-		return err
-	}
-	if _, err := g.Power.parse(); err != nil {
-		return err
-	}
-	if g.Hours != "" {
-		if _, err := g.Hours.Parse(); err != nil {
-			return err
-		}
-	}
-	if err := g.Keeping.validate(); err != nil {
-		return err
-	}
-	return validWriteLimit(g.WriteLimit)
 }
 
 // Bounds of a cache's size, in bytes. Memory is locked; a disk's tables are read at each boot.
@@ -197,23 +153,39 @@ const (
 	MaxCacheDisk int64 = 64e9
 )
 
-func validCache(g Group) error {
+func validCache(s Settings) error {
 	least, most := MinCacheDisk, MaxCacheDisk
-	switch g.Cache.Effective() {
-	case CacheNone, CacheDisk:
-	case CacheRAM:
+	kind, size := ValueOf(s.Cache).Effective(), ValueOf(s.CacheSize)
+	if kind == CacheRAM {
 		least, most = MinCacheRAM, MaxCacheRAM
-	default:
-		return fmt.Errorf("cache %q: want none, ram or disk", g.Cache)
 	}
-	if g.Offline && g.Cache.Effective() != CacheDisk {
-		return errors.New("boots without a server need a cache on a disk: --cache disk")
-	}
-	if g.CacheSize != 0 && (g.CacheSize < least || g.CacheSize > most) {
-		return fmt.Errorf("cache size %d bytes: use %d to %d MB for %s, or 0 for the default", g.CacheSize,
-			least/1e6, most/1e6, g.Cache.Effective())
+	if size != 0 && (size < least || size > most) {
+		return fmt.Errorf("cache size %d bytes: use %d to %d MB for %s, or 0 for the default", size, least/1e6, most/1e6,
+			kind)
 	}
 	return nil
+}
+
+func validOffline(s Settings) error {
+	if ValueOf(s.Offline) && ValueOf(s.Cache) != CacheDisk {
+		return errors.New("boots without a server need a cache on a disk: --cache disk")
+	}
+	return nil
+}
+
+func validReboot(after time.Duration) error {
+	if after > 0 && after < 30*time.Second {
+		return fmt.Errorf("reboot after %s: use 30s or more, 0 for the default, or less than 0 for never", after)
+	}
+	return nil
+}
+
+func validHours(h Hours) error {
+	if h == "" {
+		return nil
+	}
+	_, err := h.Parse()
+	return err
 }
 
 // Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.
@@ -221,6 +193,13 @@ const (
 	MinShare int64 = 1e6
 	MaxShare int64 = 4e9
 )
+
+func validShare(n int64) error {
+	if n != 0 && (n < MinShare || n > MaxShare) {
+		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", n, MinShare/1e6, MaxShare/1e6)
+	}
+	return nil
+}
 
 // isWriteLimit reports whether s is a share of memory, 1% to 100%, or a size in bytes, k, m or g.
 func isWriteLimit(s string) bool {

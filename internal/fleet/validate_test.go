@@ -42,11 +42,13 @@ func TestNodeValidate(t *testing.T) {
 func TestGroupValidate(t *testing.T) {
 	good := func() Group {
 		return Group{
-			Name:           "lab",
-			Image:          "lab",
-			AuthorizedKeys: []string{"ssh-ed25519 AAAA me"},
-			WriteLimit:     "50%",
-			RebootAfter:    time.Minute,
+			Name:  "lab",
+			Image: "lab",
+			Settings: Settings{
+				AuthorizedKeys: &[]string{"ssh-ed25519 AAAA me"},
+				WriteLimit:     as("50%"),
+				RebootAfter:    as(time.Minute),
+			},
 		}
 	}
 	if err := good().Validate(); err != nil {
@@ -56,14 +58,14 @@ func TestGroupValidate(t *testing.T) {
 		"group name":      func(g *Group) { g.Name = "La b" },
 		"a set of nodes":  func(g *Group) { g.Name = "all" },
 		"version digest":  func(g *Group) { g.Image = "lab@sha256:1" },
-		"authorized key":  func(g *Group) { g.AuthorizedKeys = []string{"a b\nc d"} },
-		"reboot after":    func(g *Group) { g.RebootAfter = time.Second },
-		"write limit":     func(g *Group) { g.WriteLimit = "150%" },
-		"on, off or rack": func(g *Group) { g.Peers = "some" },
-		"share 5 bytes":   func(g *Group) { g.Share = 5 },
-		"none, ram or":    func(g *Group) { g.Cache = "tape" },
-		"64 to 64000 MB":  func(g *Group) { g.Cache, g.CacheSize = CacheDisk, 1e6 },
-		"1 to 4000 MB":    func(g *Group) { g.Cache, g.CacheSize = CacheRAM, 8e9 },
+		"authorized key":  func(g *Group) { g.AuthorizedKeys = &[]string{"a b\nc d"} },
+		"reboot after":    func(g *Group) { g.RebootAfter = as(time.Second) },
+		"write limit":     func(g *Group) { g.WriteLimit = as("150%") },
+		"on, off or rack": func(g *Group) { g.Peers = as(PeerPolicy("some")) },
+		"share 5 bytes":   func(g *Group) { g.Share = as(int64(5)) },
+		"none, ram or":    func(g *Group) { g.Cache = as(CachePolicy("tape")) },
+		"64 to 64000 MB":  func(g *Group) { g.Cache, g.CacheSize = as(CacheDisk), as(int64(1e6)) },
+		"1 to 4000 MB":    func(g *Group) { g.Cache, g.CacheSize = as(CacheRAM), as(int64(8e9)) },
 	} {
 		g := good()
 		spoil(&g)
@@ -73,13 +75,13 @@ func TestGroupValidate(t *testing.T) {
 	}
 	for _, after := range []time.Duration{0, 30 * time.Second, -1} {
 		g := good()
-		if g.RebootAfter = after; g.Validate() != nil {
+		if g.RebootAfter = &after; g.Validate() != nil {
 			t.Errorf("reboot after %s was refused", after)
 		}
 	}
 	for _, limit := range []string{"1%", "99%", "100%", "512m", "2G", "1073741824"} {
 		g := good()
-		if g.WriteLimit = limit; g.Validate() != nil {
+		if g.WriteLimit = &limit; g.Validate() != nil {
 			t.Errorf("write limit %s was refused", limit)
 		}
 	}

@@ -54,7 +54,7 @@ func (l WriteLayer) String() string {
 
 // WriteLayerText is what takes the writes of a node, as files have it; LayerMemory if nothing was said.
 func (k Keeping) WriteLayerText() string {
-	if s := said(k.WriteLayer); s != "" {
+	if s := ValueOf(k.WriteLayer); s != "" {
 		return s
 	}
 	return string(LayerMemory)
@@ -69,13 +69,7 @@ func (k Keeping) Layer() WriteLayer {
 	return l
 }
 
-// WantsDisks tells whether nodes of a group need drivers of disks before they have a root.
-func (g Group) WantsDisks() bool { return g.Cache == CacheDisk || g.Layer().Kind == LayerDisk }
-
-// KeepingDefault is what a setting of Keeping is when nothing was said.
-func KeepingDefault(name string) string {
-	if name == SettingWriteLayer {
-		return string(LayerMemory)
-	}
-	return "none"
+// WantsDisks tells whether nodes with these settings need drivers of disks before they have a root.
+func (s Settings) WantsDisks() bool {
+	return ValueOf(s.Cache) == CacheDisk || s.Layer().Kind == LayerDisk
 }

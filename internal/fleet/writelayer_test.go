@@ -11,8 +11,8 @@ func TestWriteLayer(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"ram", "zram keep", "disk /dev/sda1", "disk keep wipe"} {
-		k := Keeping{WriteLayer: &text}
-		if err := k.validate(); err == nil {
+		s := Settings{Keeping: Keeping{WriteLayer: &text}}
+		if err := s.validate(); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
@@ -25,8 +25,8 @@ func TestWantsDisks(t *testing.T) {
 		group Group
 		want  bool
 	}{
-		"nothing": {Group{}, false}, "zram": {Group{Keeping: Keeping{WriteLayer: &zram}}, false}, "a cache": {Group{Cache: CacheDisk}, true},
-		"memory for the cache": {Group{Cache: CacheRAM}, false}, "writes": {Group{Keeping: Keeping{WriteLayer: &disk}}, true},
+		"nothing": {Group{}, false}, "zram": {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &zram}}}, false}, "a cache": {Group{Settings: Settings{Cache: as(CacheDisk)}}, true},
+		"memory for the cache": {Group{Settings: Settings{Cache: as(CacheRAM)}}, false}, "writes": {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &disk}}}, true},
 	} {
 		if got := c.group.WantsDisks(); got != c.want {
 			t.Errorf("%s: %v", name, got)

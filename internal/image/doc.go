@@ -7,8 +7,7 @@
 // minisign. The provenance is a sidecar: who built the version, when, how and from which packages. It is
 // not signed and not covered by the digest, or the same tree would be another version every day.
 //
-// A boot pack is a sidecar too, and signed: the blocks that boots of the version read, in the order in which
-// they read them, in pieces that are objects. Pack is its map. It can be recorded again without a new version.
+// What boots read of a version, its boot pack, is described by package bootpack.
 //
-// The manifest's bytes are specified in docs/formats/manifest.md, the map's in docs/formats/pack.md.
+// The manifest's bytes are specified in docs/formats/manifest.md.
 package image

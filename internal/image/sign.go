@@ -27,7 +27,7 @@ var (
 // Sign returns the detached signature of a manifest's exact bytes, in the format of minisign. The same key
 // and bytes give the same signature.
 func Sign(key minisign.PrivateKey, manifest []byte) []byte {
-	return sign(key, manifest, trustedComment+string(Version(manifest)))
+	return SignBytes(key, manifest, trustedComment+string(Version(manifest)))
 }
 
 // SignAll returns the signatures of several keys in one file.
@@ -39,7 +39,9 @@ func SignAll(manifest []byte, keys []minisign.PrivateKey) []byte {
 	return JoinSignatures(files...)
 }
 
-func sign(key minisign.PrivateKey, data []byte, comment string) []byte {
+// SignBytes returns the detached signature of data, with comment as its trusted comment: what data is, so that a
+// signature of one thing does not pass for that of another.
+func SignBytes(key minisign.PrivateKey, data []byte, comment string) []byte {
 	r := minisign.NewReader(bytes.NewReader(data)) // the pre-hashed kind, which is what minisign makes today
 	_, _ = io.Copy(io.Discard, r)                  // reads from memory
 	return r.SignWithComments(key, comment, fmt.Sprintf("key %016X", key.ID()))
@@ -64,7 +66,7 @@ func (t Trust) verifyManifest(manifest, signature []byte) error {
 	if len(manifest) > MaxManifest {
 		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(manifest))
 	}
-	err := t.verify(manifest, signature, trustedComment+string(Version(manifest)))
+	err := t.VerifyBytes(manifest, signature, trustedComment+string(Version(manifest)))
 	if errors.Is(err, ErrUnsigned) {
 		return fmt.Errorf("%w; build it with `pando image build`, which signs with the site key", err)
 	}

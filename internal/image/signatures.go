@@ -70,20 +70,21 @@ func signers(data, signature []byte, comment string, keys []string) []string {
 	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
 		return !slices.ContainsFunc(
 			all,
-			func(s []byte) bool { return Trust{Keys: []string{key}}.verify(data, s, comment) == nil },
+			func(s []byte) bool { return Trust{Keys: []string{key}}.VerifyBytes(data, s, comment) == nil },
 		)
 	})
 }
 
 // OnlyBy keeps the signatures that keys made, good ones of a manifest.
 func OnlyBy(manifest, signature []byte, keys []string) []byte {
-	return onlyBy(manifest, signature, trustedComment+string(Version(manifest)), keys)
+	return SignaturesBy(manifest, signature, trustedComment+string(Version(manifest)), keys)
 }
 
-func onlyBy(data, signature []byte, comment string, keys []string) []byte {
+// SignaturesBy keeps the signatures that keys made of data with that trusted comment.
+func SignaturesBy(data, signature []byte, comment string, keys []string) []byte {
 	all := SplitSignatures(signature)
 	return JoinSignatures(
-		slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.verify(data, s, comment) != nil })...)
+		slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.VerifyBytes(data, s, comment) != nil })...)
 }
 
 // ParseKey reads a minisign public key: its base64, or the text of its file. It returns the base64.

@@ -9,7 +9,7 @@ import (
 
 	"pando/internal/cache"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/rundir"
 )
 
@@ -43,7 +43,7 @@ func TestLargeBootIsKept(t *testing.T) {
 		for n := range 3 {
 			id := fleet.BootID([]string{"first", "second", "third"}[n] + kernel)
 			b := r.boot(id, version+1, kernel, 150_000)
-			b.Pack, b.Lease.Name = noise(uint64(version), image.MaxPack), "eth0"
+			b.Pack, b.Lease.Name = noise(uint64(version), bootpack.MaxSize), "eth0"
 			if err := b.KeepIn(r.records); err != nil {
 				t.Fatalf("boot %s: %v", id, err)
 			}

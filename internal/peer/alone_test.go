@@ -65,10 +65,10 @@ type loneLink struct {
 }
 
 // Get sends any object that the tests have.
-func (l *loneLink) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
-	l.note(id)
+func (l *loneLink) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	l.note(r.ID)
 	time.Sleep(aloneTrip)
-	return l.send(ctx, id)
+	return l.send(ctx, r.ID)
 }
 
 func (l *loneLink) send(ctx context.Context, id chunk.ID) (chunk.Verified, error) {
@@ -81,11 +81,6 @@ func (l *loneLink) send(ctx context.Context, id chunk.ID) (chunk.Verified, error
 	<-l.turn
 	l.sent(id)
 	return loneObjects[id], nil
-}
-
-// Find is Get.
-func (l *loneLink) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return l.Get(ctx, id, size)
 }
 
 func (l *loneLink) note(id chunk.ID) {
@@ -160,7 +155,7 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	waited := lonePack[alonePieces/2].ID
 	for _, id := range []chunk.ID{waited, loneID} {
 		work.Go(func() {
-			if v, err := n.Get(ctx, id, 0); err != nil || v.ID() != id {
+			if v, err := n.Get(ctx, chunk.Request{ID: id}); err != nil || v.ID() != id {
 				t.Errorf("a read has %s and %v, want %s", v.ID(), err, id)
 			}
 		})

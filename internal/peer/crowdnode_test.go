@@ -238,11 +238,11 @@ func (s *crowdBoot) read(ctx context.Context, n *Node) error {
 	for i, p := range s.pieces {
 		if every := len(s.pieces) / len(s.loose); i%every == 0 && i/every < len(s.loose) {
 			x := s.loose[i/every]
-			if v, err := n.Get(ctx, x.ID, x.Size); err != nil || v.ID() != x.ID {
+			if v, err := n.Get(ctx, chunk.Request{ID: x.ID, Size: x.Size}); err != nil || v.ID() != x.ID {
 				return fmt.Errorf("loose object %d: %w", i/every, cmp.Or(err, errNotIt))
 			}
 		}
-		if v, err := n.Get(ctx, p.ID, p.Size); err != nil || v.ID() != p.ID {
+		if v, err := n.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size}); err != nil || v.ID() != p.ID {
 			return fmt.Errorf("piece %d: %w", i, cmp.Or(err, errNotIt))
 		}
 	}

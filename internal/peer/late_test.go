@@ -317,11 +317,11 @@ func TestHelpers(t *testing.T) {
 	})
 	second.wait(t)
 	sent, given := s.sent.Load(), second.bytes("peer")
-	if got, err := second.Get(t.Context(), v.ID(), 9); err != nil || string(got.Stored()) != "the index" ||
+	if got, err := second.Get(t.Context(), chunk.Request{ID: v.ID(), Size: 9}); err != nil || string(got.Stored()) != "the index" ||
 		second.bytes("peer") != given+9 {
 		t.Errorf("got %q, %v, %d bytes of peers", got.Stored(), err, second.bytes("peer")-given)
 	}
-	if got, err := second.Get(t.Context(), chunk.Sum(other), 5); err != nil || string(got.Stored()) != "other" ||
+	if got, err := second.Get(t.Context(), chunk.Request{ID: chunk.Sum(other), Size: 5}); err != nil || string(got.Stored()) != "other" ||
 		s.sent.Load() != sent+5 {
 		t.Errorf("got %q, %v, %d bytes of the server", got.Stored(), err, s.sent.Load()-sent)
 	}
@@ -351,7 +351,8 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 	})
 	for _, text := range []string{"truth", "facts", "exact"} {
 		s.objects[chunk.Sum([]byte(text)).Name()] = []byte(text)
-		if v, err := n.Get(t.Context(), chunk.Sum([]byte(text)), 5); err != nil || string(v.Stored()) != text {
+		if v, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte(text)), Size: 5}); err != nil ||
+			string(v.Stored()) != text {
 			t.Fatalf("%q, %v", v.Stored(), err)
 		}
 	}

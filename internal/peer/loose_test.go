@@ -155,7 +155,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
 		go func() {
-			_, err := n.Get(t.Context(), id, int64(len(extra)))
+			_, err := n.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
 			errs <- err
 		}()
 	}
@@ -200,7 +200,7 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 	<-a.ended
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := a.Get(ctx, chunk.Sum(extra), int64(len(extra))); err != nil {
+	if _, err := a.Get(ctx, chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))}); err != nil {
 		t.Error(err)
 	}
 }
@@ -230,7 +230,7 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	get := func(n *live, i int) {
 		t.Helper()
-		if v, err := n.Get(t.Context(), chunk.Sum(extras[i]), int64(len(extras[i]))); err != nil ||
+		if v, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
 			!bytes.Equal(v.Stored(), extras[i]) {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestGiversInACircle(t *testing.T) {
 	began := time.Now()
 	for _, n := range nodes {
 		go func() {
-			_, err := n.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
+			_, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))})
 			errs <- err
 		}()
 	}
@@ -307,7 +307,7 @@ func TestGiverHasOthersWait(t *testing.T) {
 	got := make(chan error, 3)
 	get := func(n *live) {
 		gave(n, netip.AddrPortFrom(giver.o.Self, giver.o.Port))
-		_, err := n.Get(t.Context(), id, int64(len(extra)))
+		_, err := n.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
 		got <- err
 	}
 	go get(high)
@@ -354,7 +354,7 @@ func TestGiverThatIsGone(t *testing.T) {
 	s.objects[chunk.Sum(extra).Name()] = extra
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	gave(a, closed)
-	if _, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra))); err != nil ||
+	if _, err := a.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))}); err != nil ||
 		slices.Contains(givers(a), closed) {
 		t.Errorf("%v, givers %v", err, givers(a))
 	}
@@ -380,7 +380,7 @@ func TestSecondGiver(t *testing.T) {
 	if got := givers(a); !slices.Equal(got, []netip.AddrPort{at(c), at(b)}) {
 		t.Fatalf("givers %v", got)
 	}
-	if _, err := a.Get(t.Context(), v.ID(), int64(len(extra))); err != nil {
+	if _, err := a.Get(t.Context(), chunk.Request{ID: v.ID(), Size: int64(len(extra))}); err != nil {
 		t.Fatal(err)
 	}
 	if got := givers(a); s.looseAsks.Load() != 0 || !slices.Equal(got, []netip.AddrPort{at(b), at(c)}) {
@@ -401,7 +401,7 @@ func TestGiverThatLies(t *testing.T) {
 	acquainted(t, a, b)
 	from := netip.MustParseAddrPort(liar.Listener.Addr().String())
 	gave(a, from)
-	v, err := a.Get(t.Context(), chunk.Sum(extra), int64(len(extra)))
+	v, err := a.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))})
 	if err != nil || !bytes.Equal(v.Stored(), extra) {
 		t.Fatal(err)
 	}

@@ -15,13 +15,6 @@ import (
 	"pando/internal/store"
 )
 
-// Origin is where every object can be had, and both take as long as they need. The only error of Get is that ctx is
-// done; Find also returns one when the object is not to be had.
-type Origin interface {
-	Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
-	Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error)
-}
-
 // Shelf is where a node keeps the pieces of its pack, as they were sent. It may let go of one at any moment, and tells
 // that with Node.Dropped. Its methods do not block.
 type Shelf interface {
@@ -41,16 +34,16 @@ type NodeOptions struct {
 	Pack     chunk.ID     // names the swarm: the map of the pack, or the version where that has none
 	Pieces   []Piece      // in the pack's order; none: only loose objects go round
 	Proofs   chunk.Proofs // of these
-	Origin   Origin
-	Trackers []string   // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port     uint16     // at which Handler is served
-	Self     netip.Addr // address to speak from; zero: any
-	Prefix   int        // length of the subnet's prefix; 0: not known
-	Place    string     // rack or switch; "": not known
-	Near     bool       // peers of the same place or subnet only
-	Idle     bool       // fetch what reads wait for and nothing ahead
-	Loose    int        // bytes of loose objects kept for peers
-	Start    StartFiles // for those who boot after it
+	Origin   chunk.Source // waits for what it cannot get yet, unless a request is Optional
+	Trackers []string     // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16       // at which Handler is served
+	Self     netip.Addr   // address to speak from; zero: any
+	Prefix   int          // length of the subnet's prefix; 0: not known
+	Place    string       // rack or switch; "": not known
+	Near     bool         // peers of the same place or subnet only
+	Idle     bool         // fetch what reads wait for and nothing ahead
+	Loose    int          // bytes of loose objects kept for peers
+	Start    StartFiles   // for those who boot after it
 	// who gave this node what it started with: they have what is read next, until the tracker names others
 	Helpers []netip.AddrPort
 
@@ -60,8 +53,8 @@ type NodeOptions struct {
 	// to date, for who else waits for the network. nil: nothing is known, and nobody else wants to.
 	Slow *store.Slow
 
-	// Cached, when set, gives a piece that the node keeps across boots, or else what fetch brings, and keeps that.
-	Cached func(ctx context.Context, p Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error)
+	// Cached, when set, returns a source of pieces that asks the node's cache before the one that it is given.
+	Cached func(chunk.Source) chunk.Source
 
 	Observer Observer  // nil: nobody wants to know
 	clock    time.Time // from which moments are counted; zero: now

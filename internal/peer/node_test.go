@@ -89,11 +89,12 @@ func TestHostilePeers(t *testing.T) {
 			})
 			n := s.start(t, 1)
 			// The read that waits for a piece gets it, whatever the peer does.
-			if v, err := n.Get(t.Context(), s.pieces[7].ID, s.pieces[7].Size); err != nil || v.ID() != s.pieces[7].ID {
+			if v, err := n.Get(t.Context(), chunk.Request{ID: s.pieces[7].ID, Size: s.pieces[7].Size}); err != nil ||
+				v.ID() != s.pieces[7].ID {
 				t.Fatalf("%v", err)
 			}
 			for i, p := range s.pieces {
-				if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil {
+				if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil {
 					t.Fatalf("piece %d: %v", i, err)
 				}
 			}
@@ -111,7 +112,7 @@ func TestHostilePeers(t *testing.T) {
 func TestTrackerGoesOverSockets(t *testing.T) {
 	s := newSite(t, 40, 200_000) // with this uplink the tracker alone would take four seconds
 	a, b := s.start(t, 1), s.start(t, 2)
-	if _, err := a.Get(t.Context(), s.pieces[0].ID, 0); err != nil {
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[0].ID}); err != nil {
 		t.Fatal(err)
 	}
 	s.lost.Store(true)
@@ -123,7 +124,7 @@ func TestNoTrackerAtAll(t *testing.T) {
 	s := newSite(t, 10, 0)
 	n := s.start(t, 1, func(o *NodeOptions) { o.Trackers = nil })
 	for _, p := range s.pieces {
-		if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,7 +160,7 @@ func TestTrackerForgetsOverSockets(t *testing.T) {
 	s.tracker.tracker.swarms, s.tracker.tracker.homes = map[area]*swarm{}, map[inPack]*swarm{}
 	s.tracker.mu.Unlock()
 	close(s.gate)
-	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[3].ID}); err != nil {
 		t.Fatal(err)
 	}
 	a.wait(t)
@@ -195,7 +196,7 @@ func TestSmallShelf(t *testing.T) {
 	a.wait(t)
 	b := s.start(t, 2, func(o *NodeOptions) { o.Idle = true })
 	for _, p := range []int{30, 4} {
-		if _, err := b.Get(t.Context(), s.pieces[p].ID, 0); err != nil {
+		if _, err := b.Get(t.Context(), chunk.Request{ID: s.pieces[p].ID}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +206,7 @@ func TestSmallShelf(t *testing.T) {
 	}
 	b.mu.Unlock()
 	b.drop(30)
-	if _, err := b.Get(t.Context(), s.pieces[30].ID, 0); err != nil {
+	if _, err := b.Get(t.Context(), chunk.Request{ID: s.pieces[30].ID}); err != nil {
 		t.Fatal(err)
 	}
 	a.drop(7)
@@ -322,7 +323,7 @@ func TestLeave(t *testing.T) {
 		t.Errorf("one that left answers with status %d", resp.StatusCode)
 	}
 	a.drop(3)
-	if _, err := a.Get(t.Context(), s.pieces[3].ID, 0); err != nil {
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[3].ID}); err != nil {
 		t.Error(err)
 	}
 	a.Leave(t.Context()) // again
@@ -334,12 +335,12 @@ func TestLostPiece(t *testing.T) {
 	delete(s.objects, s.pieces[4].ID.Name())
 	n := s.start(t, 1)
 	for range 2 {
-		if _, err := n.Get(t.Context(), s.pieces[4].ID, 0); !errors.Is(err, store.ErrMissing) {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: s.pieces[4].ID}); !errors.Is(err, store.ErrMissing) {
 			t.Fatalf("got %v", err)
 		}
 	}
 	for i, p := range s.pieces {
-		if _, err := n.Get(t.Context(), p.ID, p.Size); err != nil && i != 4 {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil && i != 4 {
 			t.Error(err)
 		}
 	}
@@ -356,11 +357,11 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 		n.wait(t)
 		waitFor(t, func() bool { return n.sociable.Load() }) // who knows no peers does not ask for any
 	}
-	if _, err := a.Get(t.Context(), id, int64(len(extra))); err != nil {
+	if _, err := a.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))}); err != nil {
 		t.Fatal(err)
 	}
 	before, origin := s.sent.Load(), b.bytes("origin")
-	v, err := b.Get(t.Context(), id, int64(len(extra)))
+	v, err := b.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
 	if err != nil || v.ID() != id {
 		t.Fatal(err)
 	}

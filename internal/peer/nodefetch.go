@@ -50,16 +50,16 @@ func (n *Node) landed(now time.Duration, f Fetch, v chunk.Verified, err error) {
 // transfer makes one transfer.
 func (n *Node) transfer(ctx context.Context, f Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
-	fetch := func() (chunk.Verified, error) {
-		if f.Origin() {
-			return n.o.Origin.Find(ctx, p.ID, p.Size)
-		}
-		return n.fromPeer(ctx, f.Peer, p, 0)
+	from := n.o.Origin
+	if !f.Origin() {
+		from = chunk.SourceFunc(func(ctx context.Context, _ chunk.Request) (chunk.Verified, error) {
+			return n.fromPeer(ctx, f.Peer, p, 0)
+		})
 	}
 	if n.o.Cached != nil {
-		return n.o.Cached(ctx, p, fetch)
+		from = n.o.Cached(from)
 	}
-	return fetch()
+	return from.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Optional: true})
 }
 
 // byteTime is how long a peer may take for the next byte, on usual links.
@@ -88,7 +88,7 @@ func (n *Node) from(
 	p Piece,
 	patience time.Duration,
 ) (chunk.Verified, error) {
-	v, err := src.Get(ctx, store.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
+	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))
 	}

@@ -100,7 +100,7 @@ func (n *Node) askLoose(ctx context.Context, p Piece, a LooseAsk) answer {
 	case FromTracker:
 		out.names, out.wait = n.whoHas(ctx, p, a.Patience)
 	case FromOrigin:
-		out.v, out.err = n.o.Origin.Get(ctx, p.ID, p.Size)
+		out.v, out.err = n.o.Origin.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size})
 	case FromHelper:
 		soon, cancel := context.WithTimeout(ctx, a.Patience)
 		defer cancel()

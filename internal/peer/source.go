@@ -11,10 +11,10 @@ import (
 // the swarm, before all that is fetched ahead; a loose object from one who has it or fetches it, if the tracker
 // names some, and from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is
 // not to be had. Run must run.
-func (n *Node) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	i, ok := n.index[id]
+func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	i, ok := n.index[r.ID]
 	if !ok {
-		return n.getLoose(ctx, Piece{id, size})
+		return n.getLoose(ctx, Piece{r.ID, r.Size})
 	}
 	if s := n.onShelf(); s != nil {
 		if v, kept := s.Piece(i); kept {

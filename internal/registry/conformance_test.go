@@ -158,24 +158,17 @@ func testDiscovered(t *testing.T, r *Registry) {
 }
 
 func testGroups(t *testing.T, r *Registry) {
-	disk := "disk"
 	lab := fleet.Group{
-		Name:           "lab",
-		Image:          "lab:v1",
-		KernelArgs:     []string{"quiet"},
-		AuthorizedKeys: []string{"ssh-ed25519 A b"},
-		UnlockRoot:     true,
-		RebootAfter:    time.Minute,
-		WriteLimit:     "2g",
-		Peers:          fleet.PeersRack,
-		Share:          64e6,
-		Cache:          fleet.CacheDisk,
-		CacheSize:      8e9,
-		Offline:        true,
-		Power:          "redfish://admin@{node}-bmc",
-		Hours:          "08:00-20:00",
-		Sweep:          true,
-		Keeping:        fleet.Keeping{StateOn: &disk, Persist: &[]string{"/var/log"}},
+		Name:       "lab",
+		Image:      "lab:v1",
+		KernelArgs: []string{"quiet"},
+		Settings: fleet.Settings{
+			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
+			UnlockRoot:     new(true),
+			RebootAfter:    new(time.Minute),
+			Share:          new(int64(64e6)),
+			Keeping:        fleet.Keeping{StateOn: new("disk"), Persist: &[]string{"/var/log"}},
+		},
 	}
 	must(t, r, func(tx *Tx) error { return tx.CreateGroup(lab) })
 	same(t, read(t, r, (*Tx).Groups), []fleet.Group{{Name: "default"}, lab})

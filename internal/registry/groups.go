@@ -3,13 +3,11 @@ package registry
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"pando/internal/fleet"
 )
 
-const groupColumns = `SELECT name, image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers, share,
-	cache, cache_size, offline, power, hours, sweep, secrets, keeping FROM groups`
+const groupColumns = `SELECT name, image, kernel_args, settings FROM groups`
 
 // Groups returns all groups by name. The default group is always among them.
 func (t *Tx) Groups() ([]fleet.Group, error) {
@@ -37,11 +35,7 @@ func (t *Tx) CreateGroup(g fleet.Group) error {
 	if _, err := t.Group(g.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "group", g.Name)
 	}
-	return t.writeGroup(
-		g,
-		`INSERT INTO groups (image, kernel_args, authorized_keys, unlock_root, reboot_after, write_limit, peers,
-		share, cache, cache_size, offline, power, hours, sweep, secrets, keeping, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-	)
+	return t.writeGroup(g, `INSERT INTO groups (image, kernel_args, settings, name) VALUES (?, ?, ?, ?)`)
 }
 
 // PutGroup replaces the group of this name: ErrNotFound, or ErrInUse when its image changes while a rollout decides
@@ -56,16 +50,11 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 			return err
 		}
 	}
-	return t.writeGroup(
-		g,
-		`UPDATE groups SET image = ?, kernel_args = ?, authorized_keys = ?, unlock_root = ?, reboot_after = ?,
-		write_limit = ?, peers = ?, share = ?, cache = ?, cache_size = ?, offline = ?,
-		power = ?, hours = ?, sweep = ?, secrets = ?, keeping = ? WHERE name = ?`,
-	)
+	return t.writeGroup(g, `UPDATE groups SET image = ?, kernel_args = ?, settings = ? WHERE name = ?`)
 }
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
-	g.Keeping = g.Keeping.Normal()
+	g.Settings = g.Settings.Normal()
 	if err := g.Validate(); err != nil {
 		return err
 	}
@@ -73,23 +62,7 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 		query,
 		string(g.Image),
 		pack(g.KernelArgs, len(g.KernelArgs) == 0),
-		pack(
-			g.AuthorizedKeys,
-			len(g.AuthorizedKeys) == 0,
-		),
-		g.UnlockRoot,
-		int64(g.RebootAfter),
-		g.WriteLimit,
-		string(g.Peers),
-		g.Share,
-		string(g.Cache),
-		g.CacheSize,
-		g.Offline,
-		string(g.Power),
-		string(g.Hours),
-		g.Sweep,
-		string(g.Secrets),
-		pack(g.Keeping, g.Keeping == (fleet.Keeping{})),
+		pack(g.Settings, g.Settings == (fleet.Settings{})),
 		g.Name,
 	)
 	if err != nil {
@@ -127,30 +100,9 @@ func (t *Tx) DeleteGroup(name string) error {
 
 func scanGroup(s scanner) (fleet.Group, error) {
 	var g fleet.Group
-	var args, keys, keeping string
-	var reboot int64
-	err := s.Scan(
-		&g.Name,
-		&g.Image,
-		&args,
-		&keys,
-		&g.UnlockRoot,
-		&reboot,
-		&g.WriteLimit,
-		&g.Peers,
-		&g.Share,
-		&g.Cache,
-		&g.CacheSize,
-		&g.Offline,
-		&g.Power,
-		&g.Hours,
-		&g.Sweep,
-		&g.Secrets,
-		&keeping,
-	)
-	if err != nil {
+	var args, settings string
+	if err := s.Scan(&g.Name, &g.Image, &args, &settings); err != nil {
 		return g, err
 	}
-	g.RebootAfter = time.Duration(reboot)
-	return g, errors.Join(unpack(args, &g.KernelArgs), unpack(keys, &g.AuthorizedKeys), unpack(keeping, &g.Keeping))
+	return g, errors.Join(unpack(args, &g.KernelArgs), unpack(settings, &g.Settings))
 }

@@ -2,9 +2,13 @@ package registry
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"pando/internal/fleet"
 )
 
 // TestMigrate: an older file is brought up to date with what is in it; a step that fails leaves the file as it was.
@@ -44,4 +48,51 @@ func TestMigrate(t *testing.T) {
 	if _, err := count(other); err == nil || !strings.Contains(err.Error(), "not this kind of file") {
 		t.Errorf("another program's file: %v", err)
 	}
+}
+
+// TestMigrateSettings: what a group's columns said it says afterwards, and what they did not say it does not.
+func TestMigrateSettings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), File)
+	old := mainSchema
+	old.steps = old.steps[:17]
+	f, err := openFile(t.Context(), path, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.write(t.Context(), func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO groups (name, image, kernel_args, authorized_keys, unlock_root, reboot_after,
+			write_limit, peers, share, cache, cache_size, offline, power, hours, sweep, secrets, keeping) VALUES
+			('lab', 'lab:v1', '["quiet"]', '["ssh-ed25519 A b"]', 1, 60000000000, '2g', 'rack', 64000000, 'disk',
+			8000000000, 1, 'redfish://admin@{node}-bmc', '08:00-20:00', 1, 'tpm',
+			'{"state_on":"disk","persist":["/var/log"]}'), ('some', '', '', '', 0, 0, '', '', 0, 'ram', 0, 0, '', '', 0, '', '')`)
+		return err
+	})
+	if err := errors.Join(err, f.close()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), Options{Dir: filepath.Dir(path)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	same(t, read(t, r, (*Tx).Groups), []fleet.Group{
+		{Name: "default"},
+		{Name: "lab", Image: "lab:v1", KernelArgs: []string{"quiet"}, Settings: fleet.Settings{
+			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
+			UnlockRoot:     new(true),
+			RebootAfter:    new(time.Minute),
+			WriteLimit:     new("2g"),
+			Peers:          new(fleet.PeersRack),
+			Share:          new(int64(64e6)),
+			Cache:          new(fleet.CacheDisk),
+			CacheSize:      new(int64(8e9)),
+			Offline:        new(true),
+			Secrets:        new(fleet.SecretsTPM),
+			Power:          new(fleet.Power("redfish://admin@{node}-bmc")),
+			Hours:          new(fleet.Hours("08:00-20:00")),
+			Sweep:          new(true),
+			Keeping:        fleet.Keeping{StateOn: new("disk"), Persist: &[]string{"/var/log"}},
+		}},
+		{Name: "some", Settings: fleet.Settings{Cache: new(fleet.CacheRAM)}},
+	})
 }

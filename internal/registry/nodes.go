@@ -282,7 +282,7 @@ func nodeValues(n fleet.Node) []any {
 		n.Serial,
 		stamp(n.Created),
 		stamp(n.Seen),
-		pack(n.Overrides, n.Overrides.IsZero()),
+		pack(n.Settings, n.Settings == (fleet.Settings{})),
 		n.TPMKey,
 	}
 }

@@ -39,7 +39,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 		mac, e := fleet.ParseMAC(m)
 		n.MACs, err = append(n.MACs, mac), errors.Join(err, e)
 	}
-	return n, errors.Join(err, unpack(labels, &n.Labels), unpack(args, &n.KernelArgs), unpack(overrides, &n.Overrides))
+	return n, errors.Join(err, unpack(labels, &n.Labels), unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
 }
 
 // addrText is "" for the zero address.

@@ -32,6 +32,7 @@ var mainSchema = schema{
 		mainStep15,
 		mainStep16,
 		mainStep17,
+		mainStep18,
 	},
 }
 
@@ -200,6 +201,41 @@ CREATE TABLE state_records (
 ) STRICT;
 CREATE INDEX state_records_dir ON state_records (dir);
 CREATE INDEX state_records_deleted ON state_records (deleted) WHERE deleted != 0;
+`
+
+// mainStep18 puts the settings of a group into one JSON object, as those of a node are. A patch leaves out what is null.
+const mainStep18 = `
+ALTER TABLE groups ADD COLUMN settings TEXT NOT NULL DEFAULT '';
+UPDATE groups SET settings = json_patch(iif(keeping = '', '{}', keeping), json_object(
+	'authorized_keys', json(nullif(authorized_keys, '')),
+	'unlock_root', iif(unlock_root, json('true'), NULL),
+	'reboot_after', nullif(reboot_after, 0),
+	'write_limit', nullif(write_limit, ''),
+	'peers', nullif(peers, ''),
+	'share', nullif(share, 0),
+	'cache', nullif(cache, ''),
+	'cache_size', nullif(cache_size, 0),
+	'offline', iif(offline, json('true'), NULL),
+	'secrets', nullif(secrets, ''),
+	'power', nullif(power, ''),
+	'hours', nullif(hours, ''),
+	'sweep', iif(sweep, json('true'), NULL)
+));
+UPDATE groups SET settings = '' WHERE settings = '{}';
+ALTER TABLE groups DROP COLUMN authorized_keys;
+ALTER TABLE groups DROP COLUMN unlock_root;
+ALTER TABLE groups DROP COLUMN reboot_after;
+ALTER TABLE groups DROP COLUMN write_limit;
+ALTER TABLE groups DROP COLUMN peers;
+ALTER TABLE groups DROP COLUMN share;
+ALTER TABLE groups DROP COLUMN cache;
+ALTER TABLE groups DROP COLUMN cache_size;
+ALTER TABLE groups DROP COLUMN offline;
+ALTER TABLE groups DROP COLUMN power;
+ALTER TABLE groups DROP COLUMN hours;
+ALTER TABLE groups DROP COLUMN sweep;
+ALTER TABLE groups DROP COLUMN secrets;
+ALTER TABLE groups DROP COLUMN keeping;
 `
 
 const eventsStep1 = `

@@ -12,6 +12,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -102,7 +103,7 @@ func TestFlood(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	const flood, burst = 300, 50
-	s.discoveries = newBucket(burst, 0)
+	s.discoveries = ratelimit.New(burst, 0)
 	for i := range flood {
 		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
 		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -47,8 +48,9 @@ func (s *Server) assign(
 		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
 		Files:    slices.Concat(public, s.watchFiles(at), sends, state),
-		LockRoot: !group.UnlockRoot, WriteLimit: group.WriteLimit, WriteLayer: group.WriteLayerText(), RebootAfter: s.rebootAfter(group),
-		Pack: pack, Swarm: swarmOf(node, group), Share: group.Share, Cache: group.CacheOf(), Offline: group.Offline,
+		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
+		RebootAfter: s.rebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
+		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
 		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
 	}
@@ -60,8 +62,5 @@ func (s *Server) assign(
 }
 
 func (s *Server) rebootAfter(g fleet.Group) time.Duration {
-	if g.RebootAfter != 0 {
-		return g.RebootAfter
-	}
-	return s.cfg.RebootAfter
+	return cmp.Or(fleet.ValueOf(g.RebootAfter), s.cfg.RebootAfter)
 }

@@ -24,20 +24,20 @@ func TestEveryChangeIsAudited(t *testing.T) {
 	}
 	routes, changes := s.controlRoutes(), 0
 	for _, r := range (&operator{}).operatorList() {
-		if r.method == http.MethodGet || r.path == "/v1/store/missing" {
+		if r.Method == http.MethodGet || r.Path == "/v1/store/missing" {
 			continue
 		}
 		changes++
-		path := strings.NewReplacer("{", "", "}", "").Replace(r.path)
-		req := httptest.NewRequestWithContext(t.Context(), r.method, path, strings.NewReader("{}"))
+		path := strings.NewReplacer("{", "", "}", "").Replace(r.Path)
+		req := httptest.NewRequestWithContext(t.Context(), r.Method, path, strings.NewReader("{}"))
 		req.Header.Set("Authorization", "Bearer "+secret)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)
 		last, err := here.Audit(t.Context(), 0, 1)
-		if err != nil || w.Code != http.StatusForbidden || len(last) != 1 || last[0].Method != r.method || last[0].Path != path ||
+		if err != nil || w.Code != http.StatusForbidden || len(last) != 1 || last[0].Method != r.Method || last[0].Path != path ||
 			last[0].Who != "token looks-only" ||
 			last[0].Status != http.StatusForbidden {
-			t.Errorf("%s %s: %d, and the last line of the audit log is %+v %v", r.method, path, w.Code, last, err)
+			t.Errorf("%s %s: %d, and the last line of the audit log is %+v %v", r.Method, path, w.Code, last, err)
 		}
 	}
 	if changes < 40 {

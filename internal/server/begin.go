@@ -58,7 +58,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.

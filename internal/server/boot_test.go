@@ -94,7 +94,7 @@ func TestRebootAfter(t *testing.T) {
 	} {
 		s.update(func(tx *registry.Tx) error {
 			g, err := tx.Group(fleet.DefaultGroup)
-			g.RebootAfter = c.group
+			g.RebootAfter = &c.group
 			return errors.Join(err, tx.PutGroup(g))
 		})
 		n := s.node(byte(i + 1))

@@ -48,7 +48,7 @@ type Config struct {
 	MetricsOpen bool
 	OpenID      *openid.Config // where people log in to the dashboard who have no password here; nil: nowhere
 
-	// requests a second of each token, each user, and each address without a login; 0: DefaultAPIRate, negative: as
+	// requests a second of each token, each user, and each address without a login; 0: access.DefaultRate, negative: as
 	// many as they like
 	APIRate int
 
@@ -101,4 +101,15 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("server: a link's rate is negative")
 	}
 	return c, errors.Join(c.checkDashboard(), c.checkOpenID(), c.DHCP.Validate())
+}
+
+// checkOpenID refuses a provider that nobody could use.
+func (c Config) checkOpenID() error {
+	if c.OpenID == nil {
+		return nil
+	}
+	if c.Dashboard == "" || c.Dashboard == "off" || c.DashboardOpen {
+		return errors.New("OpenID provider: it is for the dashboard, which is off, or open to everybody")
+	}
+	return c.OpenID.Check()
 }

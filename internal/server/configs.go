@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/identity"
@@ -48,7 +48,7 @@ func configOf(tx *registry.Tx, node fleet.Node, b registry.Boot) (nodeConfig, er
 	if n.group, err = tx.Group(node.Group); err != nil {
 		return n, err
 	}
-	n.group = node.Overrides.Of(n.group)
+	n.group = node.Settings.Of(n.group)
 	hardware, err := tx.Hardware(node.Name)
 	if err != nil {
 		return n, err
@@ -73,7 +73,7 @@ func (n *nodeConfig) of(tx *registry.Tx, h fleet.Hardware, all []fleet.ConfigFil
 
 // configSet is the config files of a node, by path.
 type configSet struct {
-	files    []config.Rendered
+	files    []configfile.Rendered
 	from     map[string]string // by path: what the file is of, "" for what every node has
 	problems []string          // files that could not be made, and why
 }
@@ -101,11 +101,11 @@ const hostKeyName = "ssh host key"
 
 // render makes the config files of a node. A file that cannot be made is left out, and told; what is declared for a
 // path stands in the place of what every node has there.
-func (c *configs) render(n nodeConfig, secret config.Secret) configSet {
+func (c *configs) render(n nodeConfig, secret configfile.Secret) configSet {
 	out := configSet{from: map[string]string{}}
 	data, total := c.data(n), 0
 	for _, d := range n.declared {
-		f, err := config.Render(d, data, secret)
+		f, err := configfile.Render(d, data, secret)
 		if total += len(f.Data); err == nil && total > fleet.MaxConfigFiles {
 			err = fmt.Errorf(
 				"config file %s of %s: with it the node would have more than %d bytes of config files",
@@ -124,8 +124,8 @@ func (c *configs) render(n nodeConfig, secret config.Secret) configSet {
 		if _, declared := out.from[f.Path]; declared {
 			continue
 		}
-		r := config.Rendered{File: f}
-		if f.Path == config.HostKeyPath && n.group.Secrets.Kind() != fleet.SecretsMAC {
+		r := configfile.Rendered{File: f}
+		if f.Path == configfile.HostKeyPath && fleet.ValueOf(n.group.Secrets).Kind() != fleet.SecretsMAC {
 			r.Secrets = []string{hostKeyName}
 			if _, err := secret(hostKeyName); err != nil {
 				out.problems = append(out.problems, "its ssh host key: "+err.Error())
@@ -134,13 +134,13 @@ func (c *configs) render(n nodeConfig, secret config.Secret) configSet {
 		}
 		out.files = append(out.files, r)
 	}
-	slices.SortFunc(out.files, func(a, b config.Rendered) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(out.files, func(a, b configfile.Rendered) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
 
 // data is what the node's templates may name.
-func (c *configs) data(n nodeConfig) config.Data {
-	d := config.NodeData(n.node, n.hardware, n.classes)
+func (c *configs) data(n nodeConfig) configfile.Data {
+	d := configfile.NodeData(n.node, n.hardware, n.classes)
 	if n.boot.Addr.IsValid() {
 		d.IP = n.boot.Addr.String()
 	}
@@ -172,15 +172,15 @@ func (c *configs) subnetOf(a netip.Addr) (dhcp.Subnet, bool) {
 
 // builtIn are the config files that every node has.
 func (c *configs) builtIn(n nodeConfig) []fleet.File {
-	in := config.Input{
+	in := configfile.Input{
 		Node:           n.node.Name,
 		Address:        n.node.Address,
 		MachineID:      c.keys.MachineID(n.node.Name),
-		AuthorizedKeys: n.group.AuthorizedKeys,
+		AuthorizedKeys: fleet.ValueOf(n.group.AuthorizedKeys),
 	}
 	in.HostKey, in.HostKeyPublic = c.keys.HostKey(n.node.Name)
 	if subnet, ok := c.subnetOf(n.boot.Addr); ok {
 		in.Domain, in.DNS, in.Search = subnet.Domain, subnet.DNS, subnet.Search
 	}
-	return config.Files(in)
+	return configfile.Files(in)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -100,7 +101,7 @@ func (k *consoles) keep(ctx context.Context, from netip.Addr, text string) error
 	if err != nil || b.ID == "" {
 		return err
 	}
-	text = clip(text, consoleMost)
+	text = httpapi.Clip(text, consoleMost)
 	if err := k.registry.PutConsole(ctx, b.ID, []byte(text), k.now()); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ var levelMark = regexp.MustCompile(`(?m)^<\d+>`)
 
 // keepReported adds the part of the kernel's log that came with a report and is not there yet.
 func (s *Server) keepReported(ctx context.Context, boot fleet.BootID, text string) error {
-	text = levelMark.ReplaceAllString(clip(text, maxReportLog), "")
+	text = levelMark.ReplaceAllString(httpapi.Clip(text, maxReportLog), "")
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,11 +14,8 @@ import (
 	"sync/atomic"
 
 	"pando/internal/api"
-	"pando/internal/dashboard"
-	"pando/internal/fleet"
-	"pando/internal/httpapi"
 	"pando/internal/identity"
-	"pando/internal/registry"
+	"pando/internal/server/dashboard"
 )
 
 // OwnCertificate is the value of Config.DashboardCert for a certificate of the site's own authority.
@@ -139,51 +135,17 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 
 // dashboardRoutes is the site in a browser.
 func (s *Server) dashboardRoutes() (http.Handler, error) {
-	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: door{s},
+	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: s.access,
 		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log}
 	if s.journals != nil {
 		cfg.Journals = follower{s}
 	}
-	if s.provider != nil {
-		cfg.Provider = elsewhere{s}
+	if login := s.access.OIDC(); login != nil {
+		cfg.Provider = login
 	}
 	d, err := dashboard.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return d.Handler(), nil
-}
-
-// door lets operators in, by their tokens or passwords.
-type door struct{ s *Server }
-
-// Enter finds the token or user of a digest.
-func (d door) Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error) {
-	p := httpapi.Caller{Kind: "token"}
-	t, err := d.s.validToken(ctx, registry.Hash(digest))
-	p.Name, p.Role = t.Name, t.Role
-	if err == nil && len(t.Groups) > 0 {
-		err = api.NewError(
-			api.Forbidden,
-			"token "+t.Name+" is for "+groupsText(t.Groups)+" only, and these pages show the whole site",
-			"use it with the command line",
-		)
-	}
-	if api.IsCode(err, api.Unauthorized) {
-		var u registry.User
-		u, err = d.s.userOf(ctx, digest)
-		p = httpapi.Caller{Kind: "user", Name: u.Name, Role: u.Role}
-	}
-	if err == nil {
-		err = d.s.rates.may(d.s.now(), p.Kind, p.Name)
-	}
-	if err != nil {
-		return nil, "", "", err
-	}
-	return httpapi.WithCaller(ctx, p), p.Name, p.Role, nil
-}
-
-// Login checks a password.
-func (d door) Login(ctx context.Context, from, name, password string) ([sha256.Size]byte, error) {
-	return d.s.login(ctx, from, name, password)
 }

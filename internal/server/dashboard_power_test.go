@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"pando/internal/fleet"
+	"pando/internal/hooks"
 )
 
 // TestDashboardSwitchesANode: by its page, with the outcome on it without a reload, also when it takes longer than
 // a browser waits.
 func TestDashboardSwitchesANode(t *testing.T) {
 	on, base, token := startDashboard(t)
-	s := switchedBy(t, on, fleet.Group{})
+	s := switchedBy(t, on, fleet.Settings{})
 	const node = "pc001"
 	s.node(node, 1)
 	v := startBrowser(t, base)
@@ -47,7 +48,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 		relay,
 		"#!/bin/sh\n",
 	)
-	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(slow), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooks.Dir, "relay"), []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	do("off", true)

@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -140,19 +141,19 @@ func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
 	if b.Session.IsZero() {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	rep.Error, rep.Hint = clip(rep.Error, maxMessage), clip(rep.Hint, maxMessage)
+	rep.Error, rep.Hint = httpapi.Clip(rep.Error, httpapi.MaxMessage), httpapi.Clip(rep.Hint, httpapi.MaxMessage)
 	rep.Disks = rep.Disks[:min(len(rep.Disks), maxDisks)]
 	for i := range rep.Disks {
 		d := &rep.Disks[i]
 		for _, p := range []*string{&d.Name, &d.Model, &d.Of, &d.Has, &d.Used} {
-			*p = clip(*p, 256)
+			*p = httpapi.Clip(*p, 256)
 		}
 	}
 	rep.Files = rep.Files[:min(len(rep.Files), maxSynced)]
 	for i := range rep.Files {
 		f := &rep.Files[i]
 		for _, p := range []*string{&f.Path, &f.Error, &f.Run, &f.Failed} {
-			*p = clip(*p, maxMessage)
+			*p = httpapi.Clip(*p, httpapi.MaxMessage)
 		}
 	}
 	if err := s.synced(r.Context(), rep); err != nil {
@@ -188,7 +189,7 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 func (o *operator) errand(r *http.Request, what api.Errand) (any, error) {
 	var boot registry.Boot
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func laid(tx *registry.Tx) (map[string][]string, error) {
 	nodes, err := tx.Nodes()
 	out := make(map[string][]string, len(nodes))
 	for _, n := range nodes {
-		if list := n.Overrides.Of(groups[n.Group]).ExtensionList(); len(list) > 0 {
+		if list := n.Settings.Of(groups[n.Group]).ExtensionList(); len(list) > 0 {
 			out[n.Name] = list
 		}
 	}

@@ -48,7 +48,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	first := s.mustExtend(c, "tools", base)
 	nudged("an extension that it has not", false)
 	list := func(names ...string) fleet.Keeping { return fleet.Keeping{Extensions: &names} }
-	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Keeping: list("tools")}); err != nil {
+	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: list("tools")}}); err != nil {
 		t.Fatal(err)
 	}
 	nudged("the group is told", true)

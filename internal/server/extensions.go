@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -93,7 +94,7 @@ func (v *versions) goTogether(tx *registry.Tx, image fleet.Ref, refs []string) e
 
 // goTogether refuses an image and extensions of which the nodes of a group, or one node, could not be given all.
 func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
-	g = n.Overrides.Of(g)
+	g = n.Settings.Of(g)
 	return o.methods.versions.goTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
 }
 
@@ -107,7 +108,7 @@ func (o *operator) nodeGoesTogether(tx *registry.Tx, was, is fleet.Node) error {
 		return nil // it has what its group has
 	}
 	g, err := tx.Group(cmp.Or(is.Group, fleet.DefaultGroup))
-	if absent(err) {
+	if fleetview.Absent(err) {
 		return nil // which is refused elsewhere
 	}
 	if err != nil {
@@ -122,7 +123,7 @@ func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
 	if err != nil {
 		return err
 	}
-	refs, base := n.Overrides.Of(g).ExtensionList(), cmp.Or(n.Running, n.Desired)
+	refs, base := n.Settings.Of(g).ExtensionList(), cmp.Or(n.Running, n.Desired)
 	if base == "" {
 		return nil
 	}
@@ -141,7 +142,7 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 	if err != nil || n.Desired == "" || n.Running == "" {
 		return nil, nil, err
 	}
-	want, _ := o.methods.versions.over(tx, n.Overrides.Of(g).ExtensionList(), n.Desired)
+	want, _ := o.methods.versions.over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
 	var has []fleet.Extension
 	if n.Status != nil {
 		has = n.Status.Extensions

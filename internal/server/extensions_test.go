@@ -11,6 +11,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -89,7 +90,7 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	if report().Extend {
 		t.Error("it is told of extensions, and there are none")
 	}
-	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}); err != nil {
+	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if !report().Extend {
@@ -143,7 +144,7 @@ func TestExtensionsArePacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.packed(tools, "", func(image.PackRecord) bool { return true })
+	r := s.packed(tools, "", func(bootpack.Record) bool { return true })
 	if r.Raw < 500_000 || r.Boots != 0 {
 		t.Errorf("packed as %+v", r)
 	}
@@ -164,7 +165,7 @@ func TestExtensionsArePacked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	set(api.GroupSet{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}})
+	set(api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}})
 	a := assigned()
 	ref := a.ExtensionPacks[tools]
 	s.verified(fleet.Assignment{Version: tools, Pack: &ref})
@@ -172,13 +173,13 @@ func TestExtensionsArePacked(t *testing.T) {
 		t.Errorf("assigned is %+v", a)
 	}
 	off := fleet.PeersOff
-	set(api.GroupSet{Peers: &off})
+	set(api.GroupSet{Settings: fleet.Settings{Peers: &off}})
 	if a := assigned(); a.Swarm != nil || len(a.ExtensionPacks) != 1 {
 		t.Errorf("without peers: %+v", a)
 	}
 	s.packs.look(tools)
 	s.packs.look(base)
-	if again := s.packed(tools, "", func(image.PackRecord) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
+	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
 		t.Errorf("it was packed anew: %+v", again)
 	}
 }
@@ -192,11 +193,11 @@ func TestExtensionsOfOtherVersions(t *testing.T) {
 	first := s.mustExtend(c, "tools", old)
 	next := s.withSystemd("252.1", otherRoot(2))
 	oldRef, nextRef := fleet.Ref("lab@"+old), fleet.Ref("lab@"+next)
-	over := fleet.Keeping{Extensions: &[]string{"tools"}}
-	if _, err := c.CreateGroup(ctx, fleet.Group{Name: "new", Image: nextRef, Keeping: over}); true {
+	over := fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}
+	if _, err := c.CreateGroup(ctx, fleet.Group{Name: "new", Image: nextRef, Settings: over}); true {
 		refusedWith(t, "a new group", err, "extension tools was made on "+old.Short())
 	}
-	if _, err := c.CreateGroup(ctx, fleet.Group{Name: "lab", Image: oldRef, Keeping: over}); err != nil {
+	if _, err := c.CreateGroup(ctx, fleet.Group{Name: "lab", Image: oldRef, Settings: over}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.SetGroup(ctx, "lab", api.GroupSet{Image: &nextRef})
@@ -206,7 +207,7 @@ func TestExtensionsOfOtherVersions(t *testing.T) {
 	tools := fleet.Ref("tools")
 	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Image: &tools})
 	refusedWith(t, "an extension as an image", err, "boots nothing")
-	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Keeping: fleet.Keeping{Extensions: &[]string{"lab"}}})
+	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"lab"}}}})
 	refusedWith(t, "an image as an extension", err, "not an extension")
 	_, err = s.addExtension(c, "lab", old)
 	refusedWith(t, "an extension by the name of an image", err, "is taken")

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -53,7 +54,7 @@ func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.
 		}
 		by := map[string][]trace.Ends{}
 		for _, b := range past {
-			if _, up := b.Ends.Total(); up && !withoutFirmware(b.Firmware) {
+			if _, up := b.Ends.Total(); up && !fleet.SkipsFirmware(b.Firmware) {
 				by[b.Group] = append(by[b.Group], b.Ends)
 			}
 		}
@@ -174,7 +175,7 @@ func (f *faults) all(ctx context.Context) ([]api.Boot, error) {
 			return out, err
 		}
 		if fault != nil {
-			view := bootView(b, p)
+			view := fleetview.Boot(b, p)
 			view.Fault = fault
 			out = append(out, view)
 		}

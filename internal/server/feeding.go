@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[strin
 	}
 	for from, bytes := range fed {
 		if bytes > 0 {
-			sender := s.sender(clip(from, 256))
+			sender := s.sender(httpapi.Clip(from, 256))
 			sender.Bytes = bytes
 			f.From = append(f.From, sender)
 		}

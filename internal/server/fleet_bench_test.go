@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -58,7 +59,7 @@ func BenchmarkFleet(b *testing.B) {
 	b.Run("adopt", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			m := fleet.MAC{2, 1, byte(i >> 16), byte(i >> 8), byte(i)}
-			if _, err := s.discover(b.Context(), m, "", newBucket(1e9, 1e9)); err != nil {
+			if _, err := s.discover(b.Context(), m, "", ratelimit.New(1e9, 1e9)); err != nil {
 				b.Fatal(err)
 			}
 			name := discoveredName + fmt.Sprintf("%x", m[:])

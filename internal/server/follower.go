@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/journal"
 )
 
@@ -18,8 +19,8 @@ type follower struct{ s *Server }
 // Follow follows the journal of a node's latest boot, and that of the next one when there is one.
 func (f follower) Follow(ctx context.Context, node string, q api.JournalQuery, fn func(api.JournalLine) error) error {
 	query := journal.Query{
-		Unit:     clip(q.Unit, maxPattern),
-		Grep:     clip(q.Grep, maxPattern),
+		Unit:     httpapi.Clip(q.Unit, maxPattern),
+		Grep:     httpapi.Clip(q.Grep, maxPattern),
 		Priority: q.Priority,
 		Since:    q.Since,
 		Until:    q.Until,

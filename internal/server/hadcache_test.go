@@ -21,7 +21,7 @@ func TestHelloKnowsTheCache(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			g.Cache = kind
+			g.Cache = &kind
 			return tx.PutGroup(g)
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -108,14 +109,14 @@ func (s *Server) redeem(
 	if err := s.takeProof(ctx, c, &n, req); err != nil {
 		return resp, err
 	}
-	if why := n.claim().Withheld(); why != "" && n.group.Secrets.Wait() {
+	if why := n.claim().Withheld(); why != "" && fleet.ValueOf(n.group.Secrets).Wait() {
 		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
 	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.boot.Version, classOf(req.Hardware))
+	pack := s.packs.assigned(c.boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
 	if err != nil {
@@ -154,7 +155,7 @@ const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
 func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) (bool, error) {
-	if n.group.Cache != fleet.CacheDisk {
+	if fleet.ValueOf(n.group.Cache) != fleet.CacheDisk {
 		return false, nil
 	}
 	var before []registry.Boot
@@ -238,7 +239,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 			return err
 		}
 		group, err = tx.Group(node.Group)
-		group = node.Overrides.Of(group)
+		group = node.Settings.Of(group)
 		return err
 	})
 	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {
@@ -254,7 +255,7 @@ func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.G
 // clipHardware bounds what a node says of itself.
 func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
-		*p = clip(*p, 128)
+		*p = httpapi.Clip(*p, 128)
 	}
 	h.Modules, h.Missing, h.PCI = clipList(h.Modules, 256), clipList(h.Missing, 64), clipList(h.PCI, 256)
 	return h
@@ -263,7 +264,7 @@ func clipHardware(h fleet.Hardware) fleet.Hardware {
 func clipList(l []string, n int) []string {
 	l = l[:min(len(l), n)]
 	for i := range l {
-		l[i] = clip(l[i], 256)
+		l[i] = httpapi.Clip(l[i], 256)
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -128,7 +129,7 @@ func (h *historian) past(ctx context.Context, id fleet.BootID) (registry.PastBoo
 		ID:       id,
 		Node:     b.Node,
 		Group:    n.Group,
-		Class:    classOfBoot(b),
+		Class:    fleetview.BootClass(b),
 		Firmware: b.Firmware,
 		Image:    b.Image,
 		Version:  b.Version,

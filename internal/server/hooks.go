@@ -7,13 +7,14 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"pando/internal/fleet"
+	"pando/internal/hooks"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 )
@@ -75,7 +76,7 @@ func (d *rollouts) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook)
 
 // hook runs a hook to its end.
 func (d *rollouts) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) rollout.Result {
-	path, err := findHook(d.hooks, h.Name)
+	path, err := hooks.Find(d.hooks, h.Name)
 	if err != nil {
 		return rollout.Result{Says: err.Error()}
 	}
@@ -136,26 +137,6 @@ func (d *rollouts) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook)
 	return out
 }
 
-// findHook is the path of a hook that may be run: an executable file that nobody else can write to.
-func findHook(dir, name string) (string, error) {
-	if err := fleet.ValidHook(name); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, name)
-	fi, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("hook %s: %w", name, err)
-	}
-	owner := fi.Sys().(*syscall.Stat_t).Uid
-	switch {
-	case !fi.Mode().IsRegular() || fi.Mode()&0o100 == 0:
-		return "", fmt.Errorf("hook %s: %s is no executable file", name, path)
-	case fi.Mode()&0o022 != 0 || owner != 0 && int(owner) != os.Geteuid():
-		return "", fmt.Errorf("hook %s: %s belongs to somebody else, or others may write to it", name, path)
-	}
-	return path, nil
-}
-
 // tail keeps the end of what is written.
 type tail struct{ bytes.Buffer }
 
@@ -171,5 +152,5 @@ func (t *tail) Write(p []byte) (int, error) {
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
 	s = s[strings.LastIndexByte(s, '\n')+1:]
-	return clip(s, hookSays)
+	return httpapi.Clip(s, hookSays)
 }

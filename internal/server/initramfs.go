@@ -83,7 +83,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	}
 	drivers, short := driversOf(m, c.boot)
 	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
-	cfg.ShortDrivers, cfg.TPM = short, group.Secrets.Kind() == fleet.SecretsTPM
+	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
 	trust, err := build.TrustCPIO(cfg)
 	if err != nil {
 		return nil, false, err

@@ -63,9 +63,11 @@ func TestCollectOnAFullDisk(t *testing.T) {
 				return s.registry.Update(t.Context(), func(tx *registry.Tx) error {
 					return tx.CreateGroup(
 						fleet.Group{
-							Name:           "large",
-							Image:          "lab",
-							AuthorizedKeys: slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 8000),
+							Name:  "large",
+							Image: "lab",
+							Settings: fleet.Settings{
+								AuthorizedKeys: new(slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 8000)),
+							},
 						},
 					)
 				})

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -79,7 +80,7 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 			_, err = tx.Group(name)
 			return err
 		}
-		nodes, err = selectNodes(tx, selection, false)
+		nodes, err = fleetview.SelectNodes(tx, selection, false)
 		return err
 	})
 	if err != nil {

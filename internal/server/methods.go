@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
@@ -59,7 +60,7 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 		return c, err
 	}
 	view := api.Node{Node: n}
-	if err := joinBoot(&view, b, progress[b.ID]); err != nil {
+	if err := fleetview.AddBoot(&view, b, progress[b.ID]); err != nil {
 		return c, err
 	}
 	runs := cmp.Or(view.Running, b.Version)
@@ -75,7 +76,7 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 	c.Kernel = was.Kernel.Object != p.manifest.Kernel.Object || !sameDrivers(was, p.manifest)
 	c.Args = !told || !slices.Equal(args, p.kernelArgs())
 	c.Running, c.Next = m.systemdOf(runs), m.systemdOf(p.version)
-	c.Keeps, c.Cache = keptOf(p.group), p.group.Cache == fleet.CacheDisk
+	c.Keeps, c.Cache = keptOf(p.group), fleet.ValueOf(p.group.Cache) == fleet.CacheDisk
 	c.Agent = view.Status == nil || view.Status.Release != m.release
 	return c, nil
 }
@@ -87,7 +88,7 @@ func sameDrivers(a, b image.Manifest) bool {
 // keptOf is what a group's nodes have that a soft reboot does not hand over, in words; "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
-	case g.Persist != nil && len(*g.Persist) > 0 && g.StateOn != nil:
+	case len(g.PersistList()) > 0 && g.StateOn != nil:
 		kind, _, _ := strings.Cut(*g.StateOn, " ")
 		return "node state (" + kind + ")"
 	case g.Layer().Kind != fleet.LayerMemory:
@@ -145,11 +146,6 @@ func errandOf(m fleet.BootMethod) (kind api.ErrandKind, did string) {
 		return api.KexecNode, "asked to start its next kernel itself"
 	}
 	return api.RebootNode, "asked to reboot"
-}
-
-// withoutFirmware tells the boots that no firmware began: how long they take says nothing of others.
-func withoutFirmware(firmware string) bool {
-	return firmware == string(fleet.MethodSoftReboot) || firmware == string(fleet.MethodKexec)
 }
 
 // errNotSoft is a soft reboot that was asked for by name and does not fit.

@@ -48,9 +48,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 // configuration says so: the address is a loopback one then.
 func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 	m := httpapi.NewMux(s.log)
-	guard := s.operatorOnly
+	guard := s.access.TokenOnly
 	if s.cfg.MetricsOpen || s.cfg.DashboardOpen {
-		guard = s.ratedHere
+		guard = s.access.ByAddress
 	}
 	m.Route("GET /metrics", s.serveMetrics, guard)
 	m.Route("GET /v1/sd", httpapi.JSON(s.operator().scrapeTargets), guard)
@@ -58,11 +58,11 @@ func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 		pages.ServeHTTP(w, r)
 		return nil
 	}
-	m.Route("/login", answered, s.ratedHere)
-	m.Route("/login/", answered, s.ratedHere)
+	m.Route("/login", answered, s.access.ByAddress)
+	m.Route("/login/", answered, s.access.ByAddress)
 	m.Handle("/static/", pages)
 	if s.cfg.DashboardOpen {
-		m.Route("/", answered, s.ratedHere)
+		m.Route("/", answered, s.access.ByAddress)
 	} else {
 		m.Handle("/", pages) // which know who asks
 	}

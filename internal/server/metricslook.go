@@ -16,6 +16,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/metrics"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -84,7 +85,7 @@ func (s *Server) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look
 	if err != nil {
 		return err
 	}
-	want, err := desired(tx)
+	want, err := fleetview.Desired(tx)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -23,7 +24,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.mu.Unlock()
 	b.Image, b.Version = p.image, p.version
-	pack := s.packs.assigned(p.version, classOfBoot(b))
+	pack := s.packs.assigned(p.version, fleetview.BootClass(b))
 	var resp api.StageResponse
 	group := p.group
 	group.Keeping = fleet.Keeping{}
@@ -78,13 +79,13 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: p.group.Secrets.Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
 // the next boot's is the node.
 func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
-	if credential(r, "Bearer") == "" {
+	if httpapi.Credential(r, "Bearer") == "" {
 		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
 	}
 	return s.reporter(r, api.ReportRequest{Boot: boot})

@@ -190,7 +190,7 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	}
 	s.withSystemd("257.9-1", otherRoot(7))
 	state, persist := "nfs 10.0.0.1:/srv/state", []string{"/var/log"}
-	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	try("node state", "kexec: the node has node state (nfs)")

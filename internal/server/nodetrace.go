@@ -2,17 +2,15 @@ package server
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/chunk"
-	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -51,7 +49,7 @@ func (s *Server) nodeTrace(w http.ResponseWriter, r *http.Request) error {
 
 // sessionBoot returns the boot that a session belongs to, which must be the one that is spoken of.
 func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.Boot, err error) {
-	session := registry.HashSecret(credential(r, "Bearer"))
+	session := registry.HashSecret(httpapi.Credential(r, "Bearer"))
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		b, err = tx.BootBySession(session)
 		return err
@@ -92,9 +90,9 @@ func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest)
 		return k, err
 	}
 	return keptTrace{
-		Boot: b.ID, Node: b.Node, Class: classOfBoot(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
-		Pack: clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
-		Until: clip(req.Until, 64), Reached: req.Reached && req.Until != "",
+		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
+		Pack: httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
+		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
 
@@ -139,34 +137,3 @@ func momentsOf(events []trace.Event, began time.Duration) []moment {
 
 // maxMoments bounds the marks that a boot may make in a trace.
 const maxMoments = 64
-
-// classOfBoot names the hardware of a boot.
-func classOfBoot(b registry.Boot) string {
-	var h fleet.Hardware
-	if json.Unmarshal(b.Hardware, &h) != nil {
-		return "" // it said hello without
-	}
-	return classOf(h)
-}
-
-// classOf names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same
-// drivers and firmware, so they read the same.
-func classOf(h fleet.Hardware) string {
-	var out strings.Builder
-	dash := false
-	for _, c := range strings.ToLower(h.Vendor + " " + h.Product) {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			if dash && out.Len() > 0 {
-				out.WriteByte('-')
-			}
-			out.WriteRune(c)
-			dash = false
-		} else {
-			dash = true
-		}
-	}
-	return strings.TrimRight(out.String()[:min(out.Len(), maxClass)], "-")
-}
-
-// maxClass is the longest name of a hardware class, as the format of boot packs has it.
-const maxClass = 63

@@ -10,6 +10,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/tftp"
 	"pando/internal/trace"
@@ -108,7 +109,7 @@ func (s *Server) note(ctx context.Context, c *current, seen dhcp.Seen, addr neti
 }
 
 // knowNode fills in the node of a boot. A machine that nobody knows is recorded as discovered, if the limit lets it.
-func (s *Server) knowNode(ctx context.Context, c *current, uuid string, limit *bucket) error {
+func (s *Server) knowNode(ctx context.Context, c *current, uuid string, limit *ratelimit.Bucket) error {
 	n, err := s.nodeOf(ctx, c.mac)
 	if errors.Is(err, registry.ErrNotFound) {
 		n, err = s.discover(ctx, c.mac, uuid, limit)

@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -60,7 +61,7 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Overrides: n.Overrides}},
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Settings: n.Settings}},
 			)
 		}
 	}
@@ -99,7 +100,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 				"look at the plan again",
 			)
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
@@ -192,7 +193,7 @@ func (a *application) class(is fleet.Class) error {
 		return err
 	}
 	was, err := a.tx.Class(is.Name)
-	if absent(err) {
+	if fleetview.Absent(err) {
 		a.step("class", is.Name, api.Creates, classDiff(fleet.Class{}, is))
 		return a.tx.CreateClass(is)
 	}
@@ -216,11 +217,11 @@ func (a *application) groups() error {
 }
 
 func (a *application) group(is fleet.Group) error {
-	if err := cmp.Or(httpapi.Invalid(is.Validate()), knownZone(is.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(is.Validate()), knownZone(is.Settings)); err != nil {
 		return err
 	}
 	was, err := a.tx.Group(is.Name)
-	isNew := absent(err)
+	isNew := fleetview.Absent(err)
 	if err != nil && !isNew {
 		return err
 	}
@@ -229,7 +230,7 @@ func (a *application) group(is fleet.Group) error {
 		return nil
 	}
 	if was.Image != is.Image {
-		if err := resolves(a.tx, is.Image); err != nil {
+		if err := fleetview.CheckRef(a.tx, is.Image); err != nil {
 			return err
 		}
 	}
@@ -324,16 +325,16 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 		n.KernelArgs = d.KernelArgs
 	}
 	n.Labels = labelled(n.Labels, d)
-	for _, name := range fleet.OverrideNames() {
+	for _, name := range fleet.SettingKeys() {
 		if given(name) {
 			if err := n.Drop(name); err != nil {
 				return n, err
 			}
 		}
 	}
-	n.Merge(d.Overrides)
+	n.Merge(d.Settings)
 	n.State = fleet.Adopted
-	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours))
+	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings))
 }
 
 // labelled are the labels of a node with those that are declared: all, or single ones.

@@ -2,8 +2,9 @@ package server
 
 import (
 	"pando/internal/api"
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 )
 
@@ -21,12 +22,12 @@ func (a *application) config() error {
 func configName(f fleet.ConfigFile) string { return f.Path + " of " + f.For.String() }
 
 func (a *application) configFile(is fleet.ConfigFile) error {
-	if err := httpapi.Invalid(config.Check(is)); err != nil {
+	if err := httpapi.Invalid(configfile.Check(is)); err != nil {
 		return err
 	}
 	was, err := a.tx.ConfigFile(is.For, is.Path)
 	action := api.Alters
-	if absent(err) {
+	if fleetview.Absent(err) {
 		err, action = nil, api.Creates
 	}
 	if err != nil {

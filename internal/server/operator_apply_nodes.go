@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 )
 
@@ -103,7 +104,7 @@ func (a *application) yield(t turn) error {
 // nobody adopted, is forgotten: it is this node.
 func (a *application) referred(was, is fleet.Node) error {
 	if was.Version != is.Version {
-		if err := resolves(a.tx, is.Version); err != nil {
+		if err := fleetview.CheckRef(a.tx, is.Version); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func (a *application) referred(was, is fleet.Node) error {
 		if err == nil && other.Name != is.Name && other.State == fleet.Discovered {
 			err = a.tx.DeleteNode(other.Name)
 		}
-		if err != nil && !absent(err) {
+		if err != nil && !fleetview.Absent(err) {
 			return err
 		}
 	}

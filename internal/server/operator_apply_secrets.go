@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 )
 
@@ -24,7 +25,7 @@ func (a *application) secret(is fleet.Secret) error {
 		return err
 	}
 	was, err := a.tx.Secret(is.Name)
-	if absent(err) {
+	if fleetview.Absent(err) {
 		return httpapi.BadRequest("secret "+is.Name+" has no value on this server",
 			"give it first, as a fleet file has none: pando secret set "+is.Name+" --from FILE")
 	}

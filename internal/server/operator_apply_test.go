@@ -48,7 +48,7 @@ func TestApply(t *testing.T) {
 	d := api.Declaration{
 		Policy:  &api.Policy{Adoption: fleet.Approve},
 		Classes: []fleet.Class{{Name: "nvidia", Match: fleet.Match{PCI: []string{"10de"}}, KernelArgs: []string{"a"}}},
-		Groups:  []fleet.Group{{Name: "lab", Peers: fleet.PeersRack}},
+		Groups:  []fleet.Group{{Name: "lab", Settings: fleet.Settings{Peers: new(fleet.PeersRack)}}},
 		Nodes: []api.NodeDeclare{
 			declare(
 				"pc01",
@@ -270,7 +270,7 @@ func TestExportIsApplied(t *testing.T) {
 			})
 			g := fleet.Group{
 				Name:       fmt.Sprint("g", r.IntN(4)),
-				Share:      1e6 + r.Int64N(1e6),
+				Settings:   fleet.Settings{Share: new(1e6 + r.Int64N(1e6))},
 				KernelArgs: []string{fmt.Sprint("x=", r.IntN(9))},
 			}
 			d.Group = g.Name
@@ -303,18 +303,19 @@ func TestExportIsApplied(t *testing.T) {
 
 // flat is a declaration without pointers, to be compared as text.
 func flat(d api.Declaration) []any {
-	out := []any{*d.Policy, d.Classes, d.Groups, d.Owns}
+	out := []any{*d.Policy, d.Classes, d.Owns}
+	for _, g := range d.Groups {
+		out = append(out, g.Name, g.Image, g.KernelArgs, flatSettings(g.Settings))
+	}
 	for _, n := range d.Nodes {
-		out = append(
-			out,
-			n.Name,
-			n.MACs,
-			n.Group,
-			n.Labels,
-			n.Version,
-			n.Overrides.Set(),
-			n.Overrides.Of(fleet.Group{}),
-		)
+		out = append(out, n.Name, n.MACs, n.Group, n.Labels, n.Version, flatSettings(n.Settings))
+	}
+	return out
+}
+
+func flatSettings(s fleet.Settings) (out []string) {
+	for _, x := range s.Said() {
+		out = append(out, x.Key+" "+x.Text(s))
 	}
 	return out
 }

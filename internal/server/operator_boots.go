@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -43,7 +44,7 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	}
 	progress, err := o.reg.Progress(r.Context(), ids...)
 	for _, b := range boots {
-		out.Boots = append(out.Boots, bootView(b, progress[b.ID]))
+		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID]))
 	}
 	return out, err
 }
@@ -54,13 +55,13 @@ func (o *operator) listFailed(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := o.owned(r)
+	wanted, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
 	if selection := r.URL.Query().Get("select"); selection != "" {
 		err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-			nodes, err := selectNodes(tx, selection, true)
+			nodes, err := fleetview.SelectNodes(tx, selection, true)
 			wanted = make(map[string]bool, len(nodes))
 			for _, n := range nodes {
 				wanted[n.Name] = true
@@ -80,7 +81,7 @@ func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot,
 	if selection == "" {
 		return tx.Boots(registry.BootFilter{Limit: limit})
 	}
-	nodes, err := selectNodes(tx, selection, false)
+	nodes, err := fleetview.SelectNodes(tx, selection, false)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (o *operator) showBoot(r *http.Request) (any, error) {
 func (o *operator) showNodeBoot(r *http.Request) (any, error) {
 	var b registry.Boot
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	out := api.BootDetail{Boot: bootView(b, p), Steps: []api.Step{}, Events: events}
+	out := api.BootDetail{Boot: fleetview.Boot(b, p), Steps: []api.Step{}, Events: events}
 	if events == nil {
 		out.Events = []trace.Event{}
 	}
@@ -196,8 +197,8 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sight := o.sight(r)
-	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !sight.has(e) })
+	filter := fleetview.NewEventFilter(r.Context(), o.reg)
+	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !filter.Shows(e) })
 	if events == nil {
 		events = []trace.Event{}
 	}
@@ -223,9 +224,9 @@ func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := out.Flush(); err != nil {
 		return nil // the client is gone
 	}
-	sight := o.sight(r)
+	filter := fleetview.NewEventFilter(r.Context(), o.reg)
 	_ = o.reg.Follow(r.Context(), after, func(e trace.Event) error {
-		if !sight.has(e) {
+		if !filter.Shows(e) {
 			return nil
 		}
 		b, err := json.Marshal(e)

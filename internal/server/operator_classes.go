@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -106,7 +107,7 @@ func (o *operator) setClass(r *http.Request) (any, error) {
 		if err := tx.PutClass(is); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }

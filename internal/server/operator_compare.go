@@ -13,8 +13,10 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -26,7 +28,7 @@ func (o *operator) resolve(r *http.Request, parameter, otherwise string) (ref fl
 		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
 	}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err = resolves(tx, ref); err == nil {
+		if err = fleetview.CheckRef(tx, ref); err == nil {
 			v, err = tx.Resolve(ref)
 		}
 		return err
@@ -127,7 +129,7 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 	if err != nil {
 		return 0, err
 	}
-	r, ok := image.FindPack(packs, "")
+	r, ok := bootpack.Find(packs, "")
 	if !ok {
 		return 0, nil
 	}
@@ -135,7 +137,7 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 	if err != nil {
 		return 0, err
 	}
-	p, err := image.DecodePack(b)
+	p, err := bootpack.Decode(b)
 	sum := int64(0)
 	for _, e := range p.Pieces {
 		if !has[e.ID] {

@@ -5,21 +5,22 @@ import (
 	"net/http"
 
 	"pando/internal/api"
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
 // configRoutes are the routes of config files.
-func (o *operator) configRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/config", httpapi.JSON(o.listConfig)},
-		{"GET", "/v1/config/file", httpapi.JSON(o.showConfig)},
-		{"PUT", "/v1/config", httpapi.JSON(o.setConfig)},
-		{"DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)},
-		{"GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)},
-		{"POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)},
+func (o *operator) configRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/config", httpapi.JSON(o.listConfig)),
+		httpapi.NewRoute("GET", "/v1/config/file", httpapi.JSON(o.showConfig)),
+		httpapi.NewRoute("PUT", "/v1/config", httpapi.JSON(o.setConfig)),
+		httpapi.NewRoute("DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)),
+		httpapi.NewRoute("POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)),
 	}
 }
 
@@ -107,13 +108,13 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 		return nil, err
 	}
 	f := req.ConfigFile
-	if err := httpapi.Invalid(config.Check(f)); err != nil {
+	if err := httpapi.Invalid(configfile.Check(f)); err != nil {
 		return nil, err
 	}
 	out := api.ConfigChange{DryRun: req.DryRun}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		was, err := tx.ConfigFile(f.For, f.Path)
-		if err != nil && !absent(err) {
+		if err != nil && !fleetview.Absent(err) {
 			return err
 		}
 		if out.Fields = configDiff(was, f); len(out.Fields) == 0 {
@@ -127,7 +128,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 		if out.Nodes, out.Problems, err = o.tryConfig(tx, f); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }
@@ -159,7 +160,7 @@ func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, proble
 		if err := n.of(tx, hardware[name], all); err != nil {
 			return nil, nil, err
 		}
-		if _, err := config.Render(f, o.configs.data(n), masked); err != nil {
+		if _, err := configfile.Render(f, o.configs.data(n), masked); err != nil {
 			problems = append(problems, "node "+name+" boots without "+err.Error())
 		}
 	}
@@ -210,7 +211,7 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 			return err
 		}
 		out.Nodes = getters[configKey{req.For, req.Path}]
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }
@@ -219,11 +220,11 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 func (o *operator) nodeConfig(r *http.Request) (any, error) {
 	var n nodeConfig
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		node, err := findNode(tx, r.PathValue("name"))
+		node, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
-		b, err := latestBoot(tx, node)
+		b, err := fleetview.LatestBoot(tx, node)
 		if err != nil {
 			return err
 		}
@@ -247,20 +248,11 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		}
 		if v.From == "" {
 			v.From = "every node"
-			if f.Path == config.HostKeyPath {
+			if f.Path == configfile.HostKeyPath {
 				v.Secrets, v.Content = []string{hostKeyName}, []byte("<secret "+hostKeyName+">\n")
 			}
 		}
 		out.Files[i] = v
 	}
 	return out, nil
-}
-
-// latestBoot is the latest boot of a node, the zero Boot when there is none.
-func latestBoot(tx *registry.Tx, n fleet.Node) (registry.Boot, error) {
-	boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
-	if err != nil || len(boots) == 0 {
-		return registry.Boot{}, err
-	}
-	return boots[0], nil
 }

@@ -63,7 +63,7 @@ func TestDescriptionAndRoutesAgree(t *testing.T) {
 	}
 	routed := map[string]bool{}
 	for _, r := range (&operator{}).operatorList() {
-		routed[r.method+" "+r.path] = true
+		routed[r.Method+" "+r.Path] = true
 	}
 	for r := range routed {
 		if !described[r] {

@@ -1,13 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -36,7 +34,7 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 			return httpapi.Invalid(err)
 		}
 	}
-	n.Merge(req.Overrides)
+	n.Merge(req.Settings)
 	if req.Address != nil {
 		if n.Address, err = address(*req.Address); err != nil {
 			return err
@@ -92,7 +90,7 @@ func nodeDiff(was, is fleet.Node) []string {
 	d.add("MACs", macText(was.MACs), macText(is.MACs))
 	d.add("serial", was.Serial, is.Serial)
 	d.add("TPM key", api.KeyPrint(was.TPMKey), api.KeyPrint(is.TPMKey))
-	d.overrides(was.Overrides, is.Overrides)
+	d.settings(was.Settings, is.Settings, "the group's")
 	keys := map[string]bool{}
 	for _, m := range []map[string]string{was.Labels, is.Labels} {
 		for k := range m {
@@ -105,56 +103,11 @@ func nodeDiff(was, is fleet.Node) []string {
 	return d
 }
 
-// overrides adds what a node has otherwise than its group; "the group's" is what it has not.
-func (d *diff) overrides(was, is fleet.Overrides) {
-	text := func(o fleet.Overrides, name string) string {
-		if !slices.Contains(o.Set(), name) {
-			return "the group's"
-		}
-		return settingText(o.Of(fleet.Group{}), name)
+// settings adds what differs in the settings. unsaid is what a setting is of which nothing is said, "": its default.
+func (d *diff) settings(was, is fleet.Settings, unsaid string) {
+	for _, c := range was.Diff(is, unsaid) {
+		*d = append(*d, c.String())
 	}
-	for _, name := range fleet.OverrideNames() {
-		before, after := text(was, name), text(is, name)
-		if name == fleet.SettingAuthorizedKeys && before == after &&
-			!slices.Equal(was.Of(fleet.Group{}).AuthorizedKeys, is.Of(fleet.Group{}).AuthorizedKeys) {
-			after = "others"
-		}
-		d.add(strings.ReplaceAll(name, "_", " "), before, after)
-	}
-}
-
-// settingText is one setting of a group for people.
-func settingText(g fleet.Group, name string) string {
-	switch name {
-	case fleet.SettingAuthorizedKeys:
-		return fmt.Sprint(len(g.AuthorizedKeys))
-	case fleet.SettingUnlockRoot:
-		return fmt.Sprint(g.UnlockRoot)
-	case fleet.SettingRebootAfter:
-		return rebootText(g.RebootAfter)
-	case fleet.SettingWriteLimit:
-		return cmp.Or(g.WriteLimit, "the default")
-	case fleet.SettingPeers:
-		return string(g.Peers.Effective())
-	case fleet.SettingShare:
-		return shareText(g.Share)
-	case fleet.SettingCache:
-		return string(g.Cache.Effective())
-	case fleet.SettingCacheSize:
-		return shareText(g.CacheSize)
-	case fleet.SettingSecrets:
-		return string(g.Secrets.Effective())
-	case fleet.SettingOffline:
-		return offlineText(g.Offline)
-	case fleet.SettingPower:
-		return cmp.Or(string(g.Power), string(fleet.PowerWOL))
-	case fleet.SettingHours:
-		return cmp.Or(string(g.Hours), "none")
-	case fleet.SettingSweep:
-		return fmt.Sprint(g.Sweep)
-	}
-	f, _ := g.Keeping.Field(name)
-	return cmp.Or(f.String(), fleet.KeepingDefault(name))
 }
 
 func addressText(a netip.Addr) string {
@@ -176,49 +129,6 @@ func groupDiff(was, is fleet.Group) []string {
 	d := diff{}
 	d.add("image", string(was.Image), string(is.Image))
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
-	if !slices.Equal(was.AuthorizedKeys, is.AuthorizedKeys) {
-		d = append(d, fmt.Sprintf("authorized keys: %d -> %d", len(was.AuthorizedKeys), len(is.AuthorizedKeys)))
-	}
-	d.add("unlock root", fmt.Sprint(was.UnlockRoot), fmt.Sprint(is.UnlockRoot))
-	d.add("reboot after", rebootText(was.RebootAfter), rebootText(is.RebootAfter))
-	d.add("write limit", was.WriteLimit, is.WriteLimit)
-	d.add("peers", string(was.Peers.Effective()), string(is.Peers.Effective()))
-	d.add("share", shareText(was.Share), shareText(is.Share))
-	d.add("cache", string(was.Cache.Effective()), string(is.Cache.Effective()))
-	d.add("offline", offlineText(was.Offline), offlineText(is.Offline))
-	d.add("secrets", string(was.Secrets.Effective()), string(is.Secrets.Effective()))
-	d.add("cache size", shareText(was.CacheSize), shareText(is.CacheSize))
-	for _, name := range []string{fleet.SettingPower, fleet.SettingHours, fleet.SettingSweep} {
-		d.add(name, settingText(was, name), settingText(is, name))
-	}
-	before := was.Keeping.Fields()
-	for i, f := range is.Keeping.Fields() {
-		d.add(f.Name, before[i].String(), f.String())
-	}
+	d.settings(was.Settings, is.Settings, "")
 	return d
-}
-
-func rebootText(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "never"
-	case d == 0:
-		return "the default"
-	}
-	return d.String()
-}
-
-func shareText(n int64) string {
-	if n == 0 {
-		return "the default"
-	}
-	return fleet.SizeText(n)
-}
-
-// offlineText is whether nodes may boot without a server, as the flag has it.
-func offlineText(allowed bool) string {
-	if allowed {
-		return "allow"
-	}
-	return "deny"
 }

@@ -3,9 +3,11 @@ package server
 import (
 	"cmp"
 	"net/http"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -17,34 +19,10 @@ func (o *operator) listGroups(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		out.Groups, err = groupViews(tx, groups)
+		out.Groups, err = fleetview.Groups(tx, groups)
 		return err
 	})
 	return out, err
-}
-
-func groupViews(tx *registry.Tx, groups []fleet.Group) ([]api.Group, error) {
-	nodes, err := tx.Nodes()
-	if err != nil {
-		return nil, err
-	}
-	members := map[string]int{}
-	for _, n := range nodes {
-		if n.State == fleet.Adopted {
-			members[n.Group]++
-		}
-	}
-	out := make([]api.Group, len(groups))
-	for i, g := range groups {
-		out[i] = api.Group{Group: g, Nodes: members[g.Name]}
-		if g.Image == "" {
-			continue
-		}
-		if out[i].Desired, err = tx.Resolve(g.Image); err != nil && !absent(err) {
-			return nil, err
-		}
-	}
-	return out, nil
 }
 
 func (o *operator) showGroup(r *http.Request) (any, error) {
@@ -54,7 +32,7 @@ func (o *operator) showGroup(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		out, err = groupViews(tx, []fleet.Group{g})
+		out, err = fleetview.Groups(tx, []fleet.Group{g})
 		return err
 	})
 	if err != nil {
@@ -68,11 +46,11 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(resolves(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
+		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -97,11 +75,11 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			return err
 		}
 		g := applyGroupSet(was, req)
-		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Hours)); err != nil {
+		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 			return err
 		}
 		if req.Image != nil {
-			if err := resolves(tx, g.Image); err != nil {
+			if err := fleetview.CheckRef(tx, g.Image); err != nil {
 				return err
 			}
 		}
@@ -114,7 +92,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 		if out.Nodes, err = affected(tx, was, g, func() error { return tx.PutGroup(g) }); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun && req.Extensions != nil {
 		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
@@ -123,18 +101,20 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 }
 
 // affected makes a change of a group and returns the nodes whose next boot differs: those that get another
-// version, or all members when something else than the image changes.
+// version, or all members when something else changes that nodes are told.
 func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]string, error) {
-	before, err := desiredAll(tx)
+	before, err := fleetview.DesiredAll(tx)
 	if err != nil {
 		return nil, err
 	}
 	if err := change(); err != nil {
 		return nil, err
 	}
-	was.Image, was.Power, was.Hours, was.Sweep = is.Image, is.Power, is.Hours, is.Sweep // what no boot is told
-	if len(groupDiff(was, is)) == 0 {
-		return differ(tx, before)
+	told := slices.ContainsFunc(was.Settings.Diff(is.Settings, ""), func(c fleet.SettingChange) bool {
+		return c.Effect != fleet.ByServer
+	})
+	if !told && slices.Equal(was.KernelArgs, is.KernelArgs) {
+		return fleetview.Changed(tx, before)
 	}
 	nodes, err := tx.Nodes()
 	out := []string{}
@@ -153,37 +133,9 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.KernelArgs != nil {
 		g.KernelArgs = *req.KernelArgs
 	}
-	if req.AuthorizedKeys != nil {
-		g.AuthorizedKeys = *req.AuthorizedKeys
-	}
-	if req.UnlockRoot != nil {
-		g.UnlockRoot = *req.UnlockRoot
-	}
-	if req.RebootAfter != nil {
-		g.RebootAfter = *req.RebootAfter
-	}
-	if req.WriteLimit != nil {
-		g.WriteLimit = *req.WriteLimit
-	}
-	if req.Peers != nil {
-		g.Peers = *req.Peers
-	}
-	if req.Share != nil {
-		g.Share = *req.Share
-	}
-	if req.Cache != nil {
-		g.Cache = *req.Cache
-	}
-	if req.Offline != nil {
-		g.Offline = *req.Offline
-	}
-	if req.Secrets != nil {
-		g.Secrets = *req.Secrets
-	}
-	if req.CacheSize != nil {
-		g.CacheSize = *req.CacheSize
-	}
-	return fleet.Overrides{Power: req.Power, Hours: req.Hours, Sweep: req.Sweep, Keeping: req.Keeping}.Of(g)
+	g.Settings.Merge(req.Settings)
+	g.Settings = g.Settings.Normal()
+	return g
 }
 
 func (o *operator) deleteGroup(r *http.Request) (any, error) {

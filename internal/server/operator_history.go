@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -65,7 +66,7 @@ func (o *operator) history(r *http.Request) ([]registry.PastBoot, error) {
 	}
 	wanted := map[string]bool{}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, selection, false)
+		nodes, err := fleetview.SelectNodes(tx, selection, false)
 		for _, n := range nodes {
 			wanted[n.Name] = true
 		}

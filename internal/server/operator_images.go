@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
@@ -149,7 +150,7 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 	if err != nil {
 		return nil, err
 	}
-	views, err := o.nodeViews(ctx, tx, nodes)
+	views, err := o.views.Views(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -283,10 +284,10 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := resolves(tx, req.Ref); err != nil {
+		if err := fleetview.CheckRef(tx, req.Ref); err != nil {
 			return err
 		}
-		before, err := desiredAll(tx)
+		before, err := fleetview.DesiredAll(tx)
 		if err != nil {
 			return err
 		}
@@ -307,13 +308,13 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		if err := tx.AddTagMove(move); err != nil {
 			return err
 		}
-		if out.Nodes, err = differ(tx, before); err != nil {
+		if out.Nodes, err = fleetview.Changed(tx, before); err != nil {
 			return err
 		}
 		if out.Follow, err = laidBy(tx, name); err != nil {
 			return err
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun {
 		o.follow(r.Context(), out.Follow)

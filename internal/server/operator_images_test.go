@@ -85,9 +85,9 @@ func TestGroups(t *testing.T) {
 	wantCode(t, err, api.BadRequest, "all")
 	_, err = c.SetGroup(t.Context(), "lab", api.GroupSet{Image: ptr(fleet.Ref("lab:none"))})
 	wantCode(t, err, api.NotFound, "none")
-	_, err = c.SetGroup(t.Context(), "lab", api.GroupSet{WriteLimit: ptr("much")})
+	_, err = c.SetGroup(t.Context(), "lab", api.GroupSet{Settings: fleet.Settings{WriteLimit: ptr("much")}})
 	wantCode(t, err, api.BadRequest, "write limit")
-	_, err = c.SetGroup(t.Context(), "none", api.GroupSet{WriteLimit: ptr("50%")})
+	_, err = c.SetGroup(t.Context(), "none", api.GroupSet{Settings: fleet.Settings{WriteLimit: ptr("50%")}})
 	wantCode(t, err, api.NotFound, "none")
 
 	ch, err := c.SetGroup(t.Context(), "default", api.GroupSet{KernelArgs: &[]string{"quiet"}, DryRun: true})

@@ -8,6 +8,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/netboot"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -159,7 +160,7 @@ func TestBootPackOutlivesItsKey(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	before := s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	before := s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	if _, err := c.RotateKey(t.Context(), "next", api.KeyUse{}); err != nil {
 		t.Fatal(err)
 	}

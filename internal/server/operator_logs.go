@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/journal"
@@ -29,10 +30,10 @@ const (
 )
 
 // logRoutes are the routes of the journals of nodes.
-func (o *operator) logRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)},
-		{"GET", "/v1/nodes/{name}/logs/stream", o.followLogs},
+func (o *operator) logRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs", httpapi.JSON(o.nodeLogs)),
+		httpapi.NewRoute("GET", "/v1/nodes/{name}/logs/stream", o.followLogs),
 	}
 }
 
@@ -142,7 +143,7 @@ func (o *operator) journalOf(ctx context.Context, name, which string) (api.Journ
 	out := api.Journal{Lines: []api.JournalLine{}}
 	var boots []registry.Boot
 	err := o.reg.View(ctx, func(tx *registry.Tx) error {
-		n, err := findNode(tx, name)
+		n, err := fleetview.FindNode(tx, name)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
 )
 
@@ -20,15 +21,15 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 	}
 	var nodes []what
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		selected, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		selected, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, selected)
+		views, err := o.views.Views(r.Context(), tx, selected)
 		if err != nil {
 			return err
 		}
-		boots, err := tx.LatestBoots(namesOf(selected)...)
+		boots, err := tx.LatestBoots(fleetview.Names(selected)...)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -19,10 +20,10 @@ func (o *operator) listNodes(r *http.Request) (any, error) {
 	var nodes []fleet.Node
 	out := api.NodeList{Nodes: []api.Node{}}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if nodes, err = selectNodes(tx, r.URL.Query().Get("select"), true); err != nil {
+		if nodes, err = fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true); err != nil {
 			return err
 		}
-		out.Nodes, err = o.nodeViews(r.Context(), tx, nodes)
+		out.Nodes, err = o.views.Views(r.Context(), tx, nodes)
 		return err
 	})
 	return out, err
@@ -31,16 +32,16 @@ func (o *operator) listNodes(r *http.Request) (any, error) {
 func (o *operator) showNode(r *http.Request) (any, error) {
 	var out api.Node
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, []fleet.Node{n})
+		views, err := o.views.Views(r.Context(), tx, []fleet.Node{n})
 		if err != nil {
 			return err
 		}
 		out = views[0]
-		b, err := latestBoot(tx, n)
+		b, err := fleetview.LatestBoot(tx, n)
 		if err != nil {
 			return err
 		}
@@ -90,47 +91,6 @@ func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error)
 	return fleet.Effective(l), nil
 }
 
-// findNode takes a name or a MAC.
-func findNode(tx *registry.Tx, name string) (fleet.Node, error) {
-	if m, err := fleet.ParseMAC(name); err == nil {
-		return tx.NodeByMAC(m)
-	}
-	return tx.Node(name)
-}
-
-// selectNodes resolves a node set. A name in it that nobody has is refused: a typing error must not make a
-// change smaller than it was meant.
-func selectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.Node, error) {
-	nodes, err := tx.Nodes()
-	if err != nil || selection == "" && emptyIsAll {
-		return nodes, err
-	}
-	set, err := fleet.ParseSet(selection)
-	if err != nil {
-		return nil, api.NewError(
-			api.BadRequest,
-			err.Error(),
-			"write it like pc[001-120]!pc007, @group or label=value&@group; , adds, & keeps what both have, ! "+
-				"takes away",
-		)
-	}
-	for _, name := range set.Groups() {
-		if _, err := tx.Group(name); err != nil {
-			return nil, err
-		}
-	}
-	selected, missing := set.Select(nodes)
-	if len(missing) > 0 {
-		return nil, api.NewError(api.NotFound, "no such node: "+foldMissing(missing), "`pando node list` shows all")
-	}
-	return selected, nil
-}
-
-// foldMissing are names and MACs as short as people read them.
-func foldMissing(missing []string) string {
-	return strings.ReplaceAll(fleet.Fold(missing), ",", ", ")
-}
-
 func (o *operator) createNode(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeCreate](r)
 	if err != nil {
@@ -138,7 +98,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Overrides: req.Overrides, Created: o.now(),
+		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: o.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
@@ -152,18 +112,18 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(resolves(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
+		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
 		if n, err = declareNode(tx, n); err != nil {
 			return err
 		}
-		out, err = o.nodeViews(r.Context(), tx, []fleet.Node{n})
+		out, err = o.views.Views(r.Context(), tx, []fleet.Node{n})
 		return err
 	})
 	if err != nil {
@@ -182,20 +142,6 @@ func address(text string) (netip.Addr, error) {
 		return a, httpapi.BadRequest(fmt.Sprintf("address %q is not an IPv4 address", text), "")
 	}
 	return a, httpapi.Invalid(fleet.ValidAddress(a))
-}
-
-// resolves refuses a reference that points at nothing now.
-func resolves(tx *registry.Tx, ref fleet.Ref) error {
-	if ref == "" {
-		return nil
-	}
-	if _, _, _, err := ref.Split(); err != nil {
-		return httpapi.Invalid(err)
-	}
-	if _, err := tx.Resolve(ref); err != nil {
-		return httpapi.WithHint(err, "`pando image list` shows what there is")
-	}
-	return nil
 }
 
 func (o *operator) setNodes(r *http.Request) (any, error) {
@@ -223,7 +169,7 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 				)
 			}
 			if req.Version != nil {
-				if err := resolves(tx, *req.Version); err != nil {
+				if err := fleetview.CheckRef(tx, *req.Version); err != nil {
 					return nil, err
 				}
 			}
@@ -253,7 +199,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 	follow := map[string]bool{} // nodes whose extensions may be others
 	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
-		before, err := selectNodes(tx, selection, false)
+		before, err := fleetview.SelectNodes(tx, selection, false)
 		if err != nil {
 			return err
 		}
@@ -270,7 +216,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Overrides.Of(fleet.Group{}).Hours), o.nodeGoesTogether(tx, before[i], n)); err != nil {
+			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), o.nodeGoesTogether(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {
@@ -281,20 +227,12 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 				follow[n.Name] = true
 			}
 		}
-		return orDryRun(dryRun)
+		return fleetview.OrDryRun(dryRun)
 	})
 	if err == nil && !dryRun && len(follow) > 0 {
 		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
 	}
 	return out, err
-}
-
-// orDryRun undoes a transaction that was only tried.
-func orDryRun(dryRun bool) error {
-	if dryRun {
-		return registry.ErrDryRun
-	}
-	return nil
 }
 
 func (o *operator) deleteNodes(r *http.Request) (any, error) {
@@ -303,7 +241,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	var out api.Changes
 	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
-		nodes, err := selectNodes(tx, q.Get("select"), false)
+		nodes, err := fleetview.SelectNodes(tx, q.Get("select"), false)
 		if err != nil {
 			return err
 		}
@@ -313,7 +251,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 			}
 			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: []string{"deleted"}})
 		}
-		return orDryRun(dryRun)
+		return fleetview.OrDryRun(dryRun)
 	})
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {

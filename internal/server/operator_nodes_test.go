@@ -185,11 +185,11 @@ func TestNodeOverrides(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := api.NodeSet{
-		Select:    "pc001",
-		Overrides: fleet.Overrides{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}},
+		Select:   "pc001",
+		Settings: fleet.Settings{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}},
 	}
 	ch, err := c.SetNodes(t.Context(), set)
-	want := []string{"authorized keys: the group's -> 0", "write limit: the group's -> 2g", "peers: the group's -> off"}
+	want := []string{"authorized keys: the group's -> none", "write limit: the group's -> 2g", "peers: the group's -> off"}
 	if err != nil || !slices.Equal(ch.Nodes[0].Fields, want) {
 		t.Fatalf("changes %+v, %v", ch, err)
 	}
@@ -216,14 +216,14 @@ func TestNodeOverrides(t *testing.T) {
 	wantCode(t, err, api.BadRequest, "colour")
 	_, err = c.SetNodes(
 		t.Context(),
-		api.NodeSet{Select: "pc001", Overrides: fleet.Overrides{CacheSize: ptr(int64(8e9))}},
+		api.NodeSet{Select: "pc001", Settings: fleet.Settings{CacheSize: ptr(int64(8e9))}},
 	)
-	wantCode(t, err, api.BadRequest, "set them with cache")
+	wantCode(t, err, api.BadRequest, "set it with cache")
 	if _, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"peers", "write_limit", "authorized_keys"}}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err = c.Node(t.Context(), "pc001"); err != nil || !n.Overrides.IsZero() {
-		t.Errorf("left over: %v, %v", n.Overrides.Set(), err)
+	if n, err = c.Node(t.Context(), "pc001"); err != nil || n.Settings != (fleet.Settings{}) {
+		t.Errorf("left over: %v, %v", n.Settings.Said(), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/power"
 	"pando/internal/registry"
@@ -16,7 +17,7 @@ import (
 func (o *operator) listPower(r *http.Request) (any, error) {
 	out := api.PowerList{Nodes: []api.PowerView{}}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		nodes, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 	}
 	var x []powered
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		n, err := findNode(tx, r.PathValue("name"))
+		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err == nil {
 			x, err = o.powers.of(tx, []fleet.Node{n})
 		}
@@ -131,7 +132,7 @@ func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, er
 				return err
 			}
 		} else {
-			n, err := findNode(tx, name)
+			n, err := fleetview.FindNode(tx, name)
 			if err != nil {
 				return err
 			}
@@ -146,7 +147,8 @@ func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, er
 }
 
 // knownZone refuses hours of a time zone that there is not.
-func knownZone(h fleet.Hours) error {
+func knownZone(s fleet.Settings) error {
+	h := fleet.ValueOf(s.Hours)
 	t, err := h.Parse()
 	if h == "" || err != nil || t.Zone == "" {
 		return nil // the validation says what is wrong

@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -17,7 +18,7 @@ import (
 
 // listRecordings answers GET /v1/recordings.
 func (o *operator) listRecordings(r *http.Request) (any, error) {
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (o *operator) setRecording(r *http.Request) (any, error) {
 	}
 	var node fleet.Node
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		node, err = findNode(tx, r.PathValue("name"))
+		node, err = fleetview.FindNode(tx, r.PathValue("name"))
 		return err
 	})
 	if err != nil {

@@ -9,42 +9,18 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/hooks"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
 )
 
-// rolloutView is a rollout with its nodes.
-func rolloutView(r fleet.Rollout) api.Rollout {
-	out := api.Rollout{Rollout: r, Phases: map[fleet.RolloutPhase]int{}}
-	for _, n := range r.Nodes {
-		out.Phases[n.Phase]++
-	}
-	if r.Nodes == nil {
-		out.Nodes = []fleet.RolloutNode{}
-	}
-	return out
-}
-
-// rolloutViews are rollouts without their nodes.
-func rolloutViews(tx *registry.Tx, f registry.RolloutFilter) ([]api.Rollout, error) {
-	all, err := tx.Rollouts(f)
-	out := []api.Rollout{}
-	for _, r := range all {
-		view := rolloutView(r)
-		if view.Phases, err = tx.RolloutPhases(r.ID); err != nil {
-			return nil, err
-		}
-		out = append(out, view)
-	}
-	return out, err
-}
-
 func (o *operator) listRollouts(r *http.Request) (any, error) {
 	var out api.RolloutList
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
+		out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
 		return err
 	})
 	return out, err
@@ -54,7 +30,7 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 	var out api.Rollout
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		x, err := tx.Rollout(r.PathValue("id"))
-		out = rolloutView(x)
+		out = fleetview.Rollout(x)
 		return err
 	})
 	return out, err
@@ -87,12 +63,12 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 		if out, err = tx.CreateRollout(next); err != nil {
 			return hintRollout(err)
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err != nil {
 		return nil, err
 	}
-	view := rolloutView(out)
+	view := fleetview.Rollout(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
 		o.rollouts.nudge()
 	}
@@ -107,17 +83,17 @@ func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 	if _, err := time.LoadLocation(p.Zone); err != nil {
 		return httpapi.BadRequest(fmt.Sprintf("time zone %q: %v", p.Zone, err), "name it like Europe/Berlin")
 	}
-	hooks := []string{p.Drain, p.Undrain, p.Reboot}
+	named := []string{p.Drain, p.Undrain, p.Reboot}
 	for _, g := range p.Gates {
 		if g.Kind() == fleet.GateScript {
-			hooks = append(hooks, g.Arg())
+			named = append(named, g.Arg())
 		}
 	}
-	for _, name := range hooks {
+	for _, name := range named {
 		if name == "" {
 			continue
 		}
-		if _, err := findHook(o.rollouts.hooks, name); err != nil {
+		if _, err := hooks.Find(o.rollouts.hooks, name); err != nil {
 			return httpapi.BadRequest(
 				err.Error(),
 				"put an executable file of root's with this name into "+o.rollouts.hooks+" on the server",
@@ -147,7 +123,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		if v.ref == "" {
 			return out, httpapi.BadRequest("no image is named", "")
 		}
-		if err := resolves(tx, v.ref); err != nil {
+		if err := fleetview.CheckRef(tx, v.ref); err != nil {
 			return out, err
 		}
 		d, err := tx.Resolve(v.ref)
@@ -184,11 +160,11 @@ const usualOf = 10
 
 // candidates are the nodes that follow a group's image.
 func (o *operator) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
-	nodes, err := members(tx, group)
+	nodes, err := fleetview.Followers(tx, group)
 	if err != nil {
 		return nil, err
 	}
-	views, err := o.nodeViews(ctx, tx, nodes)
+	views, err := o.views.Views(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +194,7 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 	}
 	var ids []fleet.BootID
 	for _, b := range boots {
-		if !withoutFirmware(b.Firmware) {
+		if !fleet.SkipsFirmware(b.Firmware) {
 			ids = append(ids, b.ID)
 		}
 	}
@@ -267,7 +243,7 @@ func (o *operator) changeRollout(r *http.Request, change func(fleet.Rollout) (fl
 		if err != nil {
 			return api.NewError(api.Conflict, err.Error(), "")
 		}
-		out = rolloutView(is)
+		out = fleetview.Rollout(is)
 		return tx.PutRollout(is, was.Nodes)
 	})
 	if err != nil {

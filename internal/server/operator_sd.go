@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -27,7 +28,7 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 	}
 	out := []api.ScrapeTarget{}
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, r.URL.Query().Get("select"), true)
+		nodes, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
@@ -35,7 +36,7 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, nodes)
+		views, err := o.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			b := boots[n.Name]
 			if n.Node.State != fleet.Adopted || n.Boot == nil || n.Boot.State != trace.Up || !b.Addr.IsValid() {

@@ -6,18 +6,19 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
 // secretRoutes are the routes of secrets, and of what gives boots theirs.
-func (o *operator) secretRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)},
-		{"POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)},
-		{"GET", "/v1/secrets", httpapi.JSON(o.listSecrets)},
-		{"PUT", "/v1/secrets", httpapi.JSON(o.setSecret)},
-		{"DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)},
+func (o *operator) secretRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)),
+		httpapi.NewRoute("POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)),
+		httpapi.NewRoute("GET", "/v1/secrets", httpapi.JSON(o.listSecrets)),
+		httpapi.NewRoute("PUT", "/v1/secrets", httpapi.JSON(o.setSecret)),
+		httpapi.NewRoute("DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)),
 	}
 }
 
@@ -50,10 +51,10 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 	var out fleet.Secret
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		s, err := tx.Secret(req.Name)
-		if err != nil && !absent(err) {
+		if err != nil && !fleetview.Absent(err) {
 			return err
 		}
-		if absent(err) && req.Value == nil {
+		if fleetview.Absent(err) && req.Value == nil {
 			return httpapi.BadRequest("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
 		}
 		s.Name, s.Changed = req.Name, o.now().UTC()
@@ -84,7 +85,7 @@ func (o *operator) approveNodes(r *http.Request) (any, error) {
 	}
 	out := api.Changes{DryRun: req.DryRun, Nodes: []api.Change{}}
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		nodes, err := selectNodes(tx, req.Select, false)
+		nodes, err := fleetview.SelectNodes(tx, req.Select, false)
 		if err != nil {
 			return err
 		}
@@ -95,14 +96,14 @@ func (o *operator) approveNodes(r *http.Request) (any, error) {
 			}
 			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: fields})
 		}
-		return orDryRun(req.DryRun)
+		return fleetview.OrDryRun(req.DryRun)
 	})
 	return out, err
 }
 
 // approve approves the latest boot of a node, and with the policy tpm the key that it proved, for all boots to come.
 func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
-	b, err := latestBoot(tx, n)
+	b, err := fleetview.LatestBoot(tx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 			"switch it on first",
 		)
 	}
-	if c.group.Secrets.Kind() == fleet.SecretsApprove {
+	if fleet.ValueOf(c.group.Secrets).Kind() == fleet.SecretsApprove {
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
 	}
 	switch {

@@ -15,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -209,7 +210,7 @@ func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
 
 // putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well,
 // so one that is not is left out. One that this server made itself of later boots stays.
-func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
+func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
 	keys := o.signer.ring.Trust().Accepted()
 	if m.PackKey != "" {
 		keys = []string{m.PackKey}
@@ -218,7 +219,7 @@ func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest
 	if err != nil {
 		return nil
 	}
-	p, err := image.VerifyPack(b, []byte(r.Signature), v, keys...)
+	p, err := bootpack.Verify(b, []byte(r.Signature), v, keys...)
 	if err != nil || p.Class != r.Class {
 		return nil
 	}

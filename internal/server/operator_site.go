@@ -5,8 +5,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
-	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -26,17 +26,17 @@ func (o *operator) status(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if out.Groups, err = groupViews(tx, groups); err != nil {
+		if out.Groups, err = fleetview.Groups(tx, groups); err != nil {
 			return err
 		}
-		if out.Rollouts, err = rolloutViews(tx, registry.RolloutFilter{Live: true}); err != nil {
+		if out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Live: true}); err != nil {
 			return err
 		}
 		nodes, err := tx.Nodes()
 		if err != nil {
 			return err
 		}
-		views, err := o.nodeViews(r.Context(), tx, nodes)
+		views, err := o.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			countNode(&out, n)
 		}
@@ -45,7 +45,7 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -76,74 +76,6 @@ func countNode(out *api.Status, n api.Node) {
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
 		out.Stages[n.Boot.Stage]++
 	}
-}
-
-func (o *operator) listTokens(r *http.Request) (any, error) {
-	out := api.TokenList{Tokens: []api.Token{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
-		tokens, err := tx.Tokens()
-		for _, t := range tokens {
-			out.Tokens = append(
-				out.Tokens,
-				api.Token{
-					Name:    t.Name,
-					Role:    t.Role,
-					Groups:  t.Groups,
-					Created: t.Created,
-					Used:    t.Used,
-					Expires: t.Expires,
-				},
-			)
-		}
-		return err
-	})
-	return out, err
-}
-
-func (o *operator) createToken(r *http.Request) (any, error) {
-	req, err := httpapi.Body[api.TokenCreate](r)
-	if err != nil {
-		return nil, err
-	}
-	if err := httpapi.Invalid(fleet.ValidName("token", req.Name)); err != nil {
-		return nil, err
-	}
-	if req.TTL < 0 {
-		return nil, httpapi.BadRequest("token "+req.Name+": its time to live is negative", "")
-	}
-	secret := identity.NewToken()
-	t := registry.Token{
-		Name:    req.Name,
-		Hash:    registry.HashSecret(secret),
-		Role:    fleet.Operator,
-		Groups:  req.Groups,
-		Created: o.now(),
-	}
-	if req.Role != "" {
-		if t.Role, err = fleet.ParseRole(string(req.Role)); err != nil {
-			return nil, httpapi.Invalid(err)
-		}
-	}
-	if req.TTL > 0 {
-		t.Expires = t.Created.Add(req.TTL)
-	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := ownGroups(tx, t.Groups, t.Role); err != nil {
-			return err
-		}
-		return tx.CreateToken(t)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return api.NewToken{
-		Token:  api.Token{Name: t.Name, Role: t.Role, Groups: t.Groups, Created: t.Created, Expires: t.Expires},
-		Secret: api.FormatToken(secret, o.key),
-	}, nil
-}
-
-func (o *operator) deleteToken(r *http.Request) (any, error) {
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteToken(r.PathValue("name")) })
 }
 
 func (o *operator) listLeases(r *http.Request) (any, error) {

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
@@ -18,13 +19,13 @@ import (
 )
 
 // stateRoutes are the routes of what nodes keep.
-func (o *operator) stateRoutes() []operatorRoute {
-	return []operatorRoute{
-		{"GET", "/v1/state", httpapi.JSON(o.listState)},
-		{"POST", "/v1/state/{name}/snapshot", httpapi.JSON(o.snapshotState)},
-		{"POST", "/v1/state/{name}/reset", httpapi.JSON(o.resetState)},
-		{"POST", "/v1/state/{name}/copy", httpapi.JSON(o.copyState)},
-		{"DELETE", "/v1/state/{name}/orders", httpapi.JSON(o.withdrawState)},
+func (o *operator) stateRoutes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/state", httpapi.JSON(o.listState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/snapshot", httpapi.JSON(o.snapshotState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/reset", httpapi.JSON(o.resetState)),
+		httpapi.NewRoute("POST", "/v1/state/{name}/copy", httpapi.JSON(o.copyState)),
+		httpapi.NewRoute("DELETE", "/v1/state/{name}/orders", httpapi.JSON(o.withdrawState)),
 	}
 }
 
@@ -46,13 +47,13 @@ func (o *operator) listState(r *http.Request) (any, error) {
 		if records, err = tx.StateRecords(); err != nil {
 			return err
 		}
-		nodes, err := selectNodes(tx, selection, true)
+		nodes, err := fleetview.SelectNodes(tx, selection, true)
 		for _, n := range nodes {
 			g, e := tx.Group(n.Group)
 			if err = errors.Join(err, e); err != nil {
 				return err
 			}
-			if s := o.stateOf(n.Overrides.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil ||
+			if s := o.stateOf(n.Settings.Of(g), n.Name, volumes, records); s.Kept != "" || s.Volume != nil ||
 				len(s.Places) > 0 {
 				out.Nodes = append(out.Nodes, s)
 			}
@@ -133,8 +134,8 @@ func (o *operator) stateNow(ctx context.Context, node string) (out api.StateOf, 
 		if err != nil {
 			return err
 		}
-		out = o.stateOf(n.Overrides.Of(g), node, volumes, records)
-		views, err := o.nodeViews(ctx, tx, []fleet.Node{n})
+		out = o.stateOf(n.Settings.Of(g), node, volumes, records)
+		views, err := o.views.Views(ctx, tx, []fleet.Node{n})
 		out.On = err == nil && o.runs(views[0])
 		return err
 	})

@@ -47,7 +47,7 @@ func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err er
 		if err != nil {
 			return err
 		}
-		out.k = n.Overrides.Of(g).Keeping
+		out.k = n.Settings.Of(g).Keeping
 		out.place = nodestate.Place(out.k)
 		if out.st, err = fleet.ParseState(out.k.StateText()); err != nil {
 			return err
@@ -60,7 +60,7 @@ func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err er
 
 // isOn tells whether a node runs, or is about to.
 func (o *operator) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
-	views, err := o.nodeViews(ctx, tx, []fleet.Node{n})
+	views, err := o.views.Views(ctx, tx, []fleet.Node{n})
 	return err == nil && o.runs(views[0]), err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -61,7 +62,7 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 	err := o.reg.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if err == nil {
-			b, err = latestBoot(tx, n)
+			b, err = fleetview.LatestBoot(tx, n)
 		}
 		return err
 	})

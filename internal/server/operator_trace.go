@@ -11,8 +11,9 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -28,7 +29,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	}
 	out := api.ImageTrace{Image: name}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err := resolves(tx, ref); err != nil {
+		if err := fleetview.CheckRef(tx, ref); err != nil {
 			return err
 		}
 		out.Version, err = tx.Resolve(ref)
@@ -37,7 +38,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := o.owned(r)
+	own, err := fleetview.OwnNodes(r.Context(), o.reg)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +105,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 	return out
 }
 
-func packViews(records []image.PackRecord) []api.Pack {
+func packViews(records []bootpack.Record) []api.Pack {
 	out := []api.Pack{}
 	for _, r := range records {
 		out = append(

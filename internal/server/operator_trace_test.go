@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -47,7 +47,7 @@ func TestImageTrace(t *testing.T) {
 		}
 		s.clock.add(time.Minute)
 	}
-	s.packed(version, "", func(image.PackRecord) bool { return true })
+	s.packed(version, "", func(bootpack.Record) bool { return true })
 	a, send := s.boot(3, "")
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads), Pack: a.Pack.Object, Hits: 500, Misses: 20, Wasted: 3}); e != nil {
 		t.Fatal(e)
@@ -104,11 +104,11 @@ func TestImageTraceOfAPack(t *testing.T) {
 			t.Fatal("the trace was refused")
 		}
 	}
-	s.packed(old, "", func(image.PackRecord) bool { return true })
+	s.packed(old, "", func(bootpack.Record) bool { return true })
 	s.clock.add(time.Hour)
 	_, version := s.addRoot(map[string][]byte{"file": program(1, 150_000), "a": program(2, 9000)})
 	s.packs.look(version)
-	s.packed(version, "", func(image.PackRecord) bool { return true })
+	s.packed(version, "", func(bootpack.Record) bool { return true })
 	c := api.OverSocket(s.cfg.Dir + "/" + SocketFile)
 	defer c.Close()
 	got, err := c.ImageTrace(t.Context(), "lab")

@@ -8,6 +8,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -27,7 +28,7 @@ func (p *packs) carry(ctx context.Context, v fleet.Digest, m image.Manifest) err
 			continue
 		}
 		for _, class := range slices.Sorted(maps.Keys(has)) {
-			if err := p.carryFrom(ctx, v, m, from, has[class].PackRecord); err != nil {
+			if err := p.carryFrom(ctx, v, m, from, has[class].Record); err != nil {
 				return err
 			}
 		}
@@ -41,7 +42,7 @@ func (p *packs) carryFrom(
 	v fleet.Digest,
 	m image.Manifest,
 	from fleet.Digest,
-	r image.PackRecord,
+	r bootpack.Record,
 ) error {
 	pack, err := p.load(ctx, from, r)
 	if err != nil {

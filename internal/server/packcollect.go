@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -35,7 +35,7 @@ func (p *packs) collect(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	c, err := p.store.CollectPacks(ctx, func(v fleet.Digest, r image.ReplacedPack) bool {
+	c, err := p.store.CollectPacks(ctx, func(v fleet.Digest, r bootpack.Replaced) bool {
 		first, ok := running[v]
 		return now.Sub(r.Replaced) >= replacedKept && (!ok || first.After(r.Replaced.Add(helloTakes)))
 	})

@@ -7,7 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -31,10 +31,10 @@ func TestReplacedPackIsCollected(t *testing.T) {
 		return a
 	}
 	boots([]byte{1, 2}, "then", "always")
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	first := boots([]byte{3}, "always", "now")
 	boots([]byte{4, 5}, "always", "now")
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Sequence == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Sequence == 2 })
 	old := s.verified(first)
 	collected := func(want bool) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // has reads the packs of a version. One whose map is gone or is not ours is as good as none.
@@ -30,12 +31,12 @@ func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, er
 }
 
 // load reads the map of a pack, verified.
-func (p *packs) load(ctx context.Context, v fleet.Digest, r image.PackRecord) (image.Pack, error) {
+func (p *packs) load(ctx context.Context, v fleet.Digest, r bootpack.Record) (bootpack.Map, error) {
 	data, err := p.store.Get(ctx, r.Object)
 	if err != nil {
-		return image.Pack{}, err
+		return bootpack.Map{}, err
 	}
-	return image.VerifyPack(data, []byte(r.Signature), v, p.ring.Trust().Accepted()...)
+	return bootpack.Verify(data, []byte(r.Signature), v, p.ring.Trust().Accepted()...)
 }
 
 // measured reads the traces of a version, newest first.
@@ -69,7 +70,7 @@ func (p *packs) assigned(v fleet.Digest, class string) *fleet.PackRef {
 		p.log.Error("boot goes on without its pack", "version", v, "err", err)
 		return nil
 	}
-	r, ok := image.FindPack(records, class)
+	r, ok := bootpack.Find(records, class)
 	if !ok {
 		return nil
 	}

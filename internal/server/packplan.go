@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/build"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // When a pack is made, and when it is made again.
@@ -52,13 +52,13 @@ type packJob struct {
 	why    string
 	order  build.Order
 	boots  int
-	before *image.Pack // whose pieces nodes have so far; nil: none
+	before *bootpack.Map // whose pieces nodes have so far; nil: none
 }
 
 // packNow is a pack that a version has.
 type packNow struct {
-	image.PackRecord
-	pack  image.Pack
+	bootpack.Record
+	pack  bootpack.Map
 	order build.Order
 }
 
@@ -122,7 +122,7 @@ func planPack(class string, traces []measured, has map[string]packNow) (packJob,
 }
 
 // before is the pack whose pieces nodes of a class have so far, nil if there is none.
-func before(has map[string]packNow, class string) *image.Pack {
+func before(has map[string]packNow, class string) *bootpack.Map {
 	for _, c := range []string{class, ""} {
 		if now, ok := has[c]; ok {
 			return &now.pack

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"pando/internal/build"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
 // seenBy is a trace of some blocks, received so many minutes after noon.
-func seenBy(class string, minute int, extents ...image.Extent) measured {
+func seenBy(class string, minute int, extents ...bootpack.Extent) measured {
 	m := measured{
 		keptTrace: keptTrace{Class: class, Received: newClock().now().Add(time.Duration(minute) * time.Minute)},
 	}
@@ -22,13 +22,13 @@ func seenBy(class string, minute int, extents ...image.Extent) measured {
 }
 
 func TestPlanPacks(t *testing.T) {
-	span := func(start, blocks uint32) image.Extent { return image.Extent{Start: start, Blocks: blocks} }
+	span := func(start, blocks uint32) bootpack.Extent { return bootpack.Extent{Start: start, Blocks: blocks} }
 	// made is a pack of some extents, made five minutes past noon.
-	made := func(class string, boots int, extents ...image.Extent) map[string]packNow {
-		r := image.PackRecord{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
+	made := func(class string, boots int, extents ...bootpack.Extent) map[string]packNow {
+		r := bootpack.Record{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
 		o := build.Order{Extents: extents}
 		o.Booted = o.Blocks()
-		return map[string]packNow{class: {PackRecord: r, order: o}}
+		return map[string]packNow{class: {Record: r, order: o}}
 	}
 	// late says that of a pack only so many blocks are for the time until booted.
 	late := func(has map[string]packNow, booted int64) map[string]packNow {
@@ -126,16 +126,16 @@ func TestPlanPacksRests(t *testing.T) {
 		seenBy(
 			"",
 			9,
-			image.Extent{Start: 0, Blocks: 50},
-			image.Extent{Start: 300, Blocks: 70},
-		), seenBy("", 8, image.Extent{Start: 0, Blocks: 50}),
-		seenBy("", 7, image.Extent{Start: 20, Blocks: 50}), seenBy("", 6, image.Extent{Start: 90, Blocks: 50}),
+			bootpack.Extent{Start: 0, Blocks: 50},
+			bootpack.Extent{Start: 300, Blocks: 70},
+		), seenBy("", 8, bootpack.Extent{Start: 0, Blocks: 50}),
+		seenBy("", 7, bootpack.Extent{Start: 20, Blocks: 50}), seenBy("", 6, bootpack.Extent{Start: 90, Blocks: 50}),
 	}
 	jobs := planPacks(traces, nil)
 	if len(jobs) != 1 {
 		t.Fatalf("jobs %+v", jobs)
 	}
-	has := map[string]packNow{"": {PackRecord: image.PackRecord{Boots: 4}, order: jobs[0].order}}
+	has := map[string]packNow{"": {Record: bootpack.Record{Boots: 4}, order: jobs[0].order}}
 	if jobs := planPacks(traces, has); len(jobs) != 0 {
 		t.Errorf("made again: %+v", jobs)
 	}

@@ -13,7 +13,9 @@ import (
 	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -44,7 +46,7 @@ func TestTracesBecomeAPack(t *testing.T) {
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads)}); e != nil {
 		t.Fatal(e)
 	}
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 
 	third, _ := s.boot(3, "")
 	p := s.verified(third)
@@ -85,13 +87,13 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 			t.Fatal("the trace was refused")
 		}
 	}
-	s.packed(old, "", func(image.PackRecord) bool { return true })
+	s.packed(old, "", func(bootpack.Record) bool { return true })
 
 	s.clock.add(time.Hour)
 	files["a/first"] = program(99, 500_000)
 	m, version := s.addRoot(files)
 	s.packs.look(version) // as the API does when a version is added
-	r := s.packed(version, "", func(image.PackRecord) bool { return true })
+	r := s.packed(version, "", func(bootpack.Record) bool { return true })
 	if r.From != old || r.Boots != 0 || r.Sequence != 1 {
 		t.Errorf("record %+v", r)
 	}
@@ -108,7 +110,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	if _, send := s.boot(4, ""); send(api.TraceRequest{Reads: trace.EncodeReads(now)}) != nil {
 		t.Fatal("the trace was refused")
 	}
-	r = s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	r = s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	b, _ := s.boot(5, "")
 	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
 		r.From != "" {
@@ -138,9 +140,9 @@ func TestPackFollowsTheHardware(t *testing.T) {
 		}
 	}
 	boots("Desk 1", "usr/bin/p0", "usr/bin/p1")
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	boots("Lap (2)", "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")
-	s.packed(version, "qemu-lap-2", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "qemu-lap-2", func(r bootpack.Record) bool { return r.Boots == 2 })
 	lap, _ := s.boot(200, "Lap (2)")
 	other, _ := s.boot(201, "something else")
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
@@ -155,7 +157,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	files["a/first"] = program(99, 500_000)
 	m, next := s.addRoot(files)
 	s.packs.look(next)
-	r := s.packed(next, "qemu-lap-2", func(image.PackRecord) bool { return true })
+	r := s.packed(next, "qemu-lap-2", func(bootpack.Record) bool { return true })
 	lap, _ = s.boot(202, "Lap (2)")
 	fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
 	if r.From != version || lap.Version != next || fit.Misses != 0 || fit.Wasted != 0 {
@@ -254,15 +256,15 @@ func TestClassOf(t *testing.T) {
 		strings.Repeat("x", 63):        {Vendor: strings.Repeat("X", 100)},
 		strings.Repeat("y-", 31) + "y": {Vendor: strings.Repeat("y ", 50)},
 	} {
-		got := classOf(h)
+		got := fleetview.HardwareClass(h)
 		if got != want {
 			t.Errorf("%+v is %q, want %q", h, got, want)
 		}
-		p := image.Pack{
+		p := bootpack.Map{
 			Version: image.Version(nil),
 			Class:   got,
 			Pieces:  []chunk.Entry{{RawSize: 4096, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(nil)}},
-			Extents: []image.Extent{{Blocks: 1}},
+			Extents: []bootpack.Extent{{Blocks: 1}},
 		}
 		if _, err := p.Encode(); err != nil {
 			t.Error(err)
@@ -361,7 +363,7 @@ func TestPackAfterARestart(t *testing.T) {
 		}
 	}
 	s.start()
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 }
 
 // Boots do not wait while a pack cannot be written because another process has the store.
@@ -380,7 +382,7 @@ func TestBootsDoNotWaitForPacks(t *testing.T) {
 		}
 	}
 	unlock()
-	s.packed(version, "", func(image.PackRecord) bool { return true })
+	s.packed(version, "", func(bootpack.Record) bool { return true })
 }
 
 // When boots read something else by now, the pack is made again; a boot that began with the old one still finds it.
@@ -404,10 +406,10 @@ func TestPackIsRecordedAgain(t *testing.T) {
 		return a
 	}
 	boots(2, "then", "always")
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Boots == 2 })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	first := boots(1, "always", "now")
 	boots(2, "always", "now")
-	second := s.packed(version, "", func(r image.PackRecord) bool { return r.Sequence > 1 })
+	second := s.packed(version, "", func(r bootpack.Record) bool { return r.Sequence > 1 })
 	last, _ := s.boot(200, "")
 	if p := s.verified(last); p.Sequence != second.Sequence {
 		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)

@@ -30,7 +30,7 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 		if p.group, err = tx.Group(node.Group); err != nil {
 			return err
 		}
-		p.group = node.Overrides.Of(p.group)
+		p.group = node.Settings.Of(p.group)
 		if p.classes, err = hardwareClasses(tx, node, told); err != nil {
 			return err
 		}

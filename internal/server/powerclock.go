@@ -95,8 +95,9 @@ func (p *powers) hours(ctx context.Context) error {
 			if x.hours == nil {
 				continue
 			}
-			used[x.group.Hours] = true
-			upto, known := marks[x.group.Hours]
+			hours := fleet.ValueOf(x.group.Hours)
+			used[hours] = true
+			upto, known := marks[hours]
 			if !known {
 				continue
 			}
@@ -185,7 +186,7 @@ func (p *powers) sweep(ctx context.Context, before time.Time) {
 			on, known := p.wanted(x)
 			quiet, ever := p.quiet(x)
 			ran := ever && before.Sub(x.node.Seen) <= ranBefore
-			if x.group.Sweep && quiet >= power.GivenUp && (known && on || !known && ran) {
+			if fleet.ValueOf(x.group.Sweep) && quiet >= power.GivenUp && (known && on || !known && ran) {
 				lost = append(lost, x)
 			}
 		}

@@ -11,6 +11,9 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/hooks"
+	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/power"
 	"pando/internal/registry"
@@ -51,7 +54,7 @@ func newPowers(s *Server) *powers {
 		zone:     func() *time.Location { return time.Local },
 		sw: power.Switch{
 			Links: power.Links,
-			Find:  func(name string) (string, error) { return findHook(filepath.Join(s.cfg.Dir, hooksDir), name) },
+			Find:  func(name string) (string, error) { return hooks.Find(filepath.Join(s.cfg.Dir, hooks.Dir), name) },
 		},
 		pace: func(ctx context.Context) {
 			select {
@@ -98,11 +101,11 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 	}
 	out := make([]powered, len(nodes))
 	for i, n := range nodes {
-		x := powered{node: n, group: n.Overrides.Of(byName[n.Group]), boot: boots[n.Name]}
+		x := powered{node: n, group: n.Settings.Of(byName[n.Group]), boot: boots[n.Name]}
 		if w, ok := wishes[n.Name]; ok {
 			x.wish = &w
 		}
-		x.to, x.problem = n.PowerTo(x.group.Power)
+		x.to, x.problem = n.PowerTo(fleet.ValueOf(x.group.Power))
 		if x.problem == nil {
 			x.password, x.problem = p.password(tx, n)
 		}
@@ -113,7 +116,7 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 				n.Group,
 			)
 		}
-		if x.hours, x.zone, err = p.timetable(x.group.Hours); err != nil {
+		if x.hours, x.zone, err = p.timetable(fleet.ValueOf(x.group.Hours)); err != nil {
 			x.hours, x.zone, x.problem = nil, p.zone(), errors.Join(x.problem, err)
 		}
 		out[i] = x
@@ -128,7 +131,7 @@ func (p *powers) password(tx *registry.Tx, n fleet.Node) (string, error) {
 		name string
 	}{{registry.PowerOfNode, n.Name}, {registry.PowerOfGroup, n.Group}} {
 		sealed, err := tx.PowerPassword(o.of, o.name)
-		if absent(err) {
+		if fleetview.Absent(err) {
 			continue
 		}
 		if err != nil {
@@ -355,7 +358,7 @@ func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who s
 		Attrs:   map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who},
 	}
 	if err != nil {
-		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+clip(err.Error(), maxMessage)
+		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+httpapi.Clip(err.Error(), httpapi.MaxMessage)
 	}
 	if _, failed := p.registry.Append(context.WithoutCancel(ctx), e); failed != nil {
 		p.log.Error("an event of power was not recorded", "node", x.node.Name, "err", failed)

@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hooks"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -37,27 +38,27 @@ type switched struct {
 	p *powers
 }
 
-func startSwitched(t *testing.T, group fleet.Group) *switched {
+func startSwitched(t *testing.T, settings fleet.Settings) *switched {
 	t.Helper()
-	return switchedBy(t, startSite(t), group)
+	return switchedBy(t, startSite(t), settings)
 }
 
 // switchedBy gives a site the program.
-func switchedBy(t *testing.T, on *site, group fleet.Group) *switched {
+func switchedBy(t *testing.T, on *site, settings fleet.Settings) *switched {
 	t.Helper()
 	s := &switched{site: on, t: t}
 	s.addImage()
 	s.c = operatorOf(t, s.site)
-	for _, dir := range []string{hooksDir, "relay"} {
+	for _, dir := range []string{hooks.Dir, "relay"} {
 		if err := os.MkdirAll(filepath.Join(s.cfg.Dir, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooksDir, "relay"), []byte(relay), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, hooks.Dir, "relay"), []byte(relay), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	power := fleet.Power("command:relay")
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Power: &power, Hours: &group.Hours, Sweep: &group.Sweep}); err != nil {
+	settings.Power = new(fleet.Power("command:relay"))
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.c.SetGroupPassword(t.Context(), fleet.DefaultGroup, "sesame"); err != nil {
@@ -106,7 +107,7 @@ func (s *switched) do(name string, action api.PowerAction) (api.PowerDone, error
 }
 
 func TestPowerByAProgram(t *testing.T) {
-	s := startSwitched(t, fleet.Group{})
+	s := startSwitched(t, fleet.Settings{})
 	s.node("pc001", 1)
 	s.node("pc002", 2)
 	if got, err := s.do("pc001", api.PowerStatus); err != nil || got.State != "off" || got.Did != "" {
@@ -161,7 +162,7 @@ func TestPowerByAProgram(t *testing.T) {
 
 // TestPowerPasswordIsSealed: who reads the record has no password; a node's own comes first, and its name may change.
 func TestPowerPasswordIsSealed(t *testing.T) {
-	s := startSwitched(t, fleet.Group{})
+	s := startSwitched(t, fleet.Settings{})
 	s.node("pc001", 1)
 	if err := s.c.SetNodePassword(t.Context(), "pc001", "my own one"); err != nil {
 		t.Fatal(err)
@@ -241,7 +242,7 @@ func TestPowerOffByTheAgent(t *testing.T) {
 // TestHoursSwitchNodes: at their times and once, with what an operator did since left alone; also when the server
 // was away.
 func TestHoursSwitchNodes(t *testing.T) {
-	s := startSwitched(t, fleet.Group{Hours: "Mon-Fri 07:45-22:00; UTC"}) // the clock begins on a Saturday, at noon
+	s := startSwitched(t, fleet.Settings{Hours: new(fleet.Hours("Mon-Fri 07:45-22:00; UTC"))}) // the clock begins on a Saturday, at noon
 	s.node("pc001", 1)
 	s.node("pc002", 2)
 	look := func(d time.Duration) string {
@@ -254,14 +255,14 @@ func TestHoursSwitchNodes(t *testing.T) {
 	}
 	off := "none"
 	hours := fleet.Hours(off)
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
 		err,
 		api.BadRequest,
 	) {
 		t.Error(err)
 	}
 	hours = "08:00-09:00; Nowhere/Here"
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Hours: &hours}); !api.IsCode(
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
 		err,
 		api.BadRequest,
 	) ||
@@ -291,12 +292,12 @@ func TestHoursSwitchNodes(t *testing.T) {
 
 // TestSweepAfterAPowerCut: when the server is back, it wakes what ran before, or should be on, and gives no sign.
 func TestSweepAfterAPowerCut(t *testing.T) {
-	s := startSwitched(t, fleet.Group{Sweep: true})
+	s := startSwitched(t, fleet.Settings{Sweep: new(true)})
 	for i, name := range []string{"ran", "hangs", "came-back", "was-off", "long-gone", "stays"} {
 		s.node(name, byte(i+1))
 	}
 	sweep := false
-	if _, err := s.c.SetNodes(t.Context(), api.NodeSet{Select: "stays", Overrides: fleet.Overrides{Sweep: &sweep}}); err != nil {
+	if _, err := s.c.SetNodes(t.Context(), api.NodeSet{Select: "stays", Settings: fleet.Settings{Sweep: &sweep}}); err != nil {
 		t.Fatal(err)
 	}
 	seen := func(names ...string) {

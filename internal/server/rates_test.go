@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -16,93 +15,11 @@ import (
 	"pando/internal/trace"
 )
 
-// TestRates: what comes at once, what comes later, each for itself, and no bound where none is wanted.
-func TestRates(t *testing.T) {
-	counted := map[string]int{}
-	l := newRates(10, func(kind string) { counted[kind]++ })
-	now := newClock().now()
-	may := func(name string) (n int) {
-		for l.may(now, ratedToken, name) == nil {
-			n++
-		}
-		return n
-	}
-	if n := may("ci"); n != 100 {
-		t.Errorf("%d at once", n)
-	}
-	now = now.Add(1500 * time.Millisecond)
-	if n := may("ci"); n != 15 {
-		t.Errorf("%d after a second and a half", n)
-	}
-	if n := may("other"); n != 100 {
-		t.Errorf("%d of another one", n)
-	}
-	var e *api.Error
-	if err := l.may(now, ratedToken, "ci"); !errors.As(err, &e) || e.Code != api.TooMany ||
-		e.RetryAfter != time.Second ||
-		e.Hint == "" {
-		t.Errorf("%+v", err)
-	}
-	if err := l.may(now.Add(e.RetryAfter), ratedToken, "ci"); err != nil {
-		t.Errorf("after the wait that it was told: %v", err)
-	}
-	if counted[ratedToken] != 4 {
-		t.Errorf("counted: %v", counted)
-	}
-	slow := newRates(1, func(string) {})
-	for range rateBurst {
-		_ = slow.may(now, ratedToken, "a")
-	}
-	if err := slow.may(now.Add(200*time.Millisecond), ratedToken, "a"); !errors.As(err, &e) ||
-		e.RetryAfter != time.Second {
-		t.Errorf("a part of a second is told as %v", e.RetryAfter)
-	}
-	if l = newRates(-1, nil); may0(l, now, 5000) != 5000 {
-		t.Error("there is a bound where none is wanted")
-	}
-	if l = newRates(0, func(string) {}); may0(l, now, 5000) != DefaultAPIRate*rateBurst {
-		t.Error("the default is another one")
-	}
-}
-
-func may0(l *rates, now time.Time, most int) (n int) {
-	for n < most && l.may(now, ratedToken, "x") == nil {
-		n++
-	}
-	return n
-}
-
-// TestRatesAreForgotten: ever more addresses take no more memory, and who has just asked too often is not let in
-// for it while others rest.
-func TestRatesAreForgotten(t *testing.T) {
-	l := newRates(1, func(string) {})
-	now := newClock().now()
-	for i := range 3 * maxRated {
-		_ = l.may(now, ratedAddress, fmt.Sprint(i))
-		if len(l.known) > maxRated {
-			t.Fatalf("%d are remembered", len(l.known))
-		}
-		now = now.Add(time.Millisecond) // the first of them rest again after a second
-		if i%10 == 0 {
-			if err := l.may(now, ratedToken, "greedy"); i > 100*rateBurst && i%1000 != 0 && err == nil &&
-				l.known["token greedy"].full > 1 {
-				t.Fatalf("after %d addresses the greedy one has %g left", i, l.known["token greedy"].full)
-			}
-		}
-	}
-	for i := range 3 * maxRated { // none rests
-		_ = l.may(now, ratedAddress, "other "+fmt.Sprint(i))
-	}
-	if len(l.known) > maxRated {
-		t.Errorf("%d are remembered", len(l.known))
-	}
-}
-
 // TestFloodOfRequests: a token, a user and an address that ask without end are told to wait, each for itself;
 // others are answered meanwhile, and nodes, and who is on the server, at any rate.
 func TestFloodOfRequests(t *testing.T) {
 	s, base, desk := startDashboard(t, func(c *Config) { c.APIRate, c.MetricsOpen = 2, true })
-	const most = 2 * rateBurst
+	const most = 2 * 10 // seconds that may come at once
 	s.addImage()
 	ci, other := s.remote(fleet.Viewer), s.remote(fleet.Operator)
 	ask429 := func(ask func() error) (n int) {

@@ -13,7 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -58,7 +58,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	}
 	short := api.TraceRequest{Reads: trace.EncodeReads(usual)}
 	boot(3, short)
-	first := s.packed(version, "", func(r image.PackRecord) bool { return r.Boots >= 2 })
+	first := s.packed(version, "", func(r bootpack.Record) bool { return r.Boots >= 2 })
 
 	name := boot(1, short).Node
 	node-- // the same machine boots again
@@ -73,7 +73,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	if left := s.recordings.until(name); left != "" {
 		t.Errorf("%s is still asked to record until %q", name, left)
 	}
-	s.packed(version, "", func(r image.PackRecord) bool { return r.Raw > first.Raw })
+	s.packed(version, "", func(r bootpack.Record) bool { return r.Raw > first.Raw })
 	boot(6, short) // boots that were not recorded as long do not push it out
 	last, _ := s.boot(200, "")
 	p := s.verified(last)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -21,7 +20,6 @@ import (
 // Bounds of what a node may say in one report.
 const (
 	maxReported = 1000
-	maxMessage  = 2000 // bytes
 	maxAttrs    = 16
 	maxUptime   = 20 * 365 * 24 * time.Hour
 )
@@ -91,7 +89,7 @@ func (s *Server) alive(ctx context.Context, b registry.Boot) {
 // reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
 // that far, the one of its token.
 func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Boot, err error) {
-	session, token := registry.HashSecret(credential(r, "Bearer")), registry.HashSecret(credential(r, "Boot"))
+	session, token := registry.HashSecret(httpapi.Credential(r, "Bearer")), registry.HashSecret(httpapi.Credential(r, "Boot"))
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		if !session.IsZero() {
 			b, err = tx.BootBySession(session)
@@ -160,22 +158,11 @@ func nodeEventsOf(b registry.Boot, req api.ReportRequest) ([]trace.Event, error)
 		e.Seq, e.Boot, e.Node, e.MAC = 0, b.ID, b.Node, b.MAC
 		e.Offset = min(max(e.Offset, 0), req.Uptime)
 		e.Attempt = min(max(e.Attempt, 0), 1e6)
-		e.Message, e.Hint = clip(e.Message, maxMessage), clip(e.Hint, maxMessage)
+		e.Message, e.Hint = httpapi.Clip(e.Message, httpapi.MaxMessage), httpapi.Clip(e.Hint, httpapi.MaxMessage)
 		e.Bytes, e.Attrs = clipBytes(e.Bytes), clipAttrs(e.Attrs)
 		events = append(events, e)
 	}
 	return events, nil
-}
-
-// clip bounds a text, on a character's border, and drops what would disturb a terminal.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || 0x80 <= r && r < 0xa0 {
-			return -1
-		}
-		return r
-	}, s)
 }
 
 // clipExtensions takes extensions of which a node says that it has them.
@@ -194,7 +181,7 @@ func clipAttrs(attrs map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(attrs))
 	for k, v := range attrs {
-		out[clip(k, 64)] = clip(v, maxMessage)
+		out[httpapi.Clip(k, 64)] = httpapi.Clip(v, httpapi.MaxMessage)
 	}
 	return out
 }
@@ -207,7 +194,7 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 	out := make(map[string]int64, len(bytes))
 	for source, n := range bytes {
 		if n >= 0 && source != trace.SourceK {
-			out[clip(source, 64)] = n
+			out[httpapi.Clip(source, 64)] = n
 		}
 	}
 	return out
@@ -215,22 +202,22 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 
 // keepStatus keeps what a node said of itself last.
 func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
-	st.Bytes, st.Release = clipBytes(st.Bytes), clip(st.Release, 64)
+	st.Bytes, st.Release = clipBytes(st.Bytes), httpapi.Clip(st.Release, 64)
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
 	}
-	if l, err := fleet.ParseWriteLayer(clip(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
+	if l, err := fleet.ParseWriteLayer(httpapi.Clip(st.WriteLayer, 64)); err != nil || st.WriteLayer == "" {
 		st.WriteLayer = "" // of a node that knows more kinds, or does not say
 	} else {
 		st.WriteLayer = l.String()
 	}
-	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), clip(st.ExtensionError, maxMessage)
+	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), httpapi.Clip(st.ExtensionError, httpapi.MaxMessage)
 	if st.Systemd != nil {
-		st.Systemd.State = clip(st.Systemd.State, 64)
+		st.Systemd.State = httpapi.Clip(st.Systemd.State, 64)
 		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
 		st.Systemd.Units = st.Systemd.Units[:min(len(st.Systemd.Units), 200)]
 		for i := range st.Systemd.Units {
-			st.Systemd.Units[i].Unit = clip(st.Systemd.Units[i].Unit, 256)
+			st.Systemd.Units[i].Unit = httpapi.Clip(st.Systemd.Units[i].Unit, 256)
 		}
 	}
 	if err := s.warnOfFullness(ctx, b, st); err != nil {

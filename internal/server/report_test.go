@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -37,7 +38,7 @@ func FuzzReport(f *testing.F) {
 			if e.Boot != b.ID || e.Node != b.Node || e.Seq != 0 || rank >= 0 && rank < trace.Rank(trace.Init) {
 				t.Fatalf("not the node's own: %+v", e)
 			}
-			if len(e.Message) > maxMessage || len(e.Hint) > maxMessage || len(e.Attrs) > maxAttrs || e.Offset < 0 ||
+			if len(e.Message) > httpapi.MaxMessage || len(e.Hint) > httpapi.MaxMessage || len(e.Attrs) > maxAttrs || e.Offset < 0 ||
 				e.Offset > req.Uptime {
 				t.Fatalf("not bounded: %+v", e)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/hooks"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
@@ -26,9 +28,6 @@ const (
 
 // heardWithin is how long ago a node that is up may have said its last word; it says one about every minute.
 const heardWithin = 3 * time.Minute
-
-// rolloutsDir is where the hooks are, in the data directory.
-const hooksDir = "hooks"
 
 // rollouts looks after the rollouts that are live: it sees what their nodes do, steps, keeps the outcome, and acts.
 type rollouts struct {
@@ -61,7 +60,7 @@ func newRollouts(s *Server) *rollouts {
 		errands:  s.errands,
 		heard:    s.heard,
 		methods:  s.methods,
-		hooks:    filepath.Join(s.cfg.Dir, hooksDir),
+		hooks:    filepath.Join(s.cfg.Dir, hooks.Dir),
 		zone:     func() *time.Location { return time.Local },
 		now:      s.now,
 		log:      s.log,
@@ -159,7 +158,7 @@ func (d *rollouts) step(ctx context.Context, id string) error {
 // the name by which it desired it, as long as that name means this version still.
 func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref) error {
 	g, err := tx.Group(r.Group)
-	if absent(err) {
+	if fleetview.Absent(err) {
 		return nil // it was deleted with its last node
 	}
 	if err != nil {
@@ -212,7 +211,7 @@ func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout
 			return o, err
 		}
 	}
-	nodes, err := members(tx, r.Group)
+	nodes, err := fleetview.Followers(tx, r.Group)
 	if err != nil {
 		return o, err
 	}
@@ -241,21 +240,9 @@ func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout
 	return o, nil
 }
 
-// members are the nodes of a group that follow its image.
-func members(tx *registry.Tx, group string) ([]fleet.Node, error) {
-	all, err := tx.Nodes()
-	var out []fleet.Node
-	for _, n := range all {
-		if n.Group == group && n.State == fleet.Adopted && n.Version == "" {
-			out = append(out, n)
-		}
-	}
-	return out, err
-}
-
 func (d *rollouts) observeNode(n fleet.Node, b registry.Boot, p registry.Progress) (rollout.Node, error) {
 	view := api.Node{Node: n}
-	if err := joinBoot(&view, b, p); err != nil {
+	if err := fleetview.AddBoot(&view, b, p); err != nil {
 		return rollout.Node{}, err
 	}
 	heard := d.now().Sub(d.heard.seen(n)) <= heardWithin

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hooks"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -146,7 +147,7 @@ func (r *rolling) begin(plan fleet.RolloutPlan) api.Rollout {
 
 func (r *rolling) hook(name, script string) {
 	r.t.Helper()
-	dir := filepath.Join(r.cfg.Dir, hooksDir)
+	dir := filepath.Join(r.cfg.Dir, hooks.Dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		r.t.Fatal(err)
 	}
@@ -343,11 +344,11 @@ func TestFindHook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := findHook(dir, "good"); err != nil {
+	if _, err := hooks.Find(dir, "good"); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"open", "plain", "none", "../" + filepath.Base(dir) + "/good", "", "."} {
-		if path, err := findHook(dir, name); err == nil {
+		if path, err := hooks.Find(dir, name); err == nil {
 			t.Errorf("hook %q is %s", name, path)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -168,7 +169,7 @@ func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.Tra
 }
 
 // packed waits until a version has a boot pack that good says yes to.
-func (s *site) packed(v fleet.Digest, class string, good func(image.PackRecord) bool) image.PackRecord {
+func (s *site) packed(v fleet.Digest, class string, good func(bootpack.Record) bool) bootpack.Record {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
@@ -177,7 +178,7 @@ func (s *site) packed(v fleet.Digest, class string, good func(image.PackRecord) 
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if r, ok := image.FindPack(records, class); ok && r.Class == class && good(r) {
+		if r, ok := bootpack.Find(records, class); ok && r.Class == class && good(r) {
 			return r
 		}
 		select {
@@ -189,7 +190,7 @@ func (s *site) packed(v fleet.Digest, class string, good func(image.PackRecord) 
 }
 
 // verified is the map that an assignment names, fetched and checked as a node does it.
-func (s *site) verified(a fleet.Assignment) image.Pack {
+func (s *site) verified(a fleet.Assignment) bootpack.Map {
 	s.t.Helper()
 	if a.Pack == nil {
 		s.t.Fatal("the assignment has no boot pack")
@@ -198,7 +199,7 @@ func (s *site) verified(a fleet.Assignment) image.Pack {
 	if status != 200 || int64(len(data)) != a.Pack.Size {
 		s.t.Fatalf("boot pack: status %d, %d bytes, want %d", status, len(data), a.Pack.Size)
 	}
-	p, err := image.VerifyPack(data, []byte(a.Pack.Signature), a.Version, s.keys.SitePublic())
+	p, err := bootpack.Verify(data, []byte(a.Pack.Signature), a.Version, s.keys.SitePublic())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -9,9 +9,11 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
+	"pando/internal/server/access"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -46,8 +48,8 @@ func (s *Server) controlRoutes() http.Handler {
 	for path, h := range s.nodeRoutes() {
 		m.Route("POST /v1/node/"+path, h)
 	}
-	m.Route("GET /metrics", s.serveMetrics, s.operatorOnly, confined(reachSite))
-	s.operator().operatorRoutes(m, s.operatorOnly)
+	m.Route("GET /metrics", s.serveMetrics, s.access.TokenOnly, access.SiteOnly)
+	s.operator().operatorRoutes(m, s.access.TokenOnly)
 	return m
 }
 
@@ -82,7 +84,9 @@ func (s *Server) socketRoutes() http.Handler {
 
 // operator answers the operator's half of the API, from these.
 type operator struct {
+	access     *access.Guard
 	reg        *registry.Registry
+	views      fleetview.Nodes
 	store      *store.Dir
 	signer     *signer           // the keys that sign versions
 	key        ed25519.PublicKey // the server's
@@ -114,7 +118,7 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{reg: s.registry, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}

@@ -262,7 +262,7 @@ func TestHostileReports(t *testing.T) {
 		Kind:   trace.End,
 		Message: "\x1b[31m" + strings.Repeat(
 			"é",
-			maxMessage,
+			httpapi.MaxMessage,
 		),
 		Bytes: map[string]int64{trace.SourceK: 1 << 60, "server": -5, "peer": 3},
 	}
@@ -274,7 +274,7 @@ func TestHostileReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := events[len(events)-1]
-	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > maxMessage || strings.Contains(got.Message, "\x1b") ||
+	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > httpapi.MaxMessage || strings.Contains(got.Message, "\x1b") ||
 		len(got.Bytes) != 1 ||
 		got.Bytes["peer"] != 3 {
 		t.Errorf("recorded %+v", got)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 )
@@ -13,7 +13,7 @@ import (
 // claim is what is known of a boot when it is decided whether it gets secrets.
 func (n nodeConfig) claim() fleet.Claim {
 	return fleet.Claim{
-		Policy:   n.group.Secrets,
+		Policy:   fleet.ValueOf(n.group.Secrets),
 		Approved: !n.boot.Approved.IsZero(),
 		Proof:    n.boot.Proof,
 		Trusted:  n.node.TPMKey,
@@ -27,7 +27,7 @@ func approveHint(n nodeConfig) string { return "pando node approve " + n.node.Na
 func sealedAs(name string) string { return "secret " + name }
 
 // secrets opens the secrets that a boot of a node may have, when a template names them.
-func (c *configs) secrets(n nodeConfig) config.Secret {
+func (c *configs) secrets(n nodeConfig) configfile.Secret {
 	withheld := n.claim().Withheld()
 	return func(name string) (string, error) {
 		if name != hostKeyName {

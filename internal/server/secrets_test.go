@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/config"
+	"pando/internal/configfile"
 	"pando/internal/fleet"
 )
 
@@ -45,7 +45,7 @@ func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*
 	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte(theSecret), For: &whom}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Secrets: &policy}); err != nil {
+	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		t.Fatal(err)
 	}
 	setConfig(t, c, "all", mungeKey, `{{secret "munge"}}`)
@@ -63,7 +63,7 @@ func (n *node) tryHello(cfg api.BootConfig) (resp api.HelloResponse, e *api.Erro
 func has(t *testing.T, resp api.HelloResponse) (secret, hostKey bool) {
 	t.Helper()
 	files := append(assigned(t, resp).Files, resp.Secrets...)
-	return content(files, mungeKey) == theSecret, content(files, config.HostKeyPath) != ""
+	return content(files, mungeKey) == theSecret, content(files, configfile.HostKeyPath) != ""
 }
 
 // With the policy mac a boot has its secrets, in the part of the answer that is never kept; only nodes that the
@@ -136,7 +136,7 @@ func TestSecretsByApproval(t *testing.T) {
 		t.Error("another node's approval opens them")
 	}
 	approve("node001")
-	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, config.HostKeyPath) == "" {
+	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, configfile.HostKeyPath) == "" {
 		t.Error("no secrets after the approval")
 	}
 	if ask(otherSession) != nil {
@@ -301,10 +301,10 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 	}
 	var seen bytes.Buffer
 	for _, r := range (&operator{}).operatorList() {
-		if r.method != "GET" || strings.HasSuffix(r.path, "/stream") || strings.HasSuffix(r.path, "/disks") {
+		if r.Method != "GET" || strings.HasSuffix(r.Path, "/stream") || strings.HasSuffix(r.Path, "/disks") {
 			continue
 		}
-		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.path)
+		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.Path)
 		seen.WriteString(get(t, s, path+"?select=node001&for=all&path="+mungeKey))
 	}
 	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script", "/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {

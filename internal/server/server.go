@@ -18,7 +18,9 @@ import (
 	"pando/internal/metrics"
 	"pando/internal/openid"
 	"pando/internal/peer"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
+	"pando/internal/server/access"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -63,8 +65,7 @@ type Server struct {
 	journals    *journals // nil: none are kept
 	turns       *turns
 	mediaSent   mediaSent
-	logins      *logins
-	rates       *rates
+	access      *access.Guard
 	faults      *faults
 	metrics     *metrics.Site
 	lookouts    lookouts
@@ -72,8 +73,8 @@ type Server struct {
 	sampler     *sampler
 	swarm       *peer.TrackerServer
 	uploads     peer.Line
-	discoveries *bucket // strangers recorded for their packets
-	adoptions   *bucket // strangers recorded for their requests
+	discoveries *ratelimit.Bucket // strangers recorded for their packets
+	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
 
 	listeners   *listeners // nil before Listen
@@ -83,7 +84,6 @@ type Server struct {
 
 	dashboardPort uint16
 	web           *identity.WebCertificate // nil: no TLS there
-	provider      *openid.Provider         // nil: people log in here only
 }
 
 // New opens what is kept in the data directory, and makes it at the first start. It listens to nothing yet.
@@ -101,16 +101,11 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		exchanges:   &exchanges{},
 		heard:       &heard{},
 		errands:     &errands{},
-		logins:      newLogins(),
 		neighbour:   neighbour,
-		discoveries: newBucket(discoverBurst, discoverRate),
-		adoptions:   newBucket(adoptBurst, adoptRate),
-	}
-	if c.OpenID != nil {
-		s.provider = openid.New(*c.OpenID, c.Now)
+		discoveries: ratelimit.New(discoverBurst, discoverRate),
+		adoptions:   ratelimit.New(adoptBurst, adoptRate),
 	}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
-	s.rates = newRates(c.APIRate, s.metrics.Refused)
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -139,6 +134,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	s.access = s.newAccess()
 	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
@@ -184,6 +180,16 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	return s.findPrograms()
+}
+
+// newAccess wires who may use the operator's API.
+func (s *Server) newAccess() *access.Guard {
+	c := access.Config{Registry: s.registry, Key: s.keys.ServerPublic(), Rate: s.cfg.APIRate, Refused: s.metrics.Refused,
+		Now: s.now, Log: s.log}
+	if s.cfg.OpenID != nil {
+		c.Provider = openid.New(*s.cfg.OpenID, s.now)
+	}
+	return access.New(c)
 }
 
 // findPrograms finds what is sent to nodes before they have a root.

@@ -9,6 +9,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
 
@@ -113,16 +114,16 @@ func (s *signer) signAll(ctx context.Context) (n int, err error) {
 
 func (s *signer) signPacks(ctx context.Context, v fleet.Digest) error {
 	accepted, with := s.ring.Trust().Accepted(), s.ring.Signers()
-	return s.store.SignPacks(v, func(r image.PackRecord) (string, error) {
+	return s.store.SignPacks(v, func(r bootpack.Record) (string, error) {
 		data, err := s.store.Get(ctx, r.Object)
 		if err != nil {
 			s.log.Warn("boot pack is not signed anew", "version", v, "err", err)
 			return r.Signature, ctx.Err() // it is of no use either way, and will be made again
 		}
-		if _, err := image.VerifyPack(data, []byte(r.Signature), v, s.ring.All()...); err != nil {
+		if _, err := bootpack.Verify(data, []byte(r.Signature), v, s.ring.All()...); err != nil {
 			return r.Signature, nil
 		}
-		return string(image.RenewPack(data, []byte(r.Signature), accepted, with...)), nil
+		return string(bootpack.Renew(data, []byte(r.Signature), accepted, with...)), nil
 	})
 }
 

@@ -61,7 +61,7 @@ func classesIn(boots []registry.PastBoot) map[string]bool {
 func endsOf(boots []registry.PastBoot, classes map[string]bool) []trace.Ends {
 	var out []trace.Ends
 	for _, b := range boots {
-		if classes[b.Class] && !withoutFirmware(b.Firmware) {
+		if classes[b.Class] && !fleet.SkipsFirmware(b.Firmware) {
 			out = append(out, b.Ends)
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Server) courier(
 	id string,
 	kind fleet.StateOrderKind,
 ) (b registry.Boot, o fleet.StateOrder, err error) {
-	if credential(r, "Bearer") == "" {
+	if httpapi.Credential(r, "Bearer") == "" {
 		return b, o, api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
 	if b, err = s.reporter(r, api.ReportRequest{Boot: boot}); err != nil {

@@ -415,7 +415,7 @@ func (s *stateful) saysOn(node, message string) bool {
 func TestStateIsWithheld(t *testing.T) {
 	s, a, b, order := startCopied(t)
 	policy := fleet.SecretPolicy("approve-each-boot")
-	if _, err := s.c.SetGroup(t.Context(), "default", api.GroupSet{Secrets: &policy}); err != nil {
+	if _, err := s.c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		t.Fatal(err)
 	}
 	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e == nil || e.Code != api.Forbidden ||
@@ -454,7 +454,7 @@ func TestStateIsCopiedBetweenPlaces(t *testing.T) {
 	}
 	on := func(n byte, state string) {
 		t.Helper()
-		if _, err := s.c.SetNodes(ctx, api.NodeSet{Select: s.name(n), Overrides: fleet.Overrides{Keeping: fleet.Keeping{StateOn: &state}}}); err != nil {
+		if _, err := s.c.SetNodes(ctx, api.NodeSet{Select: s.name(n), Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.booted(n).says(says[state])

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -97,11 +99,11 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 	if err != nil {
 		return err
 	}
-	k := n.Overrides.Of(g).Keeping
+	k := n.Settings.Of(g).Keeping
 	if nodestate.Place(k) == "" {
 		return nil
 	}
-	b, err := latestBoot(tx, n)
+	b, err := fleetview.LatestBoot(tx, n)
 	if err != nil || b.Session.IsZero() {
 		return err // it never had a chance to
 	}
@@ -295,7 +297,7 @@ func readStateReport(text string, now time.Time) stateReport {
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		for i := range f {
-			f[i] = clip(f[i], maxMessage)
+			f[i] = httpapi.Clip(f[i], httpapi.MaxMessage)
 		}
 		switch {
 		case f[0] == "on" && len(f) == 3:

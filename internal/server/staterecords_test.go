@@ -33,7 +33,7 @@ func startStateful(t *testing.T, on string) *stateful {
 
 func (s *stateful) keep(on string) {
 	s.t.Helper()
-	if _, err := s.c.SetGroup(s.t.Context(), "default", api.GroupSet{Keeping: fleet.Keeping{StateOn: &on, Persist: &[]string{"/srv"}}}); err != nil {
+	if _, err := s.c.SetGroup(s.t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on, Persist: &[]string{"/srv"}}}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

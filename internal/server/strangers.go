@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 )
 
@@ -39,9 +40,9 @@ func (s *Server) nodeOf(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 var errCrowd = errors.New("too many unknown machines at once")
 
 // discover records a MAC that no node has, as discovered node, if limit lets it pass.
-func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit *bucket) (fleet.Node, error) {
+func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node, error) {
 	now := s.now()
-	if !limit.take(now) {
+	if !limit.Take(now) {
 		return fleet.Node{}, errCrowd
 	}
 	n := fleet.Node{Name: discoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
@@ -74,7 +75,7 @@ func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit
 // adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
 // policy is open, one with a name of the policy's rule.
 func (s *Server) adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
-	if !s.adoptions.take(s.now()) {
+	if !s.adoptions.Take(s.now()) {
 		return fleet.Node{}, errCrowd
 	}
 	var n fleet.Node

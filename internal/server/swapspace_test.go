@@ -111,7 +111,7 @@ func TestSwapSpace(t *testing.T) {
 	}
 	swap, none := "volume 128MiB", "none"
 	set := func(text *string) {
-		if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Keeping: fleet.Keeping{Swap: text}}); err != nil {
+		if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: text}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestSwapSpace(t *testing.T) {
 func TestSwapSpaceOfABootBefore(t *testing.T) {
 	n, c := startSwapping(t)
 	swap := "volume 64MB"
-	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Keeping: fleet.Keeping{Swap: &swap}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 		t.Fatal(err)
 	}
 	conn, _ := n.attach(false)

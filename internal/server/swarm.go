@@ -8,7 +8,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 	"pando/internal/store"
 )
@@ -67,14 +67,14 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 		return []chunk.ID{}
 	}
 	size, ok := p.store.Stat(pack)
-	if !ok || size > image.MaxPack {
+	if !ok || size > bootpack.MaxSize {
 		return nil
 	}
 	data, err := p.store.Get(context.Background(), pack)
 	if err != nil {
 		return nil
 	}
-	m, err := image.DecodePack(data)
+	m, err := bootpack.Decode(data)
 	if err != nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 
 // swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
 func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
-	policy := g.Peers.Effective()
+	policy := fleet.ValueOf(g.Peers).Effective()
 	if policy == fleet.PeersOff {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/registry"
 )
 
@@ -30,11 +31,11 @@ func (s *site) putPack(pieces int) (id chunk.ID, ids []chunk.ID) {
 		}
 		return id
 	}
-	m := image.Pack{
+	m := bootpack.Map{
 		Version:  image.Version([]byte("v")),
 		Sequence: 1,
 		Booted:   pieces,
-		Extents:  []image.Extent{{Start: 0, Blocks: uint32(pieces)}},
+		Extents:  []bootpack.Extent{{Start: 0, Blocks: uint32(pieces)}},
 	}
 	for i := range pieces {
 		raw := bytes.Repeat([]byte{byte(i + 1)}, chunk.BlockSize)
@@ -152,7 +153,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			g.Peers, g.Share = x.peers, x.share
+			g.Peers, g.Share = &x.peers, &x.share
 			if err := tx.PutGroup(g); err != nil {
 				return err
 			}

@@ -13,6 +13,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
@@ -61,7 +62,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if b.Session.IsZero() || credential(r, "Bearer") == "" {
+	if b.Session.IsZero() || httpapi.Credential(r, "Bearer") == "" {
 		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
 	n, err := s.runningConfig(r.Context(), b)
@@ -77,7 +78,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConfig, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		node, err := tx.NodeByMAC(b.MAC)
-		if absent(err) || err == nil && node.State != fleet.Adopted {
+		if fleetview.Absent(err) || err == nil && node.State != fleet.Adopted {
 			return api.NewError(api.Unauthorized, "no adopted node has MAC "+b.MAC.String(), "")
 		}
 		if err == nil {
@@ -127,7 +128,7 @@ func (o *operator) syncNodes(r *http.Request) (any, error) {
 	var nodes []fleet.Node
 	var boots map[string]registry.Boot
 	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if nodes, err = selectNodes(tx, req.Select, false); err == nil {
+		if nodes, err = fleetview.SelectNodes(tx, req.Select, false); err == nil {
 			boots, err = tx.LatestBoots()
 		}
 		return err

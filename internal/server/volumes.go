@@ -133,7 +133,7 @@ func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, er
 		if g, err = tx.Group(n.Group); err != nil {
 			return err
 		}
-		g = n.Overrides.Of(g)
+		g = n.Settings.Of(g)
 		return nil
 	})
 	return g, err

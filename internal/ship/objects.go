@@ -7,6 +7,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // objects lists what a version and its boot packs name, each once. What leads to them is read from where the
@@ -72,13 +73,13 @@ func (l *list) root(ctx context.Context, from Place, r image.Root) error {
 	return nil
 }
 
-func (l *list) pack(ctx context.Context, from Place, r image.PackRecord) error {
+func (l *list) pack(ctx context.Context, from Place, r bootpack.Record) error {
 	b, err := from.Object(ctx, r.Object)
 	if err != nil {
 		return err
 	}
 	l.add(r.Object, int64(len(b)))
-	p, err := image.DecodePack(b)
+	p, err := bootpack.Decode(b)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // packs follows the boot packs of a version to their pieces. A version whose pack is broken is whole: it boots without.
@@ -31,7 +32,7 @@ func (c *checker) packs(ctx context.Context, v fleet.Digest, m image.Manifest) e
 	return nil
 }
 
-func (c *checker) pack(ctx context.Context, v fleet.Digest, m image.Manifest, r image.PackRecord) error {
+func (c *checker) pack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
 	ok, err := c.needQuietly(ctx, v, Use{Part: PartPack, ID: r.Object, Size: -1}, "the map of a boot pack")
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what s
 
 // dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when mending takes it
 // out: the server makes it again.
-func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *image.PackRecord) error {
+func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *bootpack.Record) error {
 	file := c.dir.sidecar(v, packsSuffix)
 	if !c.Repair {
 		c.problem(v, object, "%s; remove the file %s, the server makes the boot pack again", what, file)
@@ -90,18 +91,18 @@ func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken
 	}
 	p.Packs = slices.DeleteFunc(
 		p.Packs,
-		func(r image.PackRecord) bool { return r.Object == broken.Object && r.Class == broken.Class },
+		func(r bootpack.Record) bool { return r.Object == broken.Object && r.Class == broken.Class },
 	)
 	return c.dir.putPacks(v, p)
 }
 
 // decodePack verifies a map with the key that may sign packs of this version, if signatures are looked at.
-func (c *checker) decodePack(b []byte, v fleet.Digest, m image.Manifest, r image.PackRecord) (image.Pack, error) {
+func (c *checker) decodePack(b []byte, v fleet.Digest, m image.Manifest, r bootpack.Record) (bootpack.Map, error) {
 	switch {
 	case len(c.Keys) == 0:
-		return image.DecodePack(b)
+		return bootpack.Decode(b)
 	case m.PackKey != "":
-		return image.VerifyPack(b, []byte(r.Signature), v, m.PackKey)
+		return bootpack.Verify(b, []byte(r.Signature), v, m.PackKey)
 	}
-	return image.VerifyPack(b, []byte(r.Signature), v, c.Keys...)
+	return bootpack.Verify(b, []byte(r.Signature), v, c.Keys...)
 }

@@ -9,7 +9,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // Collected is what CollectPacks removed.
@@ -25,18 +25,18 @@ type Collected struct {
 // be read whole keeps everything.
 func (d *Dir) CollectPacks(
 	ctx context.Context,
-	over func(fleet.Digest, image.ReplacedPack) bool,
+	over func(fleet.Digest, bootpack.Replaced) bool,
 ) (c Collected, err error) {
 	versions, err := d.Versions()
 	if err != nil {
 		return c, err
 	}
-	all, some := map[fleet.Digest]image.Packs{}, false
+	all, some := map[fleet.Digest]bootpack.Records{}, false
 	for _, v := range versions {
 		if all[v], err = d.packs(v); err != nil {
 			return c, err
 		}
-		some = some || slices.ContainsFunc(all[v].Replaced, func(r image.ReplacedPack) bool { return over(v, r) })
+		some = some || slices.ContainsFunc(all[v].Replaced, func(r bootpack.Replaced) bool { return over(v, r) })
 	}
 	if !some {
 		return c, nil
@@ -73,8 +73,8 @@ type collector struct {
 func (k *collector) mark(
 	ctx context.Context,
 	v fleet.Digest,
-	p image.Packs,
-	over func(fleet.Digest, image.ReplacedPack) bool,
+	p bootpack.Records,
+	over func(fleet.Digest, bootpack.Replaced) bool,
 ) (gone []chunk.ID) {
 	if k.err == nil {
 		k.err = k.version(ctx, v)
@@ -124,7 +124,7 @@ func (k *collector) pieces(ctx context.Context, object chunk.ID) []chunk.Entry {
 		}
 		return nil
 	}
-	p, err := image.DecodePack(b)
+	p, err := bootpack.Decode(b)
 	if err != nil {
 		return nil
 	}
@@ -155,10 +155,10 @@ func (k *collector) unlink(ctx context.Context, id chunk.ID) {
 }
 
 // forget takes packs out of the sidecar of a version.
-func (k *collector) forget(v fleet.Digest, p image.Packs, gone []chunk.ID) {
+func (k *collector) forget(v fleet.Digest, p bootpack.Records, gone []chunk.ID) {
 	left := slices.DeleteFunc(
 		slices.Clone(p.Replaced),
-		func(r image.ReplacedPack) bool { return slices.Contains(gone, r.Object) },
+		func(r bootpack.Replaced) bool { return slices.Contains(gone, r.Object) },
 	)
 	if k.err != nil || len(left) == len(p.Replaced) {
 		return

@@ -12,6 +12,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // replaced is a store with a version whose pack was replaced.
@@ -37,19 +38,19 @@ func newReplaced(t *testing.T) replaced {
 	made := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	raw := func(b byte) []byte { return bytes.Repeat([]byte{b}, chunk.BlockSize) }
 	pack := func(class string, sequence uint64, pieces ...chunk.Entry) chunk.ID {
-		p := image.Pack{Version: v.Digest, Class: class, Sequence: sequence, Booted: 1, Pieces: pieces,
-			Extents: []image.Extent{{Start: 0, Blocks: uint32(len(pieces))}}}
+		p := bootpack.Map{Version: v.Digest, Class: class, Sequence: sequence, Booted: 1, Pieces: pieces,
+			Extents: []bootpack.Extent{{Start: 0, Blocks: uint32(len(pieces))}}}
 		data, err := p.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		made = made.Add(time.Hour)
-		record := image.PackRecord{
+		record := bootpack.Record{
 			Class:     class,
 			Sequence:  sequence,
 			Object:    putObject(t, d, data),
 			Size:      int64(len(data)),
-			Signature: string(image.SignPack(key, data)),
+			Signature: string(bootpack.Sign(key, data)),
 			Made:      made,
 		}
 		if err := d.PutPack(v.Digest, record); err != nil {
@@ -105,7 +106,7 @@ func (r replaced) whole(t *testing.T) {
 }
 
 func (r replaced) collect(ctx context.Context, over bool) (Collected, error) {
-	return r.CollectPacks(ctx, func(v fleet.Digest, p image.ReplacedPack) bool {
+	return r.CollectPacks(ctx, func(v fleet.Digest, p bootpack.Replaced) bool {
 		return over && v == r.version && p.Object == r.alone[0] && p.Replaced.Hour() == 15
 	})
 }

@@ -9,11 +9,10 @@ import (
 	"pando/internal/chunk"
 )
 
-// Source is one place that objects come from. Get makes one attempt and returns what it verified; it is
-// called by many goroutines at a time.
-type Source interface {
+// Origin is a source with a name for logs, such as one server. Its Get makes one attempt.
+type Origin interface {
+	chunk.Source
 	Name() string
-	Get(ctx context.Context, r Request) (chunk.Verified, error)
 }
 
 // Failover asks several sources in turn until one of them gives the object. It starts with the one that
@@ -21,13 +20,13 @@ type Source interface {
 type Failover struct {
 	Slow *Slow // how long word may be on its way; nil: usual links
 
-	sources  []Source
+	sources  []Origin
 	observer Observer
 	last     atomic.Int32 // index of the source that answered last
 }
 
 // NewFailover returns a Failover over sources, preferred first. It needs at least one.
-func NewFailover(observer Observer, sources ...Source) (*Failover, error) {
+func NewFailover(observer Observer, sources ...Origin) (*Failover, error) {
 	if len(sources) == 0 {
 		return nil, errors.New("no source to get objects from")
 	}
@@ -55,7 +54,7 @@ func patience(sources, attempt int) time.Duration {
 
 // Get asks every source at most once, and one that sent wrong bytes once more: they may have been damaged on
 // the way, or be in a cache that stands between. The error is the errors of all of them.
-func (f *Failover) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+func (f *Failover) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	if r.Patience == 0 {
 		r.Patience = f.Slow.Least(patience(len(f.sources), r.Attempt))
 	}
@@ -81,7 +80,7 @@ func (f *Failover) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 	return chunk.Verified{}, errors.Join(errs...)
 }
 
-func (f *Failover) ask(ctx context.Context, s Source, r Request) (chunk.Verified, error) {
+func (f *Failover) ask(ctx context.Context, s Origin, r chunk.Request) (chunk.Verified, error) {
 	v, err := s.Get(ctx, r)
 	switch {
 	case err == nil:

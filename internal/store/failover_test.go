@@ -19,14 +19,14 @@ type fake struct {
 	name string
 	mu   sync.Mutex
 	next []error // of the next requests; nil or none left: the object
-	seen []Request
+	seen []chunk.Request
 }
 
 var theObject = []byte("the object")
 
 func (f *fake) Name() string { return f.name }
 
-func (f *fake) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+func (f *fake) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, r)
@@ -64,7 +64,8 @@ func TestFind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := NewRetry(over, slog.New(slog.DiscardHandler)).Find(t.Context(), chunk.Sum(theObject), 0)
+			v, err := NewRetry(over, slog.New(slog.DiscardHandler)).
+				Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject), Optional: true})
 			if !errors.Is(err, c.want) || err == nil && string(v.Stored()) != string(theObject) {
 				t.Errorf("%s: %q, %v, want %v", name, v.Stored(), err, c.want)
 			}
@@ -100,7 +101,7 @@ func TestFailover(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)})
+			v, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)})
 			if (err != nil) != c.err || err == nil && string(v.Stored()) != string(theObject) {
 				t.Errorf("%q, %v", v.Stored(), err)
 			}
@@ -121,7 +122,7 @@ func TestFailoverStaysWithTheLastGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil {
+		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +138,7 @@ func TestFailoverStaysWithTheLastGood(t *testing.T) {
 func TestFailoverAsksFresh(t *testing.T) {
 	a := &fake{name: "a", next: repeat(errWrong, 1)}
 	f, _ := NewFailover(&observed{}, a)
-	if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil {
+	if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil {
 		t.Fatal(err)
 	}
 	if a.seen[0].Fresh || !a.seen[1].Fresh {
@@ -172,14 +173,14 @@ func TestRetryOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(120 * time.Second)
 		tries := 0
-		r := NewRetry(getterFunc(func(ctx context.Context, q Request) (chunk.Verified, error) {
+		r := NewRetry(chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 			tries++
 			if time.Now().Before(back) {
 				return chunk.Verified{}, errDown
 			}
 			return chunk.Check(q.ID, theObject)
 		}), quiet())
-		if _, err := r.Get(t.Context(), chunk.Sum(theObject), 0); err != nil {
+		if _, err := r.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil {
 			t.Errorf("read over an outage: %v", err)
 		}
 		if late := time.Since(back); late > pauseMost {
@@ -196,7 +197,7 @@ func TestRetryWakesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		up := false
-		r := NewRetry(getterFunc(func(ctx context.Context, q Request) (chunk.Verified, error) {
+		r := NewRetry(chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !up {
@@ -208,7 +209,7 @@ func TestRetryWakesTheOthers(t *testing.T) {
 		ends := make([]time.Time, 20)
 		for i := range ends {
 			readers.Go(func() {
-				r.Get(t.Context(), chunk.Sum(theObject), 0)
+				r.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)})
 				ends[i] = time.Now()
 			})
 		}
@@ -226,15 +227,11 @@ func TestRetryWakesTheOthers(t *testing.T) {
 
 func TestRetryGivesUpWhenTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r := NewRetry(getterFunc(func(context.Context, Request) (chunk.Verified, error) {
+	r := NewRetry(chunk.SourceFunc(func(context.Context, chunk.Request) (chunk.Verified, error) {
 		cancel()
 		return chunk.Verified{}, errDown
 	}), quiet())
-	if _, err := r.Get(ctx, chunk.Sum(theObject), 0); !errors.Is(err, context.Canceled) {
+	if _, err := r.Get(ctx, chunk.Request{ID: chunk.Sum(theObject)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want cancelled", err)
 	}
 }
-
-type getterFunc func(ctx context.Context, r Request) (chunk.Verified, error)
-
-func (f getterFunc) Get(ctx context.Context, r Request) (chunk.Verified, error) { return f(ctx, r) }

@@ -16,16 +16,6 @@ import (
 	"pando/internal/chunk"
 )
 
-// Request asks a source for one object.
-type Request struct {
-	ID   chunk.ID
-	Size int64 // bytes of the object; 0: not known, and at most MaxObject
-
-	Attempt  int           // how often this request failed before
-	Patience time.Duration // longest time without a byte; 0: 10 s
-	Fresh    bool          // wrong bytes were seen: caches on the way shall ask the server again, as after a failure
-}
-
 // MaxObject is the largest object, in bytes, that is taken without its size being known beforehand: an index
 // root, or a chunk that did not compress.
 const MaxObject = max(chunk.MaxRootSize, chunk.MaxRaw)
@@ -122,7 +112,7 @@ func (h *HTTP) Name() string { return h.URL }
 
 // Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
 // it sent is complete and is not the object, and anything else when the transfer failed.
-func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, elsewhere, err := h.fetch(ctx, r)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
@@ -137,7 +127,7 @@ func (h *HTTP) Get(ctx context.Context, r Request) (chunk.Verified, error) {
 	return v, nil
 }
 
-func (h *HTTP) fetch(ctx context.Context, r Request) (b []byte, elsewhere bool, err error) {
+func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, elsewhere bool, err error) {
 	ctx, wind, end := patiently(ctx, r.Patience)
 	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
@@ -211,7 +201,7 @@ func checkStatus(code int) error {
 
 // readBody reads at most the object's size and one byte. A body that is complete but has another size than
 // the object cannot be the object; one that breaks off is a failed transfer.
-func readBody(resp *http.Response, r Request, progress func()) ([]byte, error) {
+func readBody(resp *http.Response, r chunk.Request, progress func()) ([]byte, error) {
 	limit, room := r.Size, r.Size
 	if limit == 0 {
 		limit, room = MaxObject, max(resp.ContentLength, 4096)

@@ -67,13 +67,13 @@ func TestHTTPGet(t *testing.T) {
 	h := o.source(t)
 	for _, want := range [][]byte{small, large, nil} {
 		for _, size := range []int64{0, int64(len(want))} {
-			v, err := h.Get(t.Context(), Request{ID: chunk.Sum(want), Size: size})
+			v, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum(want), Size: size})
 			if err != nil || string(v.Stored()) != string(want) || v.ID() != chunk.Sum(want) {
 				t.Errorf("%d bytes, size given as %d: %d bytes, %v", len(want), size, len(v.Stored()), err)
 			}
 		}
 	}
-	if _, err := h.Get(t.Context(), Request{ID: chunk.Sum([]byte("lost"))}); !errors.Is(err, ErrMissing) {
+	if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("lost"))}); !errors.Is(err, ErrMissing) {
 		t.Errorf("lost object: %v, want ErrMissing", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestHTTPBadAnswers(t *testing.T) {
 	} {
 		o.misbehave(c.answer)
 		for _, size := range []int64{0, int64(len(want))} {
-			v, err := h.Get(t.Context(), Request{ID: id, Size: size})
+			v, err := h.Get(t.Context(), chunk.Request{ID: id, Size: size})
 			var wrong *chunk.WrongBytesError
 			if err == nil || len(v.Stored()) != 0 || errors.As(err, &wrong) != c.wrong {
 				t.Errorf(
@@ -146,7 +146,7 @@ func TestGather(t *testing.T) {
 	for range 3 {
 		for _, want := range [][]byte{large, small} {
 			for _, size := range []int64{0, int64(len(want))} {
-				if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
+				if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -270,12 +270,12 @@ func TestHTTPPatience(t *testing.T) {
 		}
 		h := &HTTP{URL: "http://192.0.2.1", Client: c}
 		start := time.Now()
-		if _, err := h.Get(t.Context(), Request{ID: chunk.Sum(slow), Patience: 3 * time.Second}); err != nil {
+		if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum(slow), Patience: 3 * time.Second}); err != nil {
 			t.Errorf("slow server: %v after %v", err, time.Since(start))
 		}
 		silent = true
 		start = time.Now()
-		_, err := h.Get(t.Context(), Request{ID: chunk.Sum(slow), Patience: 3 * time.Second})
+		_, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum(slow), Patience: 3 * time.Second})
 		if err == nil || !strings.Contains(err.Error(), "no byte for 3s") || time.Since(start) > 6*time.Second {
 			t.Errorf("silent server: %v after %v", err, time.Since(start))
 		}
@@ -341,10 +341,10 @@ func TestHTTPBrief(t *testing.T) {
 	}))
 	defer s.Close()
 	h := HTTP{URL: s.URL, Client: NewClient(1, nil), Brief: true, Query: "now"}
-	if _, err := h.Get(t.Context(), Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Brief().String()+"?now" {
+	if _, err := h.Get(t.Context(), chunk.Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Brief().String()+"?now" {
 		t.Errorf("asked for %q: %v", asked, err)
 	}
-	if _, err := h.Get(t.Context(), Request{ID: chunk.Sum([]byte("other"))}); err == nil {
+	if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("other"))}); err == nil {
 		t.Error("another object is taken")
 	}
 }

@@ -18,7 +18,7 @@ import (
 // Second is another store, which has what this one lost. Nothing it sends is believed: objects are checked against
 // their names, manifests against theirs and their signatures against the site's key.
 type Second interface {
-	Source
+	Origin
 	// Version returns a manifest and its signature, unverified.
 	Version(ctx context.Context, v fleet.Digest) (Version, error)
 }
@@ -30,7 +30,7 @@ func (c *checker) mend(ctx context.Context, v fleet.Digest, u Use, what string) 
 		was = "broken: " + c.bad[u.ID]
 	}
 	for _, s := range c.From {
-		got, err := s.Get(ctx, Request{ID: u.ID, Size: max(0, u.Size)})
+		got, err := s.Get(ctx, chunk.Request{ID: u.ID, Size: max(0, u.Size)})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -97,7 +97,7 @@ type Beside struct{ *Dir }
 func (b Beside) Name() string { return b.path }
 
 // Get reads an object.
-func (b Beside) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+func (b Beside) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, err := b.Dir.Get(ctx, r.ID)
 	if err != nil {
 		return chunk.Verified{}, err
@@ -115,7 +115,7 @@ type Away struct{ In Remote }
 func (a Away) Name() string { return a.In.Name() }
 
 // Get reads an object.
-func (a Away) Get(ctx context.Context, r Request) (chunk.Verified, error) {
+func (a Away) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, err := readRemote(ctx, a.In, ObjectName(r.ID), max(r.Size, MaxObject))
 	if err != nil {
 		return chunk.Verified{}, err

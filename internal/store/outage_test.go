@@ -20,7 +20,7 @@ func TestHTTPFailoverRetryTogether(t *testing.T) {
 	}
 	r := NewRetry(f, quiet())
 	for _, want := range [][]byte{one, two} {
-		v, err := r.Get(t.Context(), chunk.Sum(want), int64(len(want)))
+		v, err := r.Get(t.Context(), chunk.Request{ID: chunk.Sum(want), Size: int64(len(want))})
 		if err != nil || string(v.Stored()) != string(want) {
 			t.Errorf("%q, %v; want %q", v.Stored(), err, want)
 		}
@@ -36,7 +36,7 @@ func TestHTTPFailoverRetryTogether(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	if v, err := r.Get(t.Context(), chunk.Sum(two), int64(len(two))); err != nil || string(v.Stored()) != string(two) {
+	if v, err := r.Get(t.Context(), chunk.Request{ID: chunk.Sum(two), Size: int64(len(two))}); err != nil || string(v.Stored()) != string(two) {
 		t.Errorf("after an outage: %q, %v", v.Stored(), err)
 	}
 	if o.bytes[bad.URL] != 0 || o.bytes[good.URL] != len(one)+2*len(two) {

@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 const packsSuffix = ".packs.json"
 
 // Packs returns the boot packs of a version, one for each hardware class that has one. A version without packs has
 // none, which is no error.
-func (d *Dir) Packs(v fleet.Digest) ([]image.PackRecord, error) {
+func (d *Dir) Packs(v fleet.Digest) ([]bootpack.Record, error) {
 	p, err := d.packs(v)
 	return p.Packs, err
 }
 
 // packs reads the sidecar of a version.
-func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
+func (d *Dir) packs(v fleet.Digest) (p bootpack.Records, err error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return p, err
 	}
@@ -32,7 +32,7 @@ func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 	if err != nil {
 		return p, fmt.Errorf("read boot packs of %s: %w", v, bare(err))
 	}
-	if p, err = image.DecodePacks(b); err != nil {
+	if p, err = bootpack.DecodeRecords(b); err != nil {
 		return p, fmt.Errorf("read boot packs of %s: %w", v, err)
 	}
 	return p, nil
@@ -40,18 +40,18 @@ func (d *Dir) packs(v fleet.Digest) (p image.Packs, err error) {
 
 // PutPack makes a boot pack the one of its version and class. Its pieces and its map must be durable and the lock
 // held. What a node was told before stays readable: the pack that was there is noted as replaced, see CollectPacks.
-func (d *Dir) PutPack(v fleet.Digest, r image.PackRecord) error { return d.ReplacePack(v, r, r.Made) }
+func (d *Dir) PutPack(v fleet.Digest, r bootpack.Record) error { return d.ReplacePack(v, r, r.Made) }
 
 // ReplacePack is PutPack at a moment later than that which the record tells: boots were given the pack before until
 // now.
-func (d *Dir) ReplacePack(v fleet.Digest, r image.PackRecord, now time.Time) error {
+func (d *Dir) ReplacePack(v fleet.Digest, r bootpack.Record, now time.Time) error {
 	p, err := d.packs(v)
 	if err != nil {
 		return err
 	}
-	p.Packs = slices.DeleteFunc(p.Packs, func(old image.PackRecord) bool {
+	p.Packs = slices.DeleteFunc(p.Packs, func(old bootpack.Record) bool {
 		if old.Class == r.Class && old.Object != r.Object {
-			p.Replaced = append(p.Replaced, image.ReplacedPack{Object: old.Object, Replaced: now})
+			p.Replaced = append(p.Replaced, bootpack.Replaced{Object: old.Object, Replaced: now})
 		}
 		return old.Class == r.Class
 	})
@@ -60,7 +60,7 @@ func (d *Dir) ReplacePack(v fleet.Digest, r image.PackRecord, now time.Time) err
 }
 
 // SignPacks replaces the signatures of a version's packs by what renew makes of each. The lock is held.
-func (d *Dir) SignPacks(v fleet.Digest, renew func(image.PackRecord) (string, error)) error {
+func (d *Dir) SignPacks(v fleet.Digest, renew func(bootpack.Record) (string, error)) error {
 	p, err := d.packs(v)
 	if err != nil || len(p.Packs) == 0 {
 		return err
@@ -73,8 +73,8 @@ func (d *Dir) SignPacks(v fleet.Digest, renew func(image.PackRecord) (string, er
 	return d.putPacks(v, p)
 }
 
-func (d *Dir) putPacks(v fleet.Digest, p image.Packs) error {
-	b, err := image.EncodePacks(p)
+func (d *Dir) putPacks(v fleet.Digest, p bootpack.Records) error {
+	b, err := bootpack.EncodeRecords(p)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // putPack gives a version a boot pack of one piece.
@@ -21,23 +21,23 @@ func putPack(
 	key minisign.PrivateKey,
 	v fleet.Digest,
 	class string,
-) (image.PackRecord, image.Pack) {
+) (bootpack.Record, bootpack.Map) {
 	t.Helper()
 	raw := bytes.Repeat([]byte(class+"!"), 1<<20)[:chunk.BlockSize]
-	p := image.Pack{
-		Version: v, Class: class, Sequence: 1, Booted: 1, Extents: []image.Extent{{Start: 0, Blocks: 1}},
+	p := bootpack.Map{
+		Version: v, Class: class, Sequence: 1, Booted: 1, Extents: []bootpack.Extent{{Start: 0, Blocks: 1}},
 		Pieces: []chunk.Entry{{RawSize: len(raw), StoredSize: len(raw), Codec: chunk.Stored, ID: putObject(t, d, raw)}},
 	}
 	data, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := image.PackRecord{
+	r := bootpack.Record{
 		Class:     class,
 		Sequence:  1,
 		Object:    putObject(t, d, data),
 		Size:      int64(len(data)),
-		Signature: string(image.SignPack(key, data)),
+		Signature: string(bootpack.Sign(key, data)),
 	}
 	if err := d.PutPack(v, r); err != nil {
 		t.Fatal(err)
@@ -62,11 +62,11 @@ func TestPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := d.Packs(v.Digest)
-	if want := []image.PackRecord{laptop, all}; err != nil || !reflect.DeepEqual(got, want) {
+	if want := []bootpack.Record{laptop, all}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("packs %+v, %v; want %+v", got, err, want)
 	}
-	for class, want := range map[string]image.PackRecord{"": all, "laptop": laptop, "server": all} {
-		if r, ok := image.FindPack(got, class); !ok || r != want {
+	for class, want := range map[string]bootpack.Record{"": all, "laptop": laptop, "server": all} {
+		if r, ok := bootpack.Find(got, class); !ok || r != want {
 			t.Errorf("class %q gets %+v, %v", class, r, ok)
 		}
 	}
@@ -91,20 +91,20 @@ func TestCheckPacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		harm func(t *testing.T, d *Dir, v fleet.Digest, r image.PackRecord, p image.Pack)
+		harm func(t *testing.T, d *Dir, v fleet.Digest, r bootpack.Record, p bootpack.Map)
 		want string // in a problem; "": none
 	}{
-		"whole": {func(*testing.T, *Dir, fleet.Digest, image.PackRecord, image.Pack) {}, ""},
-		"no map": {func(_ *testing.T, d *Dir, _ fleet.Digest, r image.PackRecord, _ image.Pack) {
+		"whole": {func(*testing.T, *Dir, fleet.Digest, bootpack.Record, bootpack.Map) {}, ""},
+		"no map": {func(_ *testing.T, d *Dir, _ fleet.Digest, r bootpack.Record, _ bootpack.Map) {
 			os.Remove(d.ObjectPath(r.Object))
 		}, "map of a boot pack"},
-		"no piece": {func(_ *testing.T, d *Dir, _ fleet.Digest, _ image.PackRecord, p image.Pack) {
+		"no piece": {func(_ *testing.T, d *Dir, _ fleet.Digest, _ bootpack.Record, p bootpack.Map) {
 			os.Remove(d.ObjectPath(p.Pieces[0].ID))
 		}, "piece 0"},
-		"other key": {func(t *testing.T, d *Dir, v fleet.Digest, _ image.PackRecord, _ image.Pack) {
+		"other key": {func(t *testing.T, d *Dir, v fleet.Digest, _ bootpack.Record, _ bootpack.Map) {
 			putPack(t, d, other, v, "")
 		}, "wrong signature"},
-		"no records": {func(t *testing.T, d *Dir, v fleet.Digest, _ image.PackRecord, _ image.Pack) {
+		"no records": {func(t *testing.T, d *Dir, v fleet.Digest, _ bootpack.Record, _ bootpack.Map) {
 			if err := os.WriteFile(d.sidecar(v, packsSuffix), []byte("{"), 0o644); err != nil {
 				t.Fatal(err)
 			}

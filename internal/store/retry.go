@@ -11,16 +11,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// Getter makes one attempt at an object, such as a Failover does.
-type Getter interface {
-	Get(ctx context.Context, r Request) (chunk.Verified, error)
-}
-
-// Retry asks a Getter for ever: a read of the root must not fail while a source may still come back. It waits
+// Retry asks a source for ever: a read of the root must not fail while a source may still come back. It waits
 // longer after each failure, with jitter so that the nodes of a site do not come back in step. When any
 // request succeeds, the others that wait try at once.
 type Retry struct {
-	from Getter
+	from chunk.Source
 	log  *slog.Logger
 
 	mu   sync.Mutex
@@ -28,7 +23,7 @@ type Retry struct {
 }
 
 // NewRetry returns a Retry over from.
-func NewRetry(from Getter, log *slog.Logger) *Retry {
+func NewRetry(from chunk.Source, log *slog.Logger) *Retry {
 	return &Retry{from: from, log: log, wake: make(chan struct{})}
 }
 
@@ -50,23 +45,10 @@ func pause(attempt int, random func(n int64) int64) time.Duration {
 	return p/2 + time.Duration(random(int64(p/2)+1))
 }
 
-// Get returns the object, however long it takes; the only error is that ctx is done. size may be 0 when it is
-// not known.
-func (r *Retry) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return r.get(ctx, id, size, func(error) bool { return false })
-}
-
-// Find is Get for an object that can be done without: it waits for sources that are away, but that one says it has
-// no such object, or keeps sending wrong bytes, is an answer.
-func (r *Retry) Find(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return r.get(ctx, id, size, func(err error) bool {
-		var wrong *chunk.WrongBytesError
-		return errors.Is(err, ErrMissing) || errors.As(err, &wrong)
-	})
-}
-
-func (r *Retry) get(ctx context.Context, id chunk.ID, size int64, final func(error) bool) (chunk.Verified, error) {
-	req := Request{ID: id, Size: size}
+// Get returns the object, however long it takes; the only error is that ctx is done. If the request is Optional, that
+// no source has the object, or that all that have it send wrong bytes, is an answer too.
+func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, error) {
+	req.Attempt = 0
 	for {
 		wake := r.waker()
 		v, err := r.from.Get(ctx, req)
@@ -79,13 +61,13 @@ func (r *Retry) get(ctx context.Context, id chunk.ID, size int64, final func(err
 		if ctx.Err() != nil {
 			return chunk.Verified{}, context.Cause(ctx)
 		}
-		if final(err) {
+		if req.Optional && final(err) {
 			return chunk.Verified{}, err
 		}
 		req.Attempt++
 		// The first failure and then about one a minute: an outage shall not fill the kernel's log.
 		if req.Attempt == 1 || req.Attempt%32 == 0 {
-			r.log.Warn("waiting for an object", "object", id.Name(), "attempt", req.Attempt, "err", err)
+			r.log.Warn("waiting for an object", "object", req.ID.Name(), "attempt", req.Attempt, "err", err)
 		}
 		select {
 		case <-time.After(pause(req.Attempt, rand.Int64N)):
@@ -94,6 +76,12 @@ func (r *Retry) get(ctx context.Context, id chunk.ID, size int64, final func(err
 			return chunk.Verified{}, context.Cause(ctx)
 		}
 	}
+}
+
+// final tells whether another attempt cannot help.
+func final(err error) bool {
+	var wrong *chunk.WrongBytesError
+	return errors.Is(err, ErrMissing) || errors.As(err, &wrong)
 }
 
 func (r *Retry) waker() <-chan struct{} {

@@ -33,14 +33,14 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 		told, want time.Duration
 	}{{1, 0, patienceAlone}, {2, 0, patienceFirst}, {1, 25 * time.Second, 25 * time.Second}, {2, 25 * time.Second, 25 * time.Second}, {2, time.Second, patienceFirst}} {
 		a := &fake{name: "a"}
-		sources := []Source{a, &fake{name: "b"}}
+		sources := []Origin{a, &fake{name: "b"}}
 		f, err := NewFailover(&observed{}, sources[:c.sources]...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.Slow = &Slow{}
 		f.Slow.Tell(c.told)
-		if _, err := f.Get(t.Context(), Request{ID: chunk.Sum(theObject)}); err != nil || a.seen[0].Patience != c.want {
+		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil || a.seen[0].Patience != c.want {
 			t.Errorf(
 				"%d sources, told %s: patience %s, want %s (%v)",
 				c.sources,

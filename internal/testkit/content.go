@@ -107,13 +107,13 @@ type directory struct {
 	last chunk.ID
 }
 
-func (d *directory) Get(ctx context.Context, id chunk.ID, _ int64) (chunk.Verified, error) {
-	b, err := d.dir.Get(ctx, id)
+func (d *directory) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+	b, err := d.dir.Get(ctx, r.ID)
 	if err != nil {
 		return chunk.Verified{}, err
 	}
-	d.last = id
-	return chunk.Check(id, b)
+	d.last = r.ID
+	return chunk.Check(r.ID, b)
 }
 
 type readerAt struct{ device *blockdev.Device }

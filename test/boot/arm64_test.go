@@ -59,7 +59,7 @@ func TestRealBootArm64(t *testing.T) {
 		t.Fatalf("%+v, %v", img, err)
 	}
 	if _, err := s.API.CreateGroup(t.Context(), fleet.Group{Name: "arm", Image: "arm", KernelArgs: []string{"console=ttyAMA0"},
-		AuthorizedKeys: []string{authorized}}); err != nil {
+		Settings: fleet.Settings{AuthorizedKeys: &[]string{authorized}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.API.CreateClass(t.Context(), fleet.Class{Name: "arm", Match: fleet.Match{Architecture: []string{"arm64"}},

@@ -28,7 +28,7 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	kind, size := fleet.CacheDisk, int64(400e6)
-	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Cache: &kind, CacheSize: &size}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 21, 0, 1}, firmware: testkit.BIOS, group: bookworm,

@@ -7,7 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/testkit"
 )
 
@@ -34,7 +34,7 @@ func TestRealUpdateWithACache(t *testing.T) {
 	}
 	s.waitPack(n)
 	kind, size := fleet.CacheDisk, int64(400e6)
-	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Cache: &kind, CacheSize: &size}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
 		t.Fatal(err)
 	}
 	n.cache = filepath.Join(s.dir, "cache.img")
@@ -49,7 +49,7 @@ func TestRealUpdateWithACache(t *testing.T) {
 	s.cut(s.cacheBoot(n, "with a new cache"))
 
 	s.command("image", "shell", bookworm, "--tag", "latest", "--", "sh", "-euc", smallUpdate)
-	pack := s.waitPackOf(n, func(r image.PackRecord) bool { return r.From != "" })
+	pack := s.waitPackOf(n, func(r bootpack.Record) bool { return r.From != "" })
 	m := s.cacheBoot(n, "updated")
 	got := s.latest(n).Bytes
 	t.Logf("of a boot set of %d bytes the server sent %d", pack.BootSet, got["server"])

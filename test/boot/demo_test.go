@@ -25,7 +25,7 @@ const demoTimeout = 25 * time.Minute
 
 // Ctrl-C in the middle of a boot leaves nothing behind. An image of the same recipe was used again.
 func TestRealDemoInterruptedInABoot(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	slots <- struct{}{}
 	defer func() { <-slots }()
 	dir := filepath.Join(runDir(), "demoboot")
@@ -46,7 +46,7 @@ func TestRealDemoInterruptedInABoot(t *testing.T) {
 // A recipe that has changed is built again, and Ctrl-C in the middle of that
 // leaves nothing behind.
 func TestRealDemoInterruptedInABuild(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	dir := filepath.Join(runDir(), "demobuild")
 	giveDemoImage(t, filepath.Join(dir, "data"))
 	recipe := filepath.Join(dir, "changed.yaml")

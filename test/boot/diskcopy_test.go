@@ -34,7 +34,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	a := node{
@@ -134,7 +134,7 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	}
 	t.Cleanup(func() { logError(t, nfs.Close()) })
 	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	disk := node{
@@ -150,7 +150,7 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 		s.announce(n)
 	}
 	for n, on := range map[string]string{volume.name: "volume 1GB", onNFS.name: "nfs " + nfs.Export} {
-		if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n, Overrides: fleet.Overrides{Keeping: fleet.Keeping{StateOn: &on}}}); err != nil {
+		if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n, Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -21,32 +21,25 @@ import (
 	"pando/internal/trace"
 )
 
-// What is wrong in the store goes no further: a signature of a strange key, a manifest that is gone, a flipped
-// byte. The console and the timeline say so, and the same boot goes on by itself when the store is mended.
-func TestRealBootOutlivesADamagedStore(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own", "--netconsole", ":6666")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 6, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	s.announce(n)
-	record, err := s.API.Node(t.Context(), n.name)
+// bootDamaged boots a node from a store in which a manifest is signed by a strange key, then gone, and a byte of an
+// object is flipped. The console and the timeline say so, and the same boot goes on by itself when the store is mended.
+func (s *site) bootDamaged(n node, version fleet.Digest) *testkit.Machine {
+	s.t.Helper()
+	object, err := testkit.FirstObject(s.t.Context(), s.Config.Data, version, "/usr/sbin/sshd")
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	object, err := testkit.FirstObject(t.Context(), s.Config.Data, record.Desired, "/usr/sbin/sshd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mend := s.flip(object)
+	restore := s.flip(object)
 	m, booted := s.powerOn(n)
-	s.spoilManifest(n, m, record.Desired)
+	s.spoilManifest(n, m, version)
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool {
 		return e.Kind == trace.Info && strings.Contains(e.Message, "dropped")
 	})
-	t.Logf("reported: %s %v", e.Message, e.Attrs)
-	if b, err := s.API.NodeBoot(t.Context(), n.name); err != nil || b.State == trace.Up {
-		t.Errorf("the boot is %q (%v) while ssh cannot be read", b.State, err)
+	s.t.Logf("reported: %s %v", e.Message, e.Attrs)
+	if b, err := s.API.NodeBoot(s.t.Context(), n.name); err != nil || b.State == trace.Up {
+		s.t.Errorf("the boot is %q (%v) while ssh cannot be read", b.State, err)
 	}
-	mend()
+	restore()
 	s.waitUp(n, m)
 	booted()
 	g := s.shell(n)
@@ -54,6 +47,7 @@ func TestRealBootOutlivesADamagedStore(t *testing.T) {
 	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
 	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Rejected > 0 })
 	s.panics(n, m, g)
+	return m
 }
 
 // panics has a node's kernel give up. The server hears its last words, and says what happened.
@@ -165,20 +159,27 @@ func (s *site) flip(object string) (mend func()) {
 }
 
 // outage is how long the server is away; nodes must not mind.
-const outage = 120 * time.Second
+func outage() time.Duration {
+	if full() {
+		return 120 * time.Second
+	}
+	return 30 * time.Second
+}
 
-// The server is away for two minutes while cold files are read, and the block daemon is killed while others are: no
-// read fails, and every byte is right. The timeline says of both, and of the tracker that was away with the server.
+// The server ends three times while a node boots. Then it is away while cold files are read, and the block daemon is
+// killed while others are: no read fails, and every byte is right. The timeline says of both, and of the tracker that
+// was away with the server. What the node logs from before, meanwhile and afterwards is read in order, and is there
+// still when its power is cut.
 func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--logs", "on")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 7, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	s.makePack(n, "usr/lib/systemd/systemd", "usr/sbin/sshd") // with which there is a swarm
-	m, booted := s.powerOn(n)
-	s.waitUp(n, m)
-	booted()
+	m := s.bootOverRestarts(n)
 	g := s.shell(n)
+	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
+	talk := s.startTalking(n, g)
 	files := strings.Fields(
 		s.run(
 			g,
@@ -197,11 +198,18 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	for _, k := range []blockapi.IncidentKind{blockapi.ServerDown, blockapi.TrackerLost, blockapi.ServerUp, blockapi.TrackerUp} {
 		s.incident(n, m, k, gone, back)
 	}
+	last := s.talked(n, talk.boot, talk.last+int(outage().Seconds())/2) // an emulated second may be long
 	s.dead(g, m, n, files[100:])
 	s.noErrors(n, g)
-	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Stalled > outage/2 })
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Stalled > outage()/2 })
 	if failed := s.run(g, "systemctl --failed --no-legend --plain"); failed != "" {
 		t.Errorf("failed units:\n%s", failed)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if kept := s.talked(n, talk.boot, 0); kept < last {
+		t.Errorf("lines to %d are left, %d were there", kept, last)
 	}
 }
 
@@ -229,10 +237,10 @@ func (s *site) away(g *testkit.Guest, files []string) {
 	if err := s.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), outage+stepTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), outage()+stepTimeout)
 	defer cancel()
 	read := g.Start(ctx, "sha256sum "+strings.Join(files, " "))
-	<-time.After(outage)
+	<-time.After(outage())
 	if err := s.Start(ctx); err != nil {
 		s.t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 // Mellanox's newest and the part with every USB adapter are up to 320 KB above it, and are listed only:
 // docs/formats/initramfs.md.
 var (
-	allBounds   = map[string]int64{bookworm: 18e6, trixie: 22e6}
-	knownBounds = map[string]int64{bookworm: 12e6, trixie: 16e6}
+	allBounds   = map[string]int64{bookworm: 18.5e6, trixie: 22e6}
+	knownBounds = map[string]int64{bookworm: 12.5e6, trixie: 16e6}
 	// Beside that, in groups whose nodes keep a cache on a disk.
 	mostDiskDrivers = 1_750_000
 )

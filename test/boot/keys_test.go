@@ -15,9 +15,10 @@ import (
 // The site gets a new key: machines boot before, after, and when the old one is revoked. A version that only the
 // revoked key signed boots on no machine: the server says so on the screen, and a machine that finds it says so on
 // its console.
-func TestRealBootWithKeysRotated(t *testing.T) {
+// What is wrong in the store goes no further.
+func TestRealBootWithKeysRotatedAndADamagedStore(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
+	s := newSite(t, "own", "--netconsole", ":6666")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x4b, 0, 1}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	record, err := s.API.Node(t.Context(), n.name)
@@ -36,9 +37,7 @@ func TestRealBootWithKeysRotated(t *testing.T) {
 		t.Fatalf("%+v, %v", ch, err)
 	}
 	both := s.read(file)
-	m, booted := s.powerOn(n)
-	s.waitUp(n, m)
-	booted()
+	m := s.bootDamaged(n, record.Desired)
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // The lab's machine has its root by the kernel's client of NFS 4.1, and comes to its default target.
 func TestRealLabBootsByNFS(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	for _, program := range []string{"ganesha.nfsd", "nbd-client"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skip(err)

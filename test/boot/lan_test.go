@@ -74,70 +74,63 @@ func runDnsmasq(t *testing.T, wire *testkit.Net, args ...string) {
 	})
 }
 
-// Under the policy approve an unknown machine waits, says so, and boots when an operator adopts it.
-func TestRealBootWaitsForApproval(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own")
-	if _, err := s.API.SetPolicy(t.Context(), api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"}); err != nil {
-		t.Fatal(err)
+// powerOnUnknown powers a machine on that nobody announced. It waits, says so, and goes on when it is adopted.
+func (s *site) powerOnUnknown(n node) (m *testkit.Machine, booted func()) {
+	s.t.Helper()
+	policy := api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"}
+	if _, err := s.API.SetPolicy(s.t.Context(), policy); err != nil {
+		s.t.Fatal(err)
 	}
-	n := node{name: "pc007", mac: fleet.MAC{0x52, 0x54, 0, 4, 0, 1}, firmware: testkit.BIOS, group: trixie}
-	m, booted := s.powerOn(n)
-	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	m, booted = s.powerOn(n)
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
 	if _, err := m.Console.Wait(ctx, "waits"); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	nodes, err := s.API.Nodes(ctx, "")
 	if err != nil || len(nodes) != 1 || nodes[0].State != fleet.Discovered || nodes[0].MACs[0] != n.mac {
-		t.Fatalf("nodes while it waits: %+v, %v", nodes, err)
+		s.t.Fatalf("nodes while it waits: %+v, %v", nodes, err)
 	}
-	if _, err := s.API.AdoptNodes(ctx, api.NodeAdopt{Select: n.mac.String(), Name: n.name, Group: &n.group}); err != nil {
-		t.Fatal(err)
+	adopt := api.NodeAdopt{Select: n.mac.String(), Name: n.name, Group: &n.group}
+	if _, err := s.API.AdoptNodes(ctx, adopt); err != nil {
+		s.t.Fatal(err)
 	}
-	s.waitUp(n, m)
-	booted()
-	s.prove(n, s.shell(n))
+	return m, booted
 }
 
-// The server ends while it sends the kernel, while it sends the initramfs, and while /init works, and comes back each
-// time; the node goes on with the same boot.
-func TestRealBootOutlivesAServerRestart(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 5, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	s.announce(n)
+// bootOverRestarts powers a node on. The server ends while it sends the kernel, while it sends the initramfs, and while
+// /init works, and comes back each time; the node goes on with the same boot.
+func (s *site) bootOverRestarts(n node) *testkit.Machine {
+	s.t.Helper()
 	m, booted := s.powerOn(n)
 	begun := s.killSending(n, m, trace.Kernel, 1)
 	s.killSending(n, m, trace.Initramfs, 2)
 	first := s.waitEvent(n.name, m, reached(trace.Init))
 	if first.Boot != begun {
-		t.Errorf("boot %s became boot %s before /init", begun, first.Boot)
+		s.t.Errorf("boot %s became boot %s before /init", begun, first.Boot)
 	}
 	if err := s.Kill(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	// Long enough that requests fail and are tried again.
 	select {
 	case <-time.After(20 * time.Second):
 	case <-m.Done():
-		t.Fatal("the machine ended with its server")
+		s.t.Fatal("the machine ended with its server")
 	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := s.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
 	}
 	s.waitUp(n, m)
 	booted()
-	b, err := s.API.NodeBoot(t.Context(), n.name)
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if b.ID != first.Boot {
-		t.Errorf("boot %s became boot %s: the node began anew", first.Boot, b.ID)
+		s.t.Errorf("boot %s became boot %s: the node began anew", first.Boot, b.ID)
 	}
-	g := s.shell(n)
-	s.noErrors(n, g)
-	s.run(g, "test \"$(systemctl is-system-running --wait)\" = running")
+	return m
 }
 
 // gaveUp is what the script says when a part of K did not arrive.

@@ -136,7 +136,7 @@ func TestRealBootOnAWriteDisk(t *testing.T) {
 // layer says what takes the writes of a group's nodes.
 func (s *site) layer(group, kind string, limit *string) {
 	s.t.Helper()
-	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Keeping: fleet.Keeping{WriteLayer: &kind}, WriteLimit: limit}); err != nil {
+	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{WriteLayer: &kind}, WriteLimit: limit}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

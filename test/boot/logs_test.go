@@ -123,41 +123,20 @@ func (s *site) leftInPstore(n node, died fleet.BootID) {
 	}
 }
 
-// A node logs a line a second. The server is killed and comes back: the lines from before, from meanwhile and from
-// afterwards are all read by `pando node logs`, in order, and are there still when the node's power is cut.
-func TestRealLogsOutliveServerAndNode(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own", "--logs", "on")
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x34, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	m := s.boot(n)
-	b, err := s.API.NodeBoot(t.Context(), n.name)
+// talking is a node that logs a line a second, by a unit called talk.
+type talking struct {
+	boot fleet.BootID
+	last int // line that had come when it was begun
+}
+
+func (s *site) startTalking(n node, g *testkit.Guest) talking {
+	s.t.Helper()
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	s.run(
-		s.shell(n),
-		`systemd-run --quiet --unit=talk sh -c 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 1; done'`,
-	)
-	s.talked(n, b.ID, 3)
-	before := s.talked(n, b.ID, 0)
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	const away = 30 * time.Second
-	time.Sleep(away)
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	back := time.Now()
-	after := s.talked(n, b.ID, before+int(away.Seconds())/2) // an emulated second may be long
-	t.Logf("lines to %d before, to %d %s after the server was back", before, after, time.Since(back).Round(time.Second))
-	last := s.talked(n, b.ID, after+5)
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if kept := s.talked(n, b.ID, 0); kept < last {
-		t.Errorf("lines to %d are left, %d were there", kept, last)
-	}
+	s.run(g, `systemd-run --quiet --unit=talk sh -c 'i=0; while :; do echo "line $i"; i=$((i+1)); sleep 1; done'`)
+	return talking{b.ID, s.talked(n, b.ID, 3)}
 }
 
 // talked waits until the lines of the unit talk have come up to a number at least, and returns the highest. None

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -29,7 +29,7 @@ import (
 // A container image of two layers, without a kernel, comes from a registry, gets the kernel of an image that is
 // there, and boots.
 func TestRealBootFromOCI(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	s := newSite(t, "own")
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()

@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -26,15 +26,24 @@ const (
 )
 
 // Two boots record what they read. Nobody asks for it, but the next boot has a boot pack: it reads from that, receives
-// less than half, and is like any other.
-func TestRealBootWithABootPack(t *testing.T) {
+// less than half, and is like any other. The one after that takes pieces of the pack from it. The clock of one is an
+// hour ahead, that of the other as much behind: a boot does not depend on it, and its timeline says so.
+func TestRealBootWithABootPackAndFromPeers(t *testing.T) {
 	needBoot(t)
-	s := newSite(t, "own")
-	for _, n := range []node{
+	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
+	recorders := []node{
 		{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 1}, firmware: testkit.BIOS, group: bookworm},
 		{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 2}, firmware: testkit.BIOS, group: bookworm},
-	} {
-		m := s.boot(n)
+	}
+	machines, booted := make([]*testkit.Machine, len(recorders)), make([]func(), len(recorders))
+	for i, n := range recorders {
+		s.announce(n)
+		machines[i], booted[i] = s.powerOn(n)
+	}
+	for i, n := range recorders {
+		m := machines[i]
+		s.waitUp(n, m)
+		booted[i]()
 		first := s.recording(n, m)
 		t.Logf("%s, without a pack: %s", n.name, first.Message)
 		if number(t, first, "hits") != 0 || number(t, first, "read") < 10e6 {
@@ -45,7 +54,8 @@ func TestRealBootWithABootPack(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 3}, firmware: testkit.BIOS, group: bookworm}
+	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 16, 0, 3}, firmware: testkit.BIOS, group: bookworm,
+		clock: time.Hour}
 	s.announce(n)
 	pack := s.waitPack(n)
 	t.Logf(
@@ -55,9 +65,9 @@ func TestRealBootWithABootPack(t *testing.T) {
 		float64(pack.Raw)/1e6,
 		float64(pack.Stored)/1e6,
 	)
-	m, booted := s.powerOn(n)
+	m, up := s.powerOn(n)
 	s.waitUp(n, m)
-	booted()
+	up()
 	e := s.recording(n, m)
 	t.Logf("%s, with a pack: %s", n.name, e.Message)
 	read, received := number(t, e, "read"), number(t, e, "received")
@@ -71,6 +81,9 @@ func TestRealBootWithABootPack(t *testing.T) {
 	g := s.shell(n)
 	t.Logf("block daemon: %.1f MB at its peak, with the pack", float64(s.daemonMemory(g))/1e6)
 	s.prove(n, g)
+	s.clockWas(n, "ahead of", m)
+	s.wait(n.name, stepTimeout, m, func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["pack"] > 0 })
+	s.bootFromPeer(n)
 }
 
 // recording is the event that says what the boot of a node read.
@@ -106,13 +119,13 @@ func number(t *testing.T, e trace.Event, name string) float64 {
 }
 
 // waitPack waits until the version that a node is to boot has a boot pack.
-func (s *site) waitPack(n node) image.PackRecord {
+func (s *site) waitPack(n node) bootpack.Record {
 	s.t.Helper()
-	return s.waitPackOf(n, func(image.PackRecord) bool { return true })
+	return s.waitPackOf(n, func(bootpack.Record) bool { return true })
 }
 
 // waitPackOf waits until it has one of a kind.
-func (s *site) waitPackOf(n node, good func(image.PackRecord) bool) (found image.PackRecord) {
+func (s *site) waitPackOf(n node, good func(bootpack.Record) bool) (found bootpack.Record) {
 	s.t.Helper()
 	dir, err := store.OpenDir(filepath.Join(s.Config.Data, "store"))
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"pando/internal/api"
@@ -15,57 +14,39 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
-// One after the other, real machines boot from one server: the second takes pieces of the boot pack from the first,
-// which has long booted, and both run what they should. The clock of one is an hour ahead, that of the other as
-// much behind: a boot does not depend on it, and its timeline says so.
-func TestRealBootFromPeers(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own", "--uplink", "2mbit") // so that the server alone would take its time
-	first := node{
-		name:     "pc001",
-		mac:      fleet.MAC{0x52, 0x54, 0, 18, 0, 1},
-		firmware: testkit.BIOS,
-		group:    bookworm,
-		clock:    time.Hour,
+// bootFromPeer boots a node beside one that has long booted by itself, and from whose boot pack it gets pieces.
+func (s *site) bootFromPeer(first node) {
+	s.t.Helper()
+	record, err := s.API.Node(s.t.Context(), first.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got := record.Status.Bytes["peer"]; got != 0 {
+		s.t.Errorf("%s, which was alone, has %d bytes from peers", first.name, got)
 	}
 	second := node{
-		name:     "pc002",
-		mac:      fleet.MAC{0x52, 0x54, 0, 18, 0, 2},
+		name:     "pc004",
+		mac:      fleet.MAC{0x52, 0x54, 0, 16, 0, 4},
 		firmware: testkit.BIOS,
 		group:    bookworm,
 		clock:    -time.Hour,
 	}
-	s.announce(first)
-	s.makePack(first, "usr/lib/systemd/systemd", "usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-252.so",
-		"usr/lib/x86_64-linux-gnu/libcrypto.so.3", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/sbin/sshd")
-	m, booted := s.powerOn(first)
-	s.waitUp(first, m)
-	booted()
-	s.clockWas(first, "ahead of", m)
-	alone := s.wait(
-		first.name,
-		stepTimeout,
-		m,
-		func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["pack"] > 0 },
-	)
-	if got := alone.Status.Bytes["peer"]; got != 0 {
-		t.Errorf("%s, which was alone, has %d bytes from peers", first.name, got)
-	}
-	m = s.boot(second)
+	m := s.boot(second)
 	n := s.wait(
 		second.name,
 		stepTimeout,
 		m,
 		func(n api.Node) bool { return n.Status != nil && n.Status.Bytes["peer"] > 0 },
 	)
-	t.Logf("%s: %v; %s: %v", first.name, alone.Status.Bytes, second.name, n.Status.Bytes)
+	s.t.Logf("%s: %v; %s: %v", first.name, record.Status.Bytes, second.name, n.Status.Bytes)
 	if n.Status.Rejected > 0 {
-		t.Errorf("%s rejected %d objects", second.name, n.Status.Rejected)
+		s.t.Errorf("%s rejected %d objects", second.name, n.Status.Rejected)
 	}
 	s.clockWas(second, "behind", m)
 	g := s.shell(second)
@@ -73,14 +54,14 @@ func TestRealBootFromPeers(t *testing.T) {
 	if seconds, err := strconv.ParseInt(strings.TrimSpace(s.run(g, "date +%s")), 10, 64); err != nil ||
 		time.Unix(seconds, 0).Before(before) ||
 		time.Unix(seconds, 0).After(time.Now().Add(time.Minute)) {
-		t.Errorf("the clock of %s says %v (%v)", second.name, time.Unix(seconds, 0), err)
+		s.t.Errorf("the clock of %s says %v (%v)", second.name, time.Unix(seconds, 0), err)
 	}
 	s.prove(second, g)
-	s.mendFrom(first)
+	s.repairFrom(first)
 }
 
-// mendFrom breaks a piece of a node's boot pack in the store, and mends it from the node.
-func (s *site) mendFrom(n node) {
+// repairFrom breaks a piece of a node's boot pack in the store, and repairs it from the node.
+func (s *site) repairFrom(n node) {
 	s.t.Helper()
 	record, err := s.API.Node(s.t.Context(), n.name)
 	if err != nil {
@@ -160,7 +141,7 @@ func (s *site) makePack(n node, files ...string) {
 		if !ok {
 			s.t.Fatalf("%s is not in the root", name)
 		}
-		order.Extents = append(order.Extents, image.Extent{Start: f.Start, Blocks: f.Blocks})
+		order.Extents = append(order.Extents, bootpack.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
 	r, err := build.Pack(

@@ -3,40 +3,41 @@ package boot
 import (
 	"os/exec"
 	"path/filepath"
-	"testing"
 
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
 
-// A file that `pando image shell` has written is on the node that boots next; nothing of how the shell was run is.
-func TestRealBootFromShell(t *testing.T) {
-	needBoot(t)
-	s := newSite(t, "own")
-	before, err := s.API.Image(t.Context(), bookworm)
+// changeByShell changes an image from inside, by `pando image shell`.
+func (s *site) changeByShell(name string) {
+	s.t.Helper()
+	before, err := s.API.Image(s.t.Context(), name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	const script = `echo "changed from inside" > /etc/motd && systemctl mask getty@tty1.service &&
 		useradd --create-home --shell /bin/sh pupil && test -s /etc/resolv.conf`
-	s.command("image", "shell", bookworm, "--", "sh", "-euc", script)
-	after, err := s.API.Image(t.Context(), bookworm)
+	s.command("image", "shell", name, "--", "sh", "-euc", script)
+	after, err := s.API.Image(s.t.Context(), name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if after.Tags[fleet.LatestTag] == before.Tags[fleet.LatestTag] || len(after.Versions) != len(before.Versions)+1 {
-		t.Fatalf("versions %+v, before %+v", after, before)
+		s.t.Fatalf("versions %+v, before %+v", after, before)
 	}
-	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 21, 0, 1}, firmware: testkit.BIOS, group: bookworm}
-	s.boot(n)
-	g := s.shell(n)
-	s.prove(n, g)
+}
+
+// shellWasHere wants what changeByShell changed on a node, and nothing of how the shell was run.
+func (s *site) shellWasHere(g *testkit.Guest) {
+	s.t.Helper()
 	for command, want := range map[string]string{
-		"cat /etc/motd": "changed from inside", "systemctl is-enabled getty@tty1.service || true": "masked", "stat -c %U /home/pupil": "pupil",
+		"cat /etc/motd": "changed from inside",
+		"systemctl is-enabled getty@tty1.service || true":                        "masked",
+		"stat -c %U /home/pupil":                                                 "pupil",
 		"ls -A /usr/sbin/policy-rc.d /run/pando-inside 2>/dev/null || echo none": "none",
 	} {
 		if got := s.run(g, command); got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
+			s.t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }

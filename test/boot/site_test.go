@@ -122,7 +122,7 @@ func copyData(from, data string) error {
 func (s *site) group(name string) {
 	s.t.Helper()
 	_, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: name, Image: fleet.Ref(name),
-		KernelArgs: testkit.KernelArgs(), AuthorizedKeys: []string{authorized}})
+		KernelArgs: testkit.KernelArgs(), Settings: fleet.Settings{AuthorizedKeys: &[]string{authorized}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestRealSwapSettings(t *testing.T) {
 	s := newSite(t, "own")
 	swap := "volume 2GB"
 	for _, group := range []string{bookworm, trixie} {
-		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Keeping: fleet.Keeping{Swap: &swap}}); err != nil {
+		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,7 @@ func (s *site) addSecret(value string, policy fleet.SecretPolicy) {
 	if _, err := s.API.SetSecret(s.t.Context(), api.SecretSet{Name: "munge", Value: []byte(value), For: &group}); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Secrets: &policy}); err != nil {
+	if _, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.declare(

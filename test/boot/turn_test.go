@@ -13,7 +13,7 @@ import (
 // Two machines load K over a link that takes minutes for it and have the only two slots. Two more, BIOS and UEFI,
 // see their places and the seconds on their consoles, ask again, and load when the first two are turned off.
 func TestRealBootWaitsItsTurn(t *testing.T) {
-	needBoot(t)
+	needFull(t)
 	slots <- struct{}{}
 	t.Cleanup(func() { <-slots })
 	s := newSite(t, "own", "--uplink", "1mbit", "--node-link", "1mbit")

@@ -28,7 +28,7 @@ func TestRealBootOnAVolume(t *testing.T) {
 		Users:   &[]string{"alice uid=2000 groups=video"},
 		Sysctl:  &[]string{"vm.swappiness=99"},
 	}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Keeping: keeping, WriteLimit: &limit}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: keeping, WriteLimit: &limit}}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 2}, firmware: testkit.BIOS, group: trixie}

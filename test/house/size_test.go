@@ -34,7 +34,6 @@ var larger = map[string]string{
 	"internal/peer":   "becomes internal/swarm",
 	"internal/server": "becomes rooms",
 	"internal/store":  "to be looked at",
-	"internal/image":  "to be looked at",
 }
 
 func TestFilesAndFunctionsAreShort(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 )
 
@@ -55,8 +55,8 @@ func TestStormOfAnExtension(t *testing.T) {
 func TestExtensionsThatAreNotShared(t *testing.T) {
 	f := newFleet(t, 2)
 	x := f.extension(10)
-	odd := func(change func(*image.Pack)) []byte {
-		p, err := image.DecodePack(x.config.Pack)
+	odd := func(change func(*bootpack.Map)) []byte {
+		p, err := bootpack.Decode(x.config.Pack)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +67,8 @@ func TestExtensionsThatAreNotShared(t *testing.T) {
 		}
 		return data
 	}
-	beyond := odd(func(p *image.Pack) { p.Extents = []image.Extent{{Start: 1 << 20, Blocks: rootBlocks}} })
-	gone := odd(func(p *image.Pack) {
+	beyond := odd(func(p *bootpack.Map) { p.Extents = []bootpack.Extent{{Start: 1 << 20, Blocks: rootBlocks}} })
+	gone := odd(func(p *bootpack.Map) {
 		for i := range p.Pieces {
 			p.Pieces[i].ID = chunk.Sum([]byte{byte(i)})
 		}

@@ -16,6 +16,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/node/blockd"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -147,8 +148,8 @@ func (f *fleet) fillAs(data string, seed byte) {
 	for _, page := range index.Pages {
 		put(page)
 	}
-	p := image.Pack{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
-		Extents: []image.Extent{{Start: 0, Blocks: rootBlocks}}}
+	p := bootpack.Map{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
+		Extents: []bootpack.Extent{{Start: 0, Blocks: rootBlocks}}}
 	p.Booted = len(p.Pieces)
 	f.config = blockapi.Config{
 		Index:     put(index.Root),

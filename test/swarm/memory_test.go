@@ -18,6 +18,7 @@ import (
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/node/blockd"
 )
 
@@ -111,11 +112,11 @@ func newOrigin(t *testing.T) *origin {
 	for _, page := range index.Pages {
 		o.put(page)
 	}
-	p := image.Pack{Version: image.Version([]byte("v")), Sequence: 1}
+	p := bootpack.Map{Version: image.Version([]byte("v")), Sequence: 1}
 	for i := range extents {
 		if i%3 < 2 {
 			at := uint32(extents-1-i) * extentBlocks // not the order of the root
-			p.Extents = append(p.Extents, image.Extent{Start: at, Blocks: extentBlocks})
+			p.Extents = append(p.Extents, bootpack.Extent{Start: at, Blocks: extentBlocks})
 			p.Pieces = append(p.Pieces, entry(o.raw[at*chunk.BlockSize:][:extentBlocks*chunk.BlockSize]))
 		}
 	}
@@ -130,7 +131,7 @@ func newOrigin(t *testing.T) *origin {
 }
 
 // joined joins extents that follow each other, as the format wants it.
-func joined(all []image.Extent) (out []image.Extent) {
+func joined(all []bootpack.Extent) (out []bootpack.Extent) {
 	for _, e := range all {
 		if last := len(out) - 1; last >= 0 && out[last].End() == uint64(e.Start) {
 			out[last].Blocks += e.Blocks

@@ -1,5 +1,6 @@
-// Command testsum reads the output of `go test -json` and prints what a person wants of it: one line for each package,
-// everything that a failed test said, and at the end every test that was skipped, with its reason. A skip is a result:
+// Command testsum reads the output of `go test -json` and prints what a person wants of it: one line for each package
+// with its seconds, everything that a failed test said, and at the end the slowest tests and every test that was
+// skipped, with its reason. A skip is a result:
 // with -skips FILE those that the file does not expect fail the run.
 //
 // The file has one expected skip on a line, "package test", and comments after '#'.
@@ -7,6 +8,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -39,11 +41,21 @@ type event struct {
 // name is how a test is told apart.
 func (e event) name() string { return e.Package + " " + e.Test }
 
+// timed is a test and how long it took, in seconds.
+type timed struct {
+	name    string
+	seconds float64
+}
+
+// slowest is how many of the slowest tests are printed.
+const slowest = 10
+
 type summary struct {
 	out     io.Writer
 	said    map[string][]string // what a test, or a package outside its tests, printed
 	passed  int
 	inside  map[string]int // tests that passed, by package
+	slow    []timed        // tests that are no parts of others
 	skipped []string       // "package test: reason"
 	failed  []string
 }
@@ -64,6 +76,7 @@ func run(in io.Reader, out io.Writer, expected string) (bool, error) {
 	if err := lines.Err(); err != nil {
 		return false, err
 	}
+	s.printSlowest()
 	fmt.Fprintf(out, "\n%d tests passed, %d failed, %d skipped in %s\n", s.passed, len(s.failed), len(s.skipped),
 		time.Since(start).Round(time.Second))
 	unexpected, err := s.unexpected(expected)
@@ -78,12 +91,14 @@ func (s *summary) add(e event) {
 		fmt.Fprint(s.out, e.Output)
 	case "pass":
 		s.pass(e)
+		s.time(e)
 	case "skip":
 		if e.Test != "" {
 			s.skipped = append(s.skipped, e.name()+": "+s.reason(e))
 		}
 	case "fail":
 		s.fail(e)
+		s.time(e)
 	}
 	if e.Action == "pass" || e.Action == "skip" {
 		delete(s.said, e.name())
@@ -97,6 +112,22 @@ func (s *summary) pass(e event) {
 		return
 	}
 	fmt.Fprintf(s.out, "ok    %-34s %7.1fs %5d tests\n", e.Package, e.Elapsed, s.inside[e.Package])
+}
+
+// time notes how long a test took with all its parts.
+func (s *summary) time(e event) {
+	if e.Test != "" && !strings.Contains(e.Test, "/") {
+		s.slow = append(s.slow, timed{e.name(), e.Elapsed})
+	}
+}
+
+// printSlowest lists the tests that took longest. Tests that run side by side wait for each other.
+func (s *summary) printSlowest() {
+	slices.SortFunc(s.slow, func(a, b timed) int { return cmp.Compare(b.seconds, a.seconds) })
+	fmt.Fprintln(s.out, "\nThe slowest tests:")
+	for _, t := range s.slow[:min(slowest, len(s.slow))] {
+		fmt.Fprintf(s.out, "%7.1fs  %s\n", t.seconds, t.name)
+	}
 }
 
 // fail counts a package only when it failed outside of its tests.

@@ -38,6 +38,7 @@ func TestSummary(t *testing.T) {
 		{"other skips fail", stream, empty, "SKIP (not expected here) p TestB", false},
 		{"a failure says what it said", stream + failure, "", "c_test.go:3: wrong", false},
 		{"counts", stream + failure, "", "1 tests passed, 1 failed, 1 skipped", false},
+		{"the slowest tests", stream + failure, "", "The slowest tests:\n    1.0s  p TestC\n    0.0s  p TestA\n", false},
 		{"what is not JSON is kept", "go: cannot find main module\n", "", "cannot find main module", true},
 	} {
 		var out strings.Builder

@@ -17,6 +17,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // What the replayed boot reads, as a Debian server does: 62 MB in about 1,500 requests, of an image of programs.
@@ -148,7 +149,7 @@ func (o *testOrigin) packOf(b *testing.B, reads []benchRead) []byte {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := image.Pack{Version: image.Version([]byte("x")), Sequence: 1}
+	p := bootpack.Map{Version: image.Version([]byte("x")), Sequence: 1}
 	var raw []byte
 	add := func() {
 		stored := enc.EncodeAll(raw, nil)
@@ -162,7 +163,7 @@ func (o *testOrigin) packOf(b *testing.B, reads []benchRead) []byte {
 		if last := len(p.Extents) - 1; last >= 0 && p.Extents[last].End() == uint64(x.start) {
 			p.Extents[last].Blocks += uint32(x.blocks)
 		} else {
-			p.Extents = append(p.Extents, image.Extent{Start: uint32(x.start), Blocks: uint32(x.blocks)})
+			p.Extents = append(p.Extents, bootpack.Extent{Start: uint32(x.start), Blocks: uint32(x.blocks)})
 		}
 		if raw = append(raw, o.raw[x.start*chunk.BlockSize:][:x.blocks*chunk.BlockSize]...); len(raw) >= 256<<10 {
 			add()

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/blockapi"
-	"pando/internal/blockdev"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 )
@@ -171,7 +170,7 @@ func (d *blockDaemon) closeCache() {
 }
 
 // kept is a source that asks the node's cache before from. Without a cache it is from.
-func (d *blockDaemon) kept(from blockdev.Source) blockdev.Source {
+func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	if d.through == nil {
 		return from
 	}

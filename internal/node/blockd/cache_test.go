@@ -14,7 +14,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/cache"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 )
 
 // readAlone runs a daemon of its own, reads the whole root with it, and returns what it says of itself at the end.
@@ -107,7 +107,7 @@ func TestBlockDaemonWithACacheDisk(t *testing.T) {
 // A cache that has nothing of the boot pack yet, and no peers: the pack comes, in one life of the daemon.
 func TestBootPackWithAnEmptyCache(t *testing.T) {
 	o, c := aloneConfig(t, 400)
-	o.putPack(t, 10, image.Extent{Start: 0, Blocks: 400})
+	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: 400})
 	c.Pack, c.RAM = o.pack, 64<<20
 	a, err := startAlone(t.Context(), t, c)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 		o.raw[i*100*chunk.BlockSize] ^= 1
 	}
 	o.publish(t)
-	o.putPack(t, 10, image.Extent{Start: 0, Blocks: 400})
+	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: 400})
 	c.Index, c.Pack = o.index, o.pack
 	next, err := startAlone(t.Context(), t, c)
 	if err != nil {

@@ -175,7 +175,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	debug.SetMemoryLimit(memoryLimit(d.cfg, packed.StoredSize(), hardware.Memory()))
 	d.proofs = packed.ProofsOf()
 	client := store.NewClient(blockConns, slow)
-	var sources []store.Source
+	var sources []store.Origin
 	for _, url := range d.cfg.Sources() {
 		sources = append(
 			sources,
@@ -198,7 +198,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	retry := store.NewRetry(failover, d.log)
 	d.openCache(ctx)
-	pack, from := d.pack(packed, retry, slow), blockdev.Source(retry)
+	pack, from := d.pack(packed, retry, slow), chunk.Source(retry)
 	node := d.joinSwarm(ctx, retry, slow, pack)
 	if node != nil {
 		from = node

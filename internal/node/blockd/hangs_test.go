@@ -30,7 +30,7 @@ func TestCacheThatHangs(t *testing.T) {
 		k := &stuck{reads: make(chan struct{})}
 		d.through.Keeper = k
 		for n := range 10 {
-			d.through.Look(t.Context(), chunk.Sum([]byte{byte(n)}), 0)
+			d.through.Look(t.Context(), chunk.Request{ID: chunk.Sum([]byte{byte(n)})})
 		}
 		time.Sleep(time.Minute)
 		got := d.ledger.incidents(0)

@@ -59,7 +59,7 @@ func addInterface(t *testing.T, n link.Network) netlink.Link {
 }
 
 // Whatever is taken away is seen and put back, and what is there is left alone.
-func TestNetKeeperPutsBack(t *testing.T) {
+func TestNetMonitorPutsBack(t *testing.T) {
 	eth, n := inNetns(t)
 	l := testLedger(t)
 	k := newNetMonitor(n, l, slog.New(slog.DiscardHandler))
@@ -90,7 +90,7 @@ func TestNetKeeperPutsBack(t *testing.T) {
 		want []string // in the report
 	}{
 		{"nothing", func() {}, nil},
-		{"eth down", func() { must(netlink.LinkSetDown(eth)) }, []string{"eth", "route to 0.0.0.0/0"}},
+		{"link down", func() { must(netlink.LinkSetDown(eth)) }, []string{"link", "route to 0.0.0.0/0"}},
 		{"address", func() { must(netlink.AddrDel(eth, addr())) }, []string{"address 192.0.2.7/24"}},
 		{"default route", func() { drop("0.0.0.0/0") }, []string{"route to 0.0.0.0/0 via 192.0.2.1"}},
 		{"other route", func() { drop("198.51.100.0/24") }, []string{"198.51.100.0/24"}},
@@ -98,7 +98,7 @@ func TestNetKeeperPutsBack(t *testing.T) {
 		{"everything", func() {
 			must(netlink.LinkSetDown(eth))
 			must(netlink.AddrDel(eth, addr()))
-		}, []string{"eth", "address", "route"}},
+		}, []string{"link", "address", "route"}},
 	} {
 		before := l.get(countLinkFixes)
 		c.take()
@@ -124,7 +124,7 @@ func TestNetKeeperPutsBack(t *testing.T) {
 }
 
 // An interface that comes back with another index, as after a reload of its driver, is found by its MAC.
-func TestNetKeeperFindsTheInterfaceAgain(t *testing.T) {
+func TestNetMonitorFindsTheInterfaceAgain(t *testing.T) {
 	eth, n := inNetns(t)
 	l := testLedger(t)
 	k := newNetMonitor(n, l, slog.New(slog.DiscardHandler))
@@ -150,7 +150,7 @@ func TestNetKeeperFindsTheInterfaceAgain(t *testing.T) {
 }
 
 // The keeper acts on the kernel's events, long before it would look by itself, and follows a new lease.
-func TestNetKeeperFollowsEvents(t *testing.T) {
+func TestNetMonitorFollowsEvents(t *testing.T) {
 	eth, n := inNetns(t)
 	ns, err := netns.Get()
 	if err != nil {

@@ -1,35 +1,26 @@
 package blockd
 
 import (
-	"context"
 	"time"
 
 	"pando/internal/blockapi"
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
 	"pando/internal/hardware"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/store"
 )
-
-// finder is the source of pieces: it waits for servers, but not for what they do not have.
-type finder struct{ *store.Retry }
-
-// Get returns an error when the object is not to be had.
-func (f finder) Get(ctx context.Context, id chunk.ID, size int64) (chunk.Verified, error) {
-	return f.Find(ctx, id, size)
-}
 
 // pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to
 // chunks: no shorter than the swarm waits for it.
 const pieceLate = 8
 
 // packMap is the map of the boot pack, of no pieces without one: init has verified it.
-func (d *blockDaemon) packMap() image.Pack {
+func (d *blockDaemon) packMap() bootpack.Map {
 	if len(d.cfg.Pack) == 0 {
-		return image.Pack{}
+		return bootpack.Map{}
 	}
-	m, err := image.DecodePack(d.cfg.Pack)
+	m, err := bootpack.Decode(d.cfg.Pack)
 	if err != nil {
 		d.lostPiece(chunk.ID{}, err)
 	}
@@ -38,7 +29,7 @@ func (d *blockDaemon) packMap() image.Pack {
 
 // pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
 // ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
 	}
@@ -48,7 +39,7 @@ func (d *blockDaemon) pack(m image.Pack, retry *store.Retry, slow *store.Slow) *
 		Map:      m,
 		Keep:     keep,
 		Idle:     d.cfg.Idle || d.ledger.get(countRestarts) > 0,
-		Source:   d.kept(finder{retry}),
+		Source:   d.kept(retry),
 		Has:      d.has(),
 		Lost:     d.lostPiece,
 		Unread:   d.unread,

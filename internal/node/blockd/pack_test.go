@@ -13,19 +13,20 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/hardware"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
 // putPack gives the origin a boot pack of some extents, in pieces of so many blocks.
-func (o *testOrigin) putPack(t *testing.T, blocks int, extents ...image.Extent) image.Pack {
+func (o *testOrigin) putPack(t *testing.T, blocks int, extents ...bootpack.Extent) bootpack.Map {
 	t.Helper()
 	return o.putPackUntil(t, math.MaxInt, blocks, extents...)
 }
 
 // putPackUntil is putPack, with so many pieces until booted.
-func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...image.Extent) image.Pack {
+func (o *testOrigin) putPackUntil(t *testing.T, booted, blocks int, extents ...bootpack.Extent) bootpack.Map {
 	t.Helper()
-	p := image.Pack{Version: image.Version([]byte("x")), Sequence: 1, Extents: extents}
+	p := bootpack.Map{Version: image.Version([]byte("x")), Sequence: 1, Extents: extents}
 	var raw []byte
 	for _, e := range extents {
 		raw = append(raw, o.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)
@@ -52,7 +53,7 @@ func TestBlockDaemonWithABootPack(t *testing.T) {
 	}
 	const blocks, end = 400, 390
 	o := newTestOrigin(t, blocks)
-	p := o.putPack(t, 50, image.Extent{Start: 300, Blocks: 100}, image.Extent{Start: 0, Blocks: 100})
+	p := o.putPack(t, 50, bootpack.Extent{Start: 300, Blocks: 100}, bootpack.Extent{Start: 0, Blocks: 100})
 	delete(o.objects, "/o/"+p.Pieces[3].ID.Name()) // blocks 50 to 99
 	k, c, ready := startSupervisor(t, o)
 	if ready != "ready" {
@@ -113,7 +114,7 @@ func TestRestOfTheBootPack(t *testing.T) {
 		t.Skip("locking memory without a limit needs root")
 	}
 	o := newTestOrigin(t, 400)
-	o.putPackUntil(t, 3, 50, image.Extent{Start: 0, Blocks: 200})
+	o.putPackUntil(t, 3, 50, bootpack.Extent{Start: 0, Blocks: 200})
 	_, c, ready := startSupervisor(t, o)
 	if ready != "ready" {
 		t.Fatalf("supervisor says %q", ready)

@@ -104,9 +104,7 @@ func (d *blockDaemon) joinSwarm(
 		o.Helpers, o.Said = nil, peer.Control{}
 	}
 	if d.through != nil {
-		o.Cached = func(ctx context.Context, p peer.Piece, fetch func() (chunk.Verified, error)) (chunk.Verified, error) {
-			return d.through.Get(ctx, p.ID, p.Size, fetch)
-		}
+		o.Cached = d.through.Before
 	}
 	n := peer.NewNode(o)
 	switch {

@@ -18,7 +18,7 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/peer"
 )
 
@@ -33,7 +33,7 @@ type trackedOrigin struct {
 func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, blockapi.Config) {
 	t.Helper()
 	o, c := aloneConfig(t, blocks)
-	o.putPack(t, 10, image.Extent{Start: 0, Blocks: uint32(blocks)})
+	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: uint32(blocks)})
 	s := &trackedOrigin{
 		testOrigin: o,
 		tracker:    peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil),
@@ -200,7 +200,7 @@ func TestBlockDaemonNamesBadPeers(t *testing.T) {
 // hostile joins a swarm with a peer that says it has everything.
 func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc) {
 	t.Helper()
-	m, err := image.DecodePack(pack)
+	m, err := bootpack.Decode(pack)
 	if err != nil {
 		t.Fatal(err)
 	}

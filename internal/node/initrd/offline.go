@@ -14,7 +14,7 @@ import (
 	"pando/internal/control"
 	"pando/internal/disk"
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/lastboot"
 	"pando/internal/link"
 	"pando/internal/problem"
@@ -109,7 +109,7 @@ func (m *machine) offlineHello(ctx context.Context, err error) (string, error) {
 func (m *machine) offlineManifest(b *lastboot.Boot) string {
 	m.manifest, m.pack = b.Man, nil
 	if ref := b.As.Pack; ref != nil && len(b.Pack) > 0 {
-		if _, err := image.VerifyPack(b.Pack, []byte(ref.Signature), b.As.Version, m.packKeys(b.Man)...); err == nil {
+		if _, err := bootpack.Verify(b.Pack, []byte(ref.Signature), b.As.Version, m.packKeys(b.Man)...); err == nil {
 			m.pack = b.Pack
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"pando/internal/control"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
 
@@ -35,11 +36,11 @@ func newPacked(t *testing.T) *packed {
 	x.m.begun = map[trace.Stage]time.Time{}
 	x.m.assignment.Store(&fleet.Assignment{Version: image.Version([]byte("a manifest"))})
 	x.m.config.TrustKeys = []string{pub.String()}
-	x.data, err = image.Pack{
+	x.data, err = bootpack.Map{
 		Version:  x.m.assignment.Load().Version,
 		Sequence: 4,
 		Booted:   1,
-		Extents:  []image.Extent{{Start: 1, Blocks: 1}},
+		Extents:  []bootpack.Extent{{Start: 1, Blocks: 1}},
 		Pieces: []chunk.Entry{
 			{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))},
 		},
@@ -63,7 +64,7 @@ func newPacked(t *testing.T) *packed {
 // assign signs and assigns a map.
 func (x *packed) assign(data []byte) {
 	x.m.assignment.Load().Pack = &fleet.PackRef{Object: chunk.Sum(data).String(), Size: int64(len(data)),
-		Signature: string(image.SignPack(x.key, data))}
+		Signature: string(bootpack.Sign(x.key, data))}
 }
 
 func TestUsePack(t *testing.T) {
@@ -98,7 +99,7 @@ func TestUsePackRefuses(t *testing.T) {
 		"key nobody trusts":   {func(x *packed) { x.m.config.TrustKeys = []string{stranger} }, "signature"},
 		"not the pack key":    {func(x *packed) { x.m.manifest.PackKey = stranger }, "signature"},
 		"of another version":  {func(x *packed) { x.m.assignment.Load().Version = image.Version([]byte("another")) }, "version"},
-		"larger than allowed": {func(x *packed) { x.data = make([]byte, image.MaxPack+1); x.assign(x.data) }, "more than"},
+		"larger than allowed": {func(x *packed) { x.data = make([]byte, bootpack.MaxSize+1); x.assign(x.data) }, "more than"},
 	} {
 		x := newPacked(t)
 		c.change(x)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"pando/internal/fleet"
-	"pando/internal/image"
+	"pando/internal/image/bootpack"
 	"pando/internal/lastboot"
 	"pando/internal/trace"
 )
@@ -28,7 +28,7 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		a := fleet.Assignment{Boot: fleet.BootID(strings.Repeat("1", 1+files>>20)), Offline: true,
 			Files: []fleet.File{{Data: random(files)}}}
 		m := cacheMachine("")
-		m.manifestBytes, m.manifestSignature, m.pack = []byte("m"), []byte("s"), random(image.MaxPack)
+		m.manifestBytes, m.manifestSignature, m.pack = []byte("m"), []byte("s"), random(bootpack.MaxSize)
 		var err error
 		if m.answer.Assignment, err = json.Marshal(a); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is one line of the settings table: all that flags, API, fleet file, registry, diffs and displays need to
+// know of it. They go through the table, so none of them names a setting.
+type Setting struct {
+	Key      string // its name in JSON, in fleet files and in --inherit: "write_limit"
+	Flag     string // its flag; a list's is called as one of its items: "mount"
+	FlagNone string // flag that empties a list; "": none
+	Kind     Kind
+	Values   []string // the words that it takes; none: any that its check allows
+	Default  string   // what holds where nobody said anything, in words
+	Effect   Effect
+	Usage    string // what it is, for help and the API's description
+
+	// Files says that an item that is given as a flag may be the name of a file with one item on each line.
+	Files bool
+
+	slot   func(*Settings) slot
+	with   string                              // key of the setting that this one goes with: who has that of its own has this
+	check  func(Settings) error                // why the value cannot be used; nil: each can
+	actual func(l Layers, all Settings) string // default of one node, where it depends on others; nil: Default
+	note   func(Settings) string               // what people should know of the value; nil: nothing
+	brief  func(items []string) string         // the value in one line; nil: its items
+}
+
+// Kind is the form of a setting's value.
+type Kind string
+
+// The kinds.
+const (
+	KindText     Kind = "text"
+	KindBool     Kind = "bool"     // true or false
+	KindSize     Kind = "size"     // bytes: 64MB
+	KindDuration Kind = "duration" // 10m, or never
+	KindList     Kind = "list"     // of texts
+)
+
+// Effect is where a change of a setting is noticed.
+type Effect int
+
+// The effects.
+const (
+	AtBoot   Effect = iota // at the next boot of a node
+	AtOnce                 // on nodes that run, too
+	ByServer               // by the server alone: no node is told
+)
+
+// byDefault is the word of flags and files for: as if nothing had been said.
+const byDefault = "default"
+
+// slot is the value of one setting in some Settings.
+type slot interface {
+	said() bool
+	zero() bool // it says no more than the default
+	clear()
+	take(other slot)
+	items() []string // the value in words as flags and files have it: one, or those of a list; none: the zero value
+	read(items []string) error
+}
+
+// cell is a slot whose value is a T.
+type cell[T any] struct {
+	at    **T
+	words func(T) []string
+	parse func(items []string) (T, error)
+}
+
+func (c cell[T]) said() bool      { return *c.at != nil }
+func (c cell[T]) zero() bool      { return len(c.items()) == 0 }
+func (c cell[T]) clear()          { *c.at = nil }
+func (c cell[T]) take(other slot) { *c.at = *other.(cell[T]).at }
+
+func (c cell[T]) items() []string {
+	if *c.at == nil {
+		return nil
+	}
+	return c.words(**c.at)
+}
+
+func (c cell[T]) read(items []string) error {
+	v, err := c.parse(items)
+	if err != nil {
+		return err
+	}
+	*c.at = &v
+	return nil
+}
+
+// wordSlot is the slot of a setting that is one word. The word "default", and none, are the zero value.
+func wordSlot[T comparable](at **T, text func(T) string, parse func(string) (T, error)) slot {
+	words := func(v T) []string {
+		if v == *new(T) {
+			return nil
+		}
+		return []string{text(v)}
+	}
+	read := func(items []string) (v T, err error) {
+		if len(items) > 1 {
+			return v, fmt.Errorf("%d values, want one", len(items))
+		}
+		if word := strings.Join(items, ""); word != "" && word != byDefault {
+			v, err = parse(word)
+		}
+		return v, err
+	}
+	return cell[T]{at, words, read}
+}
+
+func textSlot[T ~string](at **T) slot {
+	return wordSlot(at, func(v T) string { return string(v) }, func(s string) (T, error) { return T(s), nil })
+}
+
+func boolSlot(at **bool) slot { return wordSlot(at, strconv.FormatBool, ParseBool) }
+
+func sizeSlot(at **int64) slot { return wordSlot(at, SizeText, ParseSize) }
+
+func durationSlot(at **time.Duration) slot { return wordSlot(at, RebootText, parseReboot) }
+
+func listSlot(at **[]string) slot {
+	same := func(items []string) []string { return items }
+	read := func(items []string) ([]string, error) { return append([]string{}, items...), nil }
+	return cell[[]string]{at, same, read}
+}
+
+// FindSetting returns the line of the table with this key.
+func FindSetting(key string) (Setting, bool) {
+	i := slices.IndexFunc(settingTable, func(x Setting) bool { return x.Key == key })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return settingTable[i], true
+}
+
+// Label is the name of the setting for people: "write limit".
+func (x Setting) Label() string { return strings.ReplaceAll(x.Key, "_", " ") }
+
+// Said reports whether s says something of the setting.
+func (x Setting) Said(s Settings) bool { return x.slot(&s).said() }
+
+// Items are the value in words, as flags and fleet files have it: one word, or the items of a list. None: nothing
+// was said, or no more than the default.
+func (x Setting) Items(s Settings) []string { return x.slot(&s).items() }
+
+// Text is the value in one line, the default included. It is how the setting is shown everywhere.
+func (x Setting) Text(s Settings) string {
+	if t := x.text(s); t != "" {
+		return t
+	}
+	return x.Default
+}
+
+// text is Text without the default.
+func (x Setting) text(s Settings) string {
+	items := x.Items(s)
+	if len(items) > 0 && x.brief != nil {
+		return x.brief(items)
+	}
+	return strings.Join(items, ", ")
+}
+
+// Note is what people should know of the value, "" for nothing.
+func (x Setting) Note(s Settings) string {
+	if x.note == nil {
+		return ""
+	}
+	return x.note(s)
+}
+
+// Set makes the value what words say. They are checked for their form; Validate checks what they mean. The text of the
+// default is taken as well: whatever is shown can be typed.
+func (x Setting) Set(s *Settings, words ...string) error {
+	err := x.slot(s).read(words)
+	if len(words) == 1 && words[0] == x.Default && (err != nil || x.validate(*s) != nil) {
+		err = x.slot(s).read(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", x.Label(), err)
+	}
+	return nil
+}
+
+// validate says why the value cannot be used.
+func (x Setting) validate(s Settings) error {
+	for _, word := range x.Items(s) {
+		if len(x.Values) > 0 && !slices.Contains(x.Values, word) {
+			last := len(x.Values) - 1
+			return fmt.Errorf("%s %q: want %s or %s", x.Label(), word, strings.Join(x.Values[:last], ", "), x.Values[last])
+		}
+	}
+	if x.check == nil {
+		return nil
+	}
+	return x.check(s)
+}
+
+// ParseBool reads a word that means true or false.
+func ParseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "allow":
+		return true, nil
+	case "false", "no", "deny":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q: want true or false", s)
+}
+
+// never is the text of a negative duration.
+const never = "never"
+
+// parseReboot reads after how long a stuck boot reboots: 10m, never. A negative time is never.
+func parseReboot(s string) (time.Duration, error) {
+	if s == never {
+		return -1, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no time: want 10m, 90s, never or default", s)
+	}
+	return d, nil
+}
+
+// RebootText is after how long a stuck boot reboots, as files have it: a duration, "never", or "" for the default.
+func RebootText(d time.Duration) string {
+	switch {
+	case d < 0:
+		return never
+	case d == 0:
+		return ""
+	}
+	return d.String()
+}

@@ -1,0 +1,110 @@
+package fleetview
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/trace"
+	"time"
+)
+
+// Nodes makes API views of nodes.
+type Nodes struct {
+	Registry *registry.Registry
+	LastSeen func(fleet.Node) time.Time // the last sign of life of a node
+}
+
+// Views joins nodes with what they should run and with their latest boots.
+func (v Nodes) Views(ctx context.Context, tx *registry.Tx, nodes []fleet.Node) ([]api.Node, error) {
+	want, err := Desired(tx)
+	if err != nil {
+		return nil, err
+	}
+	boots, err := tx.LatestBoots(Names(nodes)...)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]fleet.BootID, 0, len(nodes))
+	for _, n := range nodes {
+		if b, ok := boots[n.Name]; ok {
+			ids = append(ids, b.ID)
+		}
+	}
+	progress, err := v.Registry.Progress(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	hardware, err := tx.Hardware(Names(nodes)...)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := tx.Classes()
+	if err != nil {
+		return nil, err
+	}
+	targets, err := tx.Targets()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Node, len(nodes))
+	for i, n := range nodes {
+		out[i] = api.Node{Node: n, Desired: want(n), Rollout: targets[n.Name].Rollout}
+		joinHardware(&out[i], hardware, classes)
+		out[i].Seen = v.LastSeen(n)
+		b, ok := boots[n.Name]
+		if !ok {
+			continue
+		}
+		if err := AddBoot(&out[i], b, progress[b.ID]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// AddBoot adds a node's latest boot to the node's view.
+func AddBoot(n *api.Node, b registry.Boot, p registry.Progress) error {
+	view := Boot(b, p)
+	n.Boot = &view
+	if len(p.Status) > 0 {
+		n.Status = new(api.NodeStatus)
+		if err := json.Unmarshal(p.Status, n.Status); err != nil {
+			return fmt.Errorf("boot %s: status: %w", b.ID, err)
+		}
+	}
+	if p.State == trace.Up {
+		n.Running = b.Version
+		if n.Status != nil && n.Status.Version != "" {
+			n.Running = n.Status.Version
+		}
+	}
+	n.Drift = n.Running != "" && n.Desired != "" && n.Running != n.Desired
+	return nil
+}
+
+// joinHardware adds the hardware that a node reported, and the classes that it belongs to by that.
+func joinHardware(n *api.Node, hardware map[string]fleet.Hardware, classes []fleet.Class) {
+	h, ok := hardware[n.Name]
+	if !ok {
+		return
+	}
+	n.Hardware = &h
+	for _, c := range fleet.ClassesOf(h, classes) {
+		n.Classes = append(n.Classes, c.Name)
+	}
+}
+
+// Boot is the API view of a boot. A boot without events has only begun.
+func Boot(b registry.Boot, p registry.Progress) api.Boot {
+	v := api.Boot{
+		ID: b.ID, Node: b.Node, MAC: b.MAC, Started: b.Started, Updated: p.Updated, State: p.State, Stage: p.Stage,
+		Elapsed: p.Elapsed(), Failure: p.Failure, Hint: p.Hint, Version: b.Version, Bytes: p.Bytes,
+	}
+	if v.State == "" {
+		v.State, v.Stage, v.Updated = trace.Booting, trace.DHCP, b.Started
+	}
+	return v
+}

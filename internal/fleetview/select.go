@@ -1,0 +1,106 @@
+package fleetview
+
+import (
+	"errors"
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/registry"
+	"strings"
+)
+
+// FindNode returns the node with a name or a MAC.
+func FindNode(tx *registry.Tx, name string) (fleet.Node, error) {
+	if m, err := fleet.ParseMAC(name); err == nil {
+		return tx.NodeByMAC(m)
+	}
+	return tx.Node(name)
+}
+
+// SelectNodes resolves a node set. A name in it that nobody has is refused: a typing error must not make a
+// change smaller than it was meant.
+func SelectNodes(tx *registry.Tx, selection string, emptyIsAll bool) ([]fleet.Node, error) {
+	nodes, err := tx.Nodes()
+	if err != nil || selection == "" && emptyIsAll {
+		return nodes, err
+	}
+	set, err := fleet.ParseSet(selection)
+	if err != nil {
+		return nil, api.NewError(
+			api.BadRequest,
+			err.Error(),
+			"write it like pc[001-120]!pc007, @group or label=value&@group; , adds, & keeps what both have, ! "+
+				"takes away",
+		)
+	}
+	for _, name := range set.Groups() {
+		if _, err := tx.Group(name); err != nil {
+			return nil, err
+		}
+	}
+	selected, missing := set.Select(nodes)
+	if len(missing) > 0 {
+		return nil, api.NewError(api.NotFound, "no such node: "+foldMissing(missing), "`pando node list` shows all")
+	}
+	return selected, nil
+}
+
+// foldMissing writes names and MACs in the short form of node sets.
+func foldMissing(missing []string) string {
+	return strings.ReplaceAll(fleet.Fold(missing), ",", ", ")
+}
+
+// CheckRef refuses an image reference that does not resolve to a version now.
+func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
+	if ref == "" {
+		return nil
+	}
+	if _, _, _, err := ref.Split(); err != nil {
+		return httpapi.Invalid(err)
+	}
+	if _, err := tx.Resolve(ref); err != nil {
+		return httpapi.WithHint(err, "`pando image list` shows what there is")
+	}
+	return nil
+}
+
+// OrDryRun returns the error that rolls back a transaction when the caller only wanted to try it.
+func OrDryRun(dryRun bool) error {
+	if dryRun {
+		return registry.ErrDryRun
+	}
+	return nil
+}
+
+// LatestBoot returns the latest boot of a node, the zero Boot when there is none.
+func LatestBoot(tx *registry.Tx, n fleet.Node) (registry.Boot, error) {
+	boots, err := tx.Boots(registry.BootFilter{Node: n.Name, Limit: 1})
+	if err != nil || len(boots) == 0 {
+		return registry.Boot{}, err
+	}
+	return boots[0], nil
+}
+
+// Followers returns the adopted nodes of a group that have no version of their own.
+func Followers(tx *registry.Tx, group string) ([]fleet.Node, error) {
+	all, err := tx.Nodes()
+	var out []fleet.Node
+	for _, n := range all {
+		if n.Group == group && n.State == fleet.Adopted && n.Version == "" {
+			out = append(out, n)
+		}
+	}
+	return out, err
+}
+
+// Absent reports whether a look-up found nothing, which is no failure where nothing may be there.
+func Absent(err error) bool { return errors.Is(err, registry.ErrNotFound) }
+
+// Names returns the names of nodes.
+func Names(nodes []fleet.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.Name
+	}
+	return out
+}

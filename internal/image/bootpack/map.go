@@ -1,0 +1,160 @@
+package bootpack
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+// MaxSize is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
+const MaxSize = 384 << 10
+
+// Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
+// unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
+// after the other. A piece may have been cut for another version, and have blocks that this one does not use.
+type Map struct {
+	Version  fleet.Digest  // the version that it belongs to
+	Sequence uint64        // grows with each recording of that version and class
+	Class    string        // hardware class, "" for all
+	Booted   int           // pieces that a boot needs until it has booted; the others may come later
+	Pieces   []chunk.Entry // in order; none is Zero
+	Proofs   []chunk.Proof // of the pieces, in their order; none: a map of format 1
+	Extents  []Extent      // in the order in which they lie in the pieces
+}
+
+// Extent is a run of blocks (of chunk.BlockSize bytes) of the root.
+type Extent struct {
+	Start, Blocks uint32
+}
+
+// UnusedBlock is the Start of an extent whose blocks are not of the root.
+const UnusedBlock = math.MaxUint32
+
+// Unused tells whether the blocks of the extent are not of the root: they lie in a piece, and nothing reads them.
+func (e Extent) Unused() bool { return e.Start == UnusedBlock }
+
+// End is the block after the last one of the extent.
+func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
+
+// follows tells whether the extent goes on where another one ends, so that one extent would say the same.
+func (e Extent) follows(before Extent) bool {
+	return e.Unused() && before.Unused() || !e.Unused() && !before.Unused() && uint64(e.Start) == before.End()
+}
+
+// class is what a hardware class may be called, unless it is empty: it stands in file names and in URLs.
+var class = fleet.Spelling{Inner: "._-", End: true, Max: 63}
+
+// RawSize is the number of bytes that the pieces unpack to.
+func (p Map) RawSize() int64 {
+	sum := int64(0)
+	for _, e := range p.Pieces {
+		sum += int64(e.RawSize)
+	}
+	return sum
+}
+
+// StoredSize is the number of bytes that the pieces have on the wire.
+func (p Map) StoredSize() int64 {
+	sum := int64(0)
+	for _, e := range p.Pieces {
+		sum += int64(e.StoredSize)
+	}
+	return sum
+}
+
+// BootSet is what a boot needs of the pack until it has booted: bytes on the wire, and pieces. A pack that does not
+// say which those are is needed whole.
+func (p Map) BootSet() (stored int64, pieces int) {
+	pieces = p.Booted
+	if pieces == 0 {
+		pieces = len(p.Pieces)
+	}
+	for _, e := range p.Pieces[:pieces] {
+		stored += int64(e.StoredSize)
+	}
+	return stored, pieces
+}
+
+// ProofsOf are the proofs of its pieces by their names, nil without any.
+func (p Map) ProofsOf() chunk.Proofs {
+	if len(p.Proofs) != len(p.Pieces) {
+		return nil
+	}
+	out := make(chunk.Proofs, len(p.Pieces))
+	for i, e := range p.Pieces {
+		out[e.ID] = p.Proofs[i]
+	}
+	return out
+}
+
+// Validate says what is wrong with a pack.
+func (p Map) Validate() error {
+	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
+		if err := check(); err != nil {
+			return fmt.Errorf("boot pack: %w", err)
+		}
+	}
+	return nil
+}
+
+func (p Map) checkHead() error {
+	if _, err := fleet.ParseDigest(string(p.Version)); err != nil {
+		return err
+	}
+	switch {
+	case p.Class != "" && !class.Allows(p.Class):
+		return fmt.Errorf("hardware class %q: want at most 63 of a-z, 0-9, dot, dash, underscore", p.Class)
+	case len(p.Pieces) == 0:
+		return fmt.Errorf("no pieces")
+	case p.Booted < 0 || p.Booted > len(p.Pieces):
+		return fmt.Errorf("%d of %d pieces until booted", p.Booted, len(p.Pieces))
+	}
+	return nil
+}
+
+func (p Map) checkPieces() error {
+	if len(p.Proofs) > 0 && len(p.Proofs) != len(p.Pieces) {
+		return fmt.Errorf("%d proofs of %d pieces", len(p.Proofs), len(p.Pieces))
+	}
+	for i, e := range p.Pieces {
+		if err := e.Check(); err != nil {
+			return fmt.Errorf("piece %d: %w", i, err)
+		}
+		if e.Codec == chunk.Zero {
+			return fmt.Errorf("piece %d: a piece of zeros is not sent", i)
+		}
+	}
+	return nil
+}
+
+// checkExtents wants each block once, and as many as the pieces hold.
+func (p Map) checkExtents() error {
+	blocks := int64(0)
+	for i, e := range p.Extents {
+		switch {
+		case e.Blocks == 0 || !e.Unused() && e.End() > math.MaxUint32:
+			return fmt.Errorf("extent %d: %d blocks at %d", i, e.Blocks, e.Start)
+		case i > 0 && e.follows(p.Extents[i-1]):
+			return fmt.Errorf("extent %d: it continues the one before", i)
+		}
+		blocks += int64(e.Blocks)
+	}
+	if p.format() == formatShared && len(p.Proofs) == 0 {
+		return fmt.Errorf("blocks that are not used, and no proofs of the pieces")
+	}
+	if blocks*chunk.BlockSize != p.RawSize() {
+		return fmt.Errorf("extents of %d blocks, pieces of %d bytes", blocks, p.RawSize())
+	}
+	sorted := slices.DeleteFunc(slices.Clone(p.Extents), Extent.Unused)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i].Start < sorted[j].Start })
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i-1].End() > uint64(sorted[i].Start) {
+			return fmt.Errorf("block %d is there twice", sorted[i].Start)
+		}
+	}
+	return nil
+}

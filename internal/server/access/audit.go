@@ -1,0 +1,149 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/httpapi"
+	"pando/internal/registry"
+)
+
+// Bounds of a line of the audit log, in bytes.
+const (
+	auditBody = 4 << 10 // of the request body; a longer one is not recorded
+	auditPath = 1 << 10
+	auditText = 512
+)
+
+// audited records who asked for a change and how it ended, also when it was refused.
+func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var asked bytes.Buffer
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditBody + 1}), r.Body}
+		}
+		a := registry.Audited{
+			At:     g.now(),
+			Who:    httpapi.CallerName(r),
+			From:   httpapi.RemoteHost(r),
+			Method: r.Method,
+			Path:   cut(r.URL.RequestURI(), auditPath),
+			Status: http.StatusOK,
+		}
+		err := h(w, r)
+		if err != nil {
+			e := httpapi.ErrorOf(err)
+			a.Status, a.Error = e.Status, cut(e.Message, auditText)
+		}
+		a.Body = withoutSecrets(asked.Bytes())
+		// The change is made or refused by now. It is recorded even if the client has gone.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
+		defer cancel()
+		if e := g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
+			g.log.Error("audit log cannot be written", "who", a.Who, "method", a.Method, "path", a.Path, "err", e)
+		}
+		return err
+	}
+}
+
+// tee is a request body that is copied while it is read.
+type tee struct {
+	io.Reader
+	io.Closer
+}
+
+// limited keeps the first bytes that are written to it, and drops the rest.
+type limited struct {
+	to   *bytes.Buffer
+	most int
+}
+
+// Write never fails, so that the copy cannot change how the request is handled.
+func (l *limited) Write(b []byte) (int, error) {
+	l.to.Write(b[:min(len(b), max(0, l.most-l.to.Len()))])
+	return len(b), nil
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// secretFields are parts of field names. The values of such fields are not recorded.
+var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
+
+// withoutSecrets returns a JSON body without the values of secret fields; a note if it is no JSON or too long.
+func withoutSecrets(body []byte) string {
+	if len(body) == 0 {
+		return ""
+	}
+	var v any
+	if len(body) > auditBody || json.Unmarshal(body, &v) != nil {
+		return `"not kept: longer than can be kept, or no JSON"`
+	}
+	b, err := json.Marshal(blank(v))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func blank(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if secretField(k) {
+				v[k] = "***"
+			} else {
+				v[k] = blank(x)
+			}
+		}
+	case []any:
+		for i, x := range v {
+			v[i] = blank(x)
+		}
+	}
+	return v
+}
+
+func secretField(name string) bool {
+	for _, s := range secretFields {
+		if strings.Contains(strings.ToLower(name), s) {
+			return true
+		}
+	}
+	return false
+}
+
+// auditMost is how many lines are answered at once.
+const auditMost = 1000
+
+func (g *Guard) listAudit(r *http.Request) (any, error) {
+	before, err := httpapi.QueryInt(r, "before", 0)
+	limit, err2 := httpapi.QueryInt(r, "limit", 100)
+	if err = errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	out := api.AuditList{Audit: []api.Audited{}}
+	err = g.registry.View(r.Context(), func(tx *registry.Tx) error {
+		all, err := tx.Audit(max(0, before), int(min(max(1, limit), auditMost)))
+		for _, a := range all {
+			out.Audit = append(
+				out.Audit,
+				api.Audited{Seq: a.Seq, At: a.At, Who: a.Who, From: a.From, Method: a.Method, Path: a.Path,
+					Body: json.RawMessage(a.Body), Status: a.Status, Error: a.Error},
+			)
+		}
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,103 @@
+package access
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/httpapi"
+	"pando/internal/openid"
+	"pando/internal/registry"
+)
+
+// Config is what a Guard needs.
+type Config struct {
+	Registry *registry.Registry
+	Key      ed25519.PublicKey // of the server; new tokens carry it, so that clients can pin it
+	Provider *openid.Provider  // nil: people have passwords or tokens only
+	Rate     int               // requests a second of each caller; 0: DefaultRate, negative: no limit
+	Refused  func(kind string) // counts requests that were refused for their number
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Guard tells who makes a request, and what the caller may do.
+type Guard struct {
+	registry *registry.Registry
+	key      ed25519.PublicKey
+	provider *openid.Provider // nil: none
+	attempts *attempts
+	rates    *rates
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// New returns a Guard.
+func New(c Config) *Guard {
+	return &Guard{registry: c.Registry, key: c.Key, provider: c.Provider, attempts: newAttempts(),
+		rates: newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
+}
+
+// Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port, nothing
+// on the unix socket. Then follow the audit log for what changes something, the role and the groups that a route takes.
+func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpapi.Handler) httpapi.Handler) {
+	reach := Reaches()
+	for _, r := range routes {
+		around := []func(httpapi.Handler) httpapi.Handler{auth}
+		if IsChange(r.Method, r.Path) {
+			around = append(around, g.audited)
+		}
+		route := r.Method + " " + r.Path
+		m.Route(route, r.Handle, append(around, takes(RoleFor(r.Method, r.Path)), confined(reach[route]))...)
+	}
+}
+
+// touchEvery is how exactly the last use of a token is recorded: a write at each request would be too many.
+const touchEvery = time.Minute
+
+// TokenOnly lets only requests with a valid token through, and only as many as its caller may make.
+func (g *Guard) TokenOnly(h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		secret := httpapi.Credential(r, "Bearer")
+		if parsed, _, err := api.ParseToken(secret); err == nil {
+			secret = parsed // a generic HTTP client sends the whole text that `pando token create` printed
+		}
+		token, err := g.validToken(r.Context(), registry.HashSecret(secret))
+		if err != nil {
+			if from := httpapi.RemoteHost(r); api.IsCode(err, api.Unauthorized) && !g.attempts.may(g.now(), "token from "+from) {
+				return api.NewError(api.TooMany, "too many tokens that are not valid", "wait a minute and try again")
+			}
+			return err
+		}
+		p := httpapi.Caller{Kind: "token", Name: token.Name, Role: token.Role, Groups: token.Groups}
+		if err := g.rated(r, p); err != nil {
+			return err
+		}
+		return h(w, r.WithContext(httpapi.WithCaller(r.Context(), p)))
+	}
+}
+
+// validToken returns the token whose secret has this digest, and records its use.
+func (g *Guard) validToken(ctx context.Context, hash registry.Hash) (registry.Token, error) {
+	var token registry.Token
+	err := g.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		token, err = tx.TokenByHash(hash)
+		return err
+	})
+	now := g.now()
+	if errors.Is(err, registry.ErrNotFound) || err == nil && !token.Expires.IsZero() && !now.Before(token.Expires) {
+		return token, api.NewError(
+			api.Unauthorized,
+			"no valid token",
+			"make one on the server with `pando token create NAME` and put it into PANDO_TOKEN",
+		)
+	}
+	if err == nil && now.Sub(token.Used) > touchEvery {
+		err = g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
+	}
+	return token, err
+}

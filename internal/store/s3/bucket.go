@@ -1,0 +1,209 @@
+package s3
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"pando/internal/store"
+)
+
+// Bucket is a store in a bucket. It is safe for concurrent use.
+type Bucket struct {
+	cfg    Config
+	core   minio.Core
+	nodes  *minio.Client // signs URLs for nodes
+	bucket string
+	prefix string
+
+	mu     sync.Mutex
+	claims map[string]seenClaim // of others
+}
+
+var _ store.Remote = (*Bucket)(nil)
+
+// Times: until an answer begins, and how often a request is repeated that was not answered, with growing pauses.
+const (
+	answerTime = 30 * time.Second
+	tries      = 5
+)
+
+// forEver is the caching of what is named by its digest.
+const forEver = "public, max-age=31536000, immutable"
+
+// Open looks whether the bucket is there and may be read. c is complete, see Config.FromEnvironment.
+func Open(ctx context.Context, c Config) (*Bucket, error) {
+	b := &Bucket{cfg: c, claims: map[string]seenClaim{}}
+	var err error
+	if err = c.Validate(); err != nil {
+		return nil, err
+	}
+	if b.bucket, b.prefix, err = c.Split(); err != nil {
+		return nil, err
+	}
+	keys := keychain()
+	client, err := connect(c, c.Endpoint, keys)
+	if err != nil {
+		return nil, err
+	}
+	b.core = minio.Core{Client: client}
+	if c.Direct == Signed || c.Direct == Public {
+		if err := b.openForNodes(ctx, keys); err != nil {
+			return nil, err
+		}
+	}
+	there, err := client.BucketExists(ctx, b.bucket)
+	if err == nil && !there {
+		err = errors.New("no such bucket; make it first, and keep its versioning off")
+	}
+	if err != nil {
+		return nil, &Error{Store: c.URL, Err: plain(err)}
+	}
+	return b, nil
+}
+
+// keychain is where other S3 clients find their keys too: the environment, ~/.aws/credentials, the machine's role.
+func keychain() *credentials.Credentials {
+	return credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}})
+}
+
+func connect(c Config, base string, keys *credentials.Credentials) (*minio.Client, error) {
+	u, err := endpoint(base)
+	if err != nil {
+		return nil, err
+	}
+	secure := u.Scheme == "https"
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", c.URL, err)
+	}
+	transport.ResponseHeaderTimeout = answerTime
+	transport.MaxIdleConnsPerHost = 64
+	region := c.Region
+	if base != "" {
+		region = cmp.Or(region, "us-east-1") // what services without regions are called
+	}
+	client, err := minio.New(
+		u.Host,
+		&minio.Options{Creds: keys, Secure: secure, Region: region, Transport: transport, MaxRetries: tries},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", c.URL, err)
+	}
+	return client, nil
+}
+
+// Name is the URL of the bucket.
+func (b *Bucket) Name() string { return b.cfg.URL }
+
+// Get returns the bytes of a name.
+func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, _, _, err := b.core.GetObject(ctx, b.bucket, b.prefix+name, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, plain(err)
+	}
+	return r, nil
+}
+
+// Put writes a name; the service compares what it got with an MD5 sum before it is there.
+func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
+	o := minio.PutObjectOptions{ContentType: "application/octet-stream", SendContentMd5: true, DisableMultipart: true}
+	o.DisableContentSha256 = len(data) == 0 // Ceph 16 finds fault with the signature of an empty stream
+	if strings.HasPrefix(name, "objects/") {
+		o.CacheControl = forEver
+	}
+	_, err := b.core.Client.PutObject(ctx, b.bucket, b.prefix+name, bytes.NewReader(data), int64(len(data)), o)
+	return plain(err)
+}
+
+// Stat describes what a name has.
+func (b *Bucket) Stat(ctx context.Context, name string) (store.RemoteFile, error) {
+	info, err := b.core.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
+	return store.RemoteFile{Name: name, Size: info.Size, Modified: info.LastModified}, plain(err)
+}
+
+// Touch copies a name onto itself, within the service. Not every service makes it one that was put now: then it is
+// put again.
+func (b *Bucket) Touch(ctx context.Context, name string) error {
+	before, err := b.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = b.core.Client.CopyObject(
+		ctx,
+		minio.CopyDestOptions{Bucket: b.bucket, Object: b.prefix + name, ReplaceMetadata: true,
+			UserMetadata: map[string]string{"Content-Type": "application/octet-stream", "Cache-Control": forEver}},
+		minio.CopySrcOptions{Bucket: b.bucket, Object: b.prefix + name},
+	)
+	if err != nil {
+		return plain(err)
+	}
+	if after, err := b.Stat(ctx, name); err != nil || after.Modified.After(before.Modified) {
+		return err
+	}
+	r, err := b.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return b.Put(ctx, name, data)
+}
+
+// List tells of each name that starts with prefix. Names come a thousand at a time; more are not in memory.
+func (b *Bucket) List(ctx context.Context, prefix string, each func(store.RemoteFile) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // else the one who lists waits for a reader
+	for o := range b.core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
+		if o.Err != nil {
+			return fmt.Errorf("list %s in %s: %w", prefix, b.cfg.URL, plain(o.Err))
+		}
+		if strings.HasSuffix(o.Key, "/") {
+			continue // some tools and services make an object for a directory
+		}
+		err := each(store.RemoteFile{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size, Modified: o.LastModified})
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Remove removes names, a thousand with each request.
+func (b *Bucket) Remove(ctx context.Context, names ...string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gone := make(chan minio.ObjectInfo)
+	go func() {
+		defer close(gone)
+		for _, n := range names {
+			select {
+			case gone <- minio.ObjectInfo{Key: b.prefix + n}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var errs []error
+	for failed := range b.core.RemoveObjects(ctx, b.bucket, gone, minio.RemoveObjectsOptions{}) {
+		if err := plain(failed.Err); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove %s: %w", failed.ObjectName, err))
+		}
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
