@@ -16,8 +16,9 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
-	"pando/internal/peer"
 	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
 	"pando/internal/testkit"
 )
 
@@ -69,7 +70,7 @@ func (b *badPeer) run(ctx context.Context) error {
 		Pack:     b.pack,
 		Origin:   onDisk{dir},
 		Trackers: []string{b.server},
-		Port:     peer.Port,
+		Port:     swarm.Port,
 		Prefix:   stormNet.Bits(),
 		Log:      slog.New(slog.DiscardHandler),
 	}
@@ -79,7 +80,7 @@ func (b *badPeer) run(ctx context.Context) error {
 	n := peer.NewNode(o)
 	n.Use(&memoryShelf{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
 	srv := &http.Server{
-		Addr:              ":" + strconv.Itoa(peer.Port),
+		Addr:              ":" + strconv.Itoa(swarm.Port),
 		Handler:           b.spoil(n.Handler()),
 		ReadHeaderTimeout: time.Minute,
 	}

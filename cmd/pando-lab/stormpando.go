@@ -17,7 +17,7 @@ import (
 	"pando/internal/image/bootpack"
 	"pando/internal/link"
 	"pando/internal/node/blockd"
-	"pando/internal/peer"
+	"pando/internal/swarm/peer"
 )
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.

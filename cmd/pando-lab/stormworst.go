@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // perNode is an aim for each node of any storm: it is of the number of nodes with which it is furthest.
@@ -39,7 +39,7 @@ func (r *report) target(p perNode) target {
 
 // control is what a node and the tracker send each other, with HTTP's headers, in bytes.
 func (r stormRun) control() float64 {
-	return r.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*peer.HeaderBytes) })
+	return r.mean(func(n nodeRun) float64 { return float64(n.Taken.Control + n.Taken.Messages*swarm.HeaderBytes) })
 }
 
 func (r *report) controlTarget() target {

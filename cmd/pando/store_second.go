@@ -12,7 +12,8 @@ import (
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+
 	"pando/internal/store"
 	"pando/internal/store/s3"
 )
@@ -58,7 +59,7 @@ func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, erro
 		return nil, err
 	}
 	defer c.Close()
-	targets, err := c.ScrapeTargets(ctx, set, peer.Port)
+	targets, err := c.ScrapeTargets(ctx, set, swarm.Port)
 	if err != nil {
 		return nil, err
 	}

@@ -10,18 +10,18 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
 	"pando/internal/link"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // SwarmConfig says how a daemon shares its boot pack with peers.
 type SwarmConfig struct {
-	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: peer.Port
+	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: swarm.Port
 	Place string `json:"place,omitempty"` // rack or switch; "": not declared
 	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
-	Said peer.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+	Said swarm.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
 
 	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
 	Late time.Duration `json:"late,omitempty"`

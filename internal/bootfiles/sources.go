@@ -12,7 +12,8 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
 )
 
 // How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a
@@ -27,7 +28,7 @@ type Source struct {
 	URL  string
 	Peer bool
 	late time.Duration // how long word may be on its way; 0: no longer than usual
-	said peer.Control  // to trackers and by them, to learn of these sources
+	said swarm.Control // to trackers and by them, to learn of these sources
 }
 
 // patience is how long it may take. What a server sends waits behind what it sends others, too.
@@ -52,7 +53,7 @@ func Sources(
 	pack *fleet.PackRef,
 	prefix int,
 ) (out []Source) {
-	var help peer.StartHelp
+	var help swarm.StartHelp
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
 			help = peer.StartPeers(

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"pando/internal/band"
 	"pando/internal/fleet"
+	"pando/internal/sockopt"
 )
 
 // receiveBuffer holds about a thousand requests.
@@ -46,7 +46,7 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 	if err != nil {
 		return nil, fmt.Errorf("listen on port %d of %s: %w", port, ifname, err)
 	}
-	band.Set(pc.(*net.UDPConn), band.Message) // DHCP answers first, whatever is sent to nodes that boot
+	sockopt.Set(pc.(*net.UDPConn), sockopt.Message) // DHCP answers first, whatever is sent to nodes that boot
 	return pc.(*net.UDPConn), nil
 }
 
@@ -75,7 +75,7 @@ func openPacket(ifi *net.Interface, proto uint16, filter []bpf.Instruction) (*pa
 		return nil, fmt.Errorf("bind a packet socket to %s: %w", ifi.Name, err)
 	}
 	s := &packetSocket{f: os.NewFile(uintptr(fd), "packet:"+ifi.Name), index: ifi.Index, proto: proto}
-	band.Set(s.f, band.Message)
+	sockopt.Set(s.f, sockopt.Message)
 	if s.raw, err = s.f.SyscallConn(); err != nil {
 		s.close()
 		return nil, fmt.Errorf("packet socket on %s: %w", ifi.Name, err)

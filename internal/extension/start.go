@@ -12,7 +12,7 @@ import (
 	"pando/internal/hardware"
 	"pando/internal/image"
 	"pando/internal/link"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // What of a boot pack's pieces a node keeps for its peers, of each extension: this part of its memory, which is
@@ -30,7 +30,7 @@ func extensionKeep(memory int64) int64 {
 // extensionPort is where peers ask the daemon of an extension: after the root's port, each at its own, so that a
 // firewall can know them.
 func extensionPort(device int) uint16 {
-	return uint16(peer.Port + 1 + device - blockapi.FirstExtension)
+	return uint16(swarm.Port + 1 + device - blockapi.FirstExtension)
 }
 
 // extensionStart is what a node knows of an extension before it has a device. Peers that attach it later get it

@@ -19,7 +19,7 @@ import (
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
 	"pando/internal/link"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // extensionAssigned is an extension that a server has, with what is assigned of its boot pack, and a node that is
@@ -88,7 +88,7 @@ func TestExtensionShares(t *testing.T) {
 		pack:      []byte("map"),
 	}
 	c := s.config(begin, blockapi.FirstExtension+2)
-	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: peer.Port + 3, Place: "r1", Near: true}) ||
+	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: swarm.Port + 3, Place: "r1", Near: true}) ||
 		!bytes.Equal(c.Manifest, begin.data) ||
 		!bytes.Equal(c.Signature, begin.signature) {
 		t.Errorf("shares as %+v", c)

@@ -158,7 +158,7 @@ func TestWhyNot(t *testing.T) {
 	remove(t, s.store.ObjectPath(m.Kernel.Object))
 	ask("is not in the store")
 	remove(t, s.store.SignaturePath(version))
-	s.versions.known = nil
+	s.versions.Forget()
 	ask("signature")
 	failed := 0
 	for _, e := range s.eventsOf(s.bootsOf("node001")[0].ID) {

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"sync"
 
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
+	"pando/internal/hint"
 	"pando/internal/store"
 )
 
@@ -95,14 +96,14 @@ func (s agents) has(architecture string) error {
 	if s[architecture] != nil {
 		return nil
 	}
-	name, hint := agentName, "install it there, or name it with --agent"
+	name, advice := agentName, "install it there, or name it with --agent"
 	if architecture != runtime.GOARCH {
-		name, hint = agentName+"-"+architecture, "`make build` makes it; install it there"
+		name, advice = agentName+"-"+architecture, "`make build` makes it; install it there"
 	}
-	return &bootError{
+	return hint.With(
 		fmt.Errorf("node's program %s is neither beside pando nor in %s: %w", name, agentDir, fs.ErrNotExist),
-		hint,
-	}
+		advice,
+	)
 }
 
 // get waits for the cpio of an architecture. It is shared: nobody changes it.
@@ -141,14 +142,14 @@ func keptName(architecture string) string {
 // make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is
 // made again at the next start, which is all that it costs.
 func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
-	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
+	made := sha256.Sum256(append([]byte(initramfs.AgentPacking+"\x00"), binary...))
 	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))
 	if b, err := os.ReadFile(file); err == nil && len(b) > sha256.Size {
 		if sum := sha256.Sum256(b[sha256.Size:]); bytes.Equal(sum[:], b[:sha256.Size]) {
 			return b[sha256.Size:], nil
 		}
 	}
-	cpio, err := build.AgentCPIO(ctx, binary)
+	cpio, err := initramfs.AgentCPIO(ctx, binary)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/netboot"
@@ -104,7 +105,7 @@ func TestAgentOfEachArchitecture(t *testing.T) {
 		t.Fatalf("%v, %v", found, err)
 	}
 	if _, err := found.get(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "pando-init-"+foreign) ||
-		hint(err) == "" {
+		hint.Of(err) == "" {
 		t.Errorf("without a program for %s: %v", foreign, err)
 	}
 	put("pando-init-"+foreign, machine)

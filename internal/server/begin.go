@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/netboot"
@@ -52,7 +53,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	s.boots.has(c, from)
 	p, err := s.mediumPlan(ctx, c, req)
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	token, err := s.beginMedium(ctx, c, p, from, req.Runs)
 	if err != nil {
@@ -79,13 +80,13 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 		return p, err
 	}
 	if req.Runs {
-		if _, err := s.versions.manifest(req.Medium); err != nil {
+		if _, err := s.versions.Manifest(req.Medium); err != nil {
 			return p, err
 		}
 		p.version = req.Medium
 		return p, nil
 	}
-	if started := s.versions.kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
+	if started := s.versions.Kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
 		return p, api.NewError(
 			api.NotFound,
 			fmt.Sprintf(

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"pando/internal/crowd"
+	"pando/internal/connlimit"
 )
 
 // Connections at the same time. A node needs a handful; what is above is closed at once, so that one machine
@@ -26,7 +26,7 @@ type counted struct {
 }
 
 func newCrowd(l net.Listener, all, each int, sent *atomic.Int64) net.Listener {
-	return &counted{crowd.Limit(l, all, each), sent}
+	return &counted{connlimit.Limit(l, all, each), sent}
 }
 
 // Accept returns the next connection.

@@ -72,5 +72,5 @@ func (o *operator) follow(ctx context.Context, names []string) {
 	for _, n := range names {
 		pick[n] = true
 	}
-	o.nudger.nodes(ctx, func(n fleet.Node) bool { return pick[n.Name] })
+	o.nudger.Nodes(ctx, func(n fleet.Node) bool { return pick[n.Name] })
 }

@@ -12,13 +12,13 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // nudged are words to a node at an address: those who are told at once that there is something to ask.
 func (s *site) nudged(addr string) (waits func(what string, want bool)) {
 	s.t.Helper()
-	conn, err := net.ListenPacket("udp", net.JoinHostPort(addr, strconv.Itoa(peer.Port)))
+	conn, err := net.ListenPacket("udp", net.JoinHostPort(addr, strconv.Itoa(swarm.Port)))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -14,88 +13,10 @@ import (
 	"pando/internal/registry"
 )
 
-// over are the extensions that are laid over a version, of those that are declared, and why the others cannot be. A
-// digest is that version; a tag is the version that it points at if that was made on base, and else the newest of
-// that name that was: while a rollout goes on, nodes of both versions have theirs.
-func (v *versions) over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
-	for _, r := range refs {
-		e, err := v.extension(tx, fleet.Ref(r), base)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		out = append(out, e)
-	}
-	return out, problems
-}
-
-func (v *versions) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fleet.Extension, error) {
-	name, _, digest, err := ref.Split()
-	if err != nil {
-		return fleet.Extension{}, err
-	}
-	rebuild := fmt.Sprintf("build it for that version: pando image extend IMAGE@%s --name %s", base, name)
-	is, err := tx.Resolve(ref)
-	if err != nil {
-		return fleet.Extension{}, httpapi.WithHint(
-			fmt.Errorf("extension %s: %w", ref, err),
-			"`pando image list` shows what there is; `pando image extend` builds one",
-		)
-	}
-	m, err := v.manifest(is)
-	if err != nil {
-		return fleet.Extension{}, fmt.Errorf("extension %s: %w", ref, err)
-	}
-	fits := m.Fits(base)
-	if fits == nil {
-		return fleet.Extension{Name: m.Extends.Name, Version: is}, nil
-	}
-	if !m.IsExtension() {
-		return fleet.Extension{}, api.NewError(
-			api.Conflict,
-			fmt.Sprintf("%s: %v", ref, fits),
-			"give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME",
-		)
-	}
-	all, err := tx.Versions(name)
-	if err != nil || digest != "" {
-		all = nil // nothing else was meant
-	}
-	for _, other := range all { // the newest first
-		if m, err := v.manifest(other.Version); err == nil && m.Fits(base) == nil {
-			return fleet.Extension{Name: m.Extends.Name, Version: other.Version}, nil
-		}
-	}
-	return fleet.Extension{}, api.NewError(api.Conflict, fits.Error(), rebuild)
-}
-
-// goTogether refuses an image and extensions of which nodes could not be given all.
-func (v *versions) goTogether(tx *registry.Tx, image fleet.Ref, refs []string) error {
-	if image == "" {
-		return nil // whoever gives it is told
-	}
-	base, err := tx.Resolve(image)
-	if err != nil {
-		return nil //nolint:nilerr // that it is there is asked elsewhere
-	}
-	if m, err := v.manifest(base); err == nil && m.IsExtension() {
-		return api.NewError(
-			api.Conflict,
-			fmt.Sprintf("%s is an extension, which boots nothing", image),
-			"give it with --extend, beside the image that it was made on",
-		)
-	}
-	_, problems := v.over(tx, refs, base)
-	for _, p := range problems {
-		return p
-	}
-	return nil
-}
-
 // goTogether refuses an image and extensions of which the nodes of a group, or one node, could not be given all.
 func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
 	g = n.Settings.Of(g)
-	return o.methods.versions.goTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
+	return o.methods.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
 }
 
 // nodeGoesTogether is goTogether for a node whose image or extensions become its own, or others.
@@ -128,7 +49,7 @@ func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
 		return nil
 	}
 	var problems []error
-	n.Over, problems = o.methods.versions.over(tx, refs, base)
+	n.Over, problems = o.methods.versions.Over(tx, refs, base)
 	for _, p := range problems {
 		n.OverProblems = append(n.OverProblems, p.Error())
 	}
@@ -142,7 +63,7 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 	if err != nil || n.Desired == "" || n.Running == "" {
 		return nil, nil, err
 	}
-	want, _ := o.methods.versions.over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
+	want, _ := o.methods.versions.Over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
 	var has []fleet.Extension
 	if n.Status != nil {
 		has = n.Status.Extensions
@@ -167,7 +88,7 @@ func (s *Server) overBoot(
 		return nil, nil, nil
 	}
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
-		out, problems = s.versions.over(tx, refs, base)
+		out, problems = s.versions.Over(tx, refs, base)
 		return nil
 	})
 	return out, problems, err

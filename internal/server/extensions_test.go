@@ -215,11 +215,11 @@ func TestExtensionsOfOtherVersions(t *testing.T) {
 	second := s.mustExtend(c, "tools", next)
 	for base, want := range map[fleet.Digest]fleet.Digest{old: first, next: second} {
 		s.update(func(tx *registry.Tx) error {
-			got, problems := s.versions.over(tx, []string{"tools"}, base)
+			got, problems := s.versions.Over(tx, []string{"tools"}, base)
 			if len(problems) > 0 || len(got) != 1 || got[0].Version != want {
 				t.Errorf("over %s: %v, %v", base.Short(), got, problems)
 			}
-			got, problems = s.versions.over(tx, []string{"tools@" + string(first)}, base)
+			got, problems = s.versions.Over(tx, []string{"tools@" + string(first)}, base)
 			if (base == old) != (len(got) == 1) || (base == old) != (len(problems) == 0) {
 				t.Errorf("a digest over %s: %v, %v", base.Short(), got, problems)
 			}

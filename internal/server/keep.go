@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
@@ -117,7 +117,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 			err = errors.Join(err, k.traces.forget(v))
 		}
 	}
-	left, e := build.CollectWork(k.work, before, req.DryRun)
+	left, e := workdir.Collect(k.work, before, req.DryRun)
 	for _, w := range left {
 		out.Work = append(out.Work, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used})
 	}

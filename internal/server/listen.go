@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/peer"
+	"pando/internal/sockopt"
 )
 
 // Time limits of connections. There is none for writing an answer: an object on a slow link takes as long as
@@ -112,8 +112,8 @@ func listenSocket(ctx context.Context, dir string) (net.Listener, error) {
 // newHTTP is a server with the limits that hold for all of them. Requests end with ctx.
 func (s *Server) newHTTP(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           peer.Messages(h),
-		ConnContext:       peer.ConnContext,
+		Handler:           sockopt.Messages(h),
+		ConnContext:       sockopt.ConnContext,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"pando/internal/hint"
 	"pando/internal/media"
 )
 
@@ -33,7 +34,7 @@ func makeLoader(ctx context.Context, bootFiles string) (l media.Loader, err erro
 		{filepath.Join(bootFiles, "ipxe.efi"), &l.IPXEEFI},
 	} {
 		if *f.into, err = os.ReadFile(f.path); errors.Is(err, fs.ErrNotExist) {
-			return l, &bootError{fmt.Errorf("boot loader of a medium: %w", err), needsGRUB}
+			return l, hint.With(fmt.Errorf("boot loader of a medium: %w", err), needsGRUB)
 		}
 		if err != nil {
 			return l, fmt.Errorf("boot loader of a medium: %w", err)
@@ -66,7 +67,7 @@ func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte,
 		strings.Fields(modules)...)
 	said, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
 	if err != nil {
-		return nil, &bootError{fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), needsGRUB}
+		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), needsGRUB)
 	}
 	return os.ReadFile(out)
 }

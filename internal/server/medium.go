@@ -11,9 +11,10 @@ import (
 	"strings"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -27,20 +28,12 @@ func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
 	}
 	writes, err := o.medium(r.Context(), req)
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = media.Send(w, writes) // a list that breaks off is noticed by who reads it
 	return nil
-}
-
-// advised gives an error that knows what to do to the operator with that.
-func advised(err error) error {
-	if h := hint(err); h != "" {
-		return httpapi.WithHint(err, h)
-	}
-	return err
 }
 
 // medium makes the writes of a boot medium.
@@ -130,7 +123,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 			"name it with --control https://ADDRESS:8443",
 		)
 	}
-	trust, err := build.TrustCPIO(api.BootConfig{
+	trust, err := initramfs.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.version, Control: control,
 		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
 		Release: s.cfg.Release, RebootAfter: s.rebootAfter(p.group),

@@ -15,13 +15,14 @@ import (
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/trace"
+	"pando/internal/versions"
 )
 
 // methods tells by which method nodes come to their next boot.
 type methods struct {
 	registry *registry.Registry
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	release  string
 	plan     func(context.Context, fleet.Node, fleet.Hardware) (plan, error)
 
@@ -64,7 +65,7 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 		return c, err
 	}
 	runs := cmp.Or(view.Running, b.Version)
-	was, err := m.versions.manifest(runs)
+	was, err := m.versions.Manifest(runs)
 	if err != nil {
 		return c, err
 	}
@@ -116,7 +117,7 @@ func (m *methods) systemdOf(v fleet.Digest) int {
 	if err != nil {
 		return 0
 	}
-	if m.systemd == nil || len(m.systemd) >= maxVersions {
+	if m.systemd == nil || len(m.systemd) >= versions.MaxVersions {
 		m.systemd = map[fleet.Digest]int{}
 	}
 	i := slices.IndexFunc(p.Packages, func(p image.Package) bool { return p.Name == "systemd" })

@@ -142,7 +142,7 @@ func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p regi
 	if want != "" && running != want {
 		k.Drift[n.Group]++
 	}
-	if s.now().Sub(s.heard.seen(n)) > silentTime {
+	if s.now().Sub(s.heard.Seen(n)) > silentTime {
 		k.Silent[n.Group]++
 	}
 	if st.Systemd != nil && len(st.Systemd.Failed) > 0 {

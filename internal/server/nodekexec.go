@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -40,7 +41,7 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	next, kernel, initramfs, err := s.nextBoot(r, c, b)
 	c.mu.Unlock()
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	defer kernel.Close()
 	defer initramfs.Close()

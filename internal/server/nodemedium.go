@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/media"
 	"pando/internal/registry"
@@ -27,7 +28,7 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 	}
 	n, err := s.renewal(r.Context(), b, req)
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	if n.inStep {
 		w.WriteHeader(http.StatusNoContent)
@@ -39,7 +40,7 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 	defer s.mediaSent.end()
 	writes, err := n.writes(r.Context(), req.Size)
 	if err != nil {
-		return advised(err)
+		return hint.API(err)
 	}
 	if len(writes) == 0 {
 		w.WriteHeader(http.StatusNoContent)
@@ -115,7 +116,7 @@ func (s *Server) ranPlan(ctx context.Context, b registry.Boot) (p plan, err erro
 	if err != nil {
 		return p, err
 	}
-	if p.manifest, err = s.versions.bootable(b.Version); err != nil {
+	if p.manifest, err = s.versions.Bootable(b.Version); err != nil {
 		return p, fmt.Errorf("medium of %s: %w", b.Version.Short(), err)
 	}
 	return p, nil

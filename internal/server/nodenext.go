@@ -9,6 +9,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/registry"
@@ -110,7 +111,7 @@ func (s *Server) nextPlan(
 	}
 	if p, err = s.planAfter(r.Context(), c, b, early); err != nil {
 		c.mu.Unlock()
-		return b, nil, p, advised(err)
+		return b, nil, p, hint.API(err)
 	}
 	return b, c, p, nil
 }

@@ -73,7 +73,7 @@ func (s *Server) sessionBoot(r *http.Request, req api.TraceRequest) (b registry.
 
 // traceOf checks a trace and adds what the server knows of the boot.
 func (s *Server) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k keptTrace, err error) {
-	m, err := s.versions.manifest(b.Version)
+	m, err := s.versions.Manifest(b.Version)
 	if err != nil {
 		return k, err
 	}

@@ -12,7 +12,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
-	"pando/internal/peer"
+	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
 
@@ -60,7 +60,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	http.ServeContent(w, r, "", time.Time{}, f)
 	s.swarm.Sent(httpapi.RemoteAddr(r), id)
 	if http.NewResponseController(w).Flush() == nil {
-		peer.Drain(r.Context())
+		sockopt.Drain(r.Context(), uploadTime)
 	}
 	return nil
 }
@@ -100,8 +100,8 @@ func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
-	peer.LetMessagesPass(r.Context()) // forty manifests at a time are in the way of answers
-	if !signature {                   // a version may be signed again with another key
+	sockopt.LetMessagesPass(r.Context()) // forty manifests at a time are in the way of answers
+	if !signature {                      // a version may be signed again with another key
 		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
 		w.Header().Set("Cache-Control", forEver)
 		w.Header().Set("Vary", "Accept-Encoding")

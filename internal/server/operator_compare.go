@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/compare"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
@@ -59,7 +60,7 @@ func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
 	if err != nil {
 		return err
 	}
-	d, was, is, err := build.Compare(ctx, o.store, from, to)
+	d, was, is, err := compare.Versions(ctx, o.store, from, to)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := build.OpenTree(r.Context(), o.store, m)
+	t, err := imagefs.OpenTree(r.Context(), o.store, m)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release 
 	if err != nil {
 		return "", ""
 	}
-	t, err := build.OpenTree(ctx, o.store, m)
+	t, err := imagefs.OpenTree(ctx, o.store, m)
 	if err != nil {
 		return "", ""
 	}

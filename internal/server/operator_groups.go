@@ -95,7 +95,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun && req.Extensions != nil {
-		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
+		o.nudger.Nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
 	}
 	return out, err
 }

@@ -211,7 +211,7 @@ func (o *operator) revokeKey(r *http.Request) (any, error) {
 		if err := ring.Revoke(k.Name, o.now()); err != nil {
 			return nil, keyRefused(err)
 		}
-		o.signer.versions.forget()
+		o.signer.versions.Forget()
 		o.log.Warn("key is revoked", "key", k.Name, "public", k.Public, "versions", len(out.Without))
 		if out.Signed, err = o.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)

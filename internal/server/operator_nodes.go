@@ -230,7 +230,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 		return fleetview.OrDryRun(dryRun)
 	})
 	if err == nil && !dryRun && len(follow) > 0 {
-		o.nudger.nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
+		o.nudger.Nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
 	}
 	return out, err
 }

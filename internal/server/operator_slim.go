@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/fleet"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 )
 
@@ -28,7 +28,7 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := build.OpenTree(r.Context(), o.store, m)
+	tree, err := imagefs.OpenTree(r.Context(), o.store, m)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 
 // unread adds up what no boot read, by package, and by directory where no package is known. A package counts if
 // nothing of it was read.
-func unread(out *api.ImageSlim, files []build.RootFile, owners map[string]string, read map[uint32]bool) {
+func unread(out *api.ImageSlim, files []imagefs.File, owners map[string]string, read map[uint32]bool) {
 	packages, places, used := map[string]api.SlimPackage{}, map[string]api.SlimPackage{}, map[string]bool{}
 	add := func(to map[string]api.SlimPackage, name string, size int64) {
 		p := to[name]
@@ -141,7 +141,7 @@ var (
 )
 
 // slimUnits lists units that are enabled and generators, those with advice first, then the slowest.
-func slimUnits(tree *build.Tree, took map[string]time.Duration) []api.SlimUnit {
+func slimUnits(tree *imagefs.Tree, took map[string]time.Duration) []api.SlimUnit {
 	masked, seen := map[string]bool{}, map[string]bool{}
 	for _, f := range tree.Files() {
 		if p := maskedUnit.FindStringSubmatch(f.Path); p != nil && !f.Dir {

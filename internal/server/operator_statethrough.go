@@ -68,7 +68,7 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 	})
 	var rep api.ErrandReport
 	if err == nil {
-		rep, err = o.errands.ask(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
+		rep, err = o.errands.Do(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
 	}
 	if err == nil && rep.Error == "" {
 		return

@@ -5,13 +5,13 @@ import (
 	"net/http"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // collectStore answers POST /v1/store/collect.
@@ -43,7 +43,7 @@ func (o *operator) storeUsage(r *http.Request) (any, error) {
 	if err := u.add(r.Context(), o, versions, tags); err != nil {
 		return nil, err
 	}
-	work, err := build.WorkDirs(o.keeper.work)
+	work, err := workdir.List(o.keeper.work)
 	for _, w := range work {
 		if w.Layers {
 			u.out.Layers += w.Bytes

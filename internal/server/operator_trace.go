@@ -8,12 +8,13 @@ import (
 	"slices"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 )
 
@@ -50,7 +51,7 @@ func (o *operator) imageTrace(r *http.Request) (any, error) {
 
 // describe fills in what is known of a version.
 func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrace, error) {
-	m, err := p.versions.manifest(out.Version)
+	m, err := p.versions.Manifest(out.Version)
 	if err != nil {
 		return out, err
 	}
@@ -76,10 +77,10 @@ func (p *packs) describe(ctx context.Context, out api.ImageTrace) (api.ImageTrac
 		out.Stages, out.Files, out.Advice = []api.TraceStage{}, []api.TraceFile{}, []api.TraceAdvice{}
 		return out, nil
 	}
-	if out.Chunks, err = build.ChunkBytes(ctx, p.store, m, order); err != nil {
+	if out.Chunks, err = packer.ChunkBytes(ctx, p.store, m, order); err != nil {
 		return out, err
 	}
-	root, err := build.MapRoot(ctx, p.store, m)
+	root, err := imagefs.ReadMap(ctx, p.store, m)
 	if err != nil {
 		return out, err
 	}

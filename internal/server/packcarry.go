@@ -5,10 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 )
 
@@ -48,25 +49,25 @@ func (p *packs) carryFrom(
 	if err != nil {
 		return err
 	}
-	old, err := p.versions.manifest(from)
+	old, err := p.versions.Manifest(from)
 	if err != nil {
 		return err
 	}
-	oldMap, err := build.MapRoot(ctx, p.store, old)
+	oldMap, err := imagefs.ReadMap(ctx, p.store, old)
 	if err != nil {
 		return err
 	}
-	newMap, err := build.MapRoot(ctx, p.store, m)
+	newMap, err := imagefs.ReadMap(ctx, p.store, m)
 	if err != nil {
 		return err
 	}
-	order := build.CarryOver(build.OrderOf(pack), oldMap, newMap)
+	order := packer.CarryOver(packer.OrderOf(pack), oldMap, newMap)
 	if len(order.Extents) == 0 {
 		return nil // two images of one name that have nothing in common
 	}
-	made, err := build.Pack(
+	made, err := packer.Make(
 		ctx,
-		build.PackOptions{
+		packer.Options{
 			Store:    p.store,
 			Keys:     p.ring.Signers(),
 			Version:  v,

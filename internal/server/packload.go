@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
@@ -25,7 +25,7 @@ func (p *packs) has(ctx context.Context, v fleet.Digest) (map[string]packNow, er
 			p.log.Warn("boot pack cannot be used", "version", v, "class", r.Class, "err", err)
 			continue
 		}
-		out[r.Class] = packNow{r, pack, build.OrderOf(pack)}
+		out[r.Class] = packNow{r, pack, packer.OrderOf(pack)}
 	}
 	return out, ctx.Err()
 }
@@ -45,7 +45,7 @@ func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) 
 	if err != nil || len(kept) == 0 {
 		return nil, err
 	}
-	var recs []build.Recording
+	var recs []packer.Recording
 	kept = slices.DeleteFunc(kept, func(k keptTrace) bool {
 		r, err := k.recording()
 		if err == nil {
@@ -53,7 +53,7 @@ func (p *packs) measured(ctx context.Context, v fleet.Digest, m image.Manifest) 
 		}
 		return err != nil
 	})
-	if recs, err = build.WithoutZeros(ctx, p.store, m, recs); err != nil {
+	if recs, err = packer.WithoutZeros(ctx, p.store, m, recs); err != nil {
 		return nil, fmt.Errorf("read traces of version %s: %w", v.Short(), err)
 	}
 	out := make([]measured, len(kept))

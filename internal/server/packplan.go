@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/image/bootpack"
 )
 
@@ -43,14 +43,14 @@ const (
 // measured is a trace that can be compared.
 type measured struct {
 	keptTrace
-	rec build.Recording // without blocks that are zeros
+	rec packer.Recording // without blocks that are zeros
 }
 
 // packJob is a pack to be made from traces.
 type packJob struct {
 	class  string
 	why    string
-	order  build.Order
+	order  packer.Order
 	boots  int
 	before *bootpack.Map // whose pieces nodes have so far; nil: none
 }
@@ -59,7 +59,7 @@ type packJob struct {
 type packNow struct {
 	bootpack.Record
 	pack  bootpack.Map
-	order build.Order
+	order packer.Order
 }
 
 // planPacks decides which packs of a version to make of its traces, newest first. has are the packs that it has, by
@@ -136,12 +136,12 @@ func asked(traces []measured, made time.Time) bool {
 	return slices.ContainsFunc(traces, func(t measured) bool { return t.Reached && t.Received.After(made) })
 }
 
-func merge(traces []measured) build.Order {
-	var recs []build.Recording
+func merge(traces []measured) packer.Order {
+	var recs []packer.Recording
 	for _, t := range traces {
 		recs = append(recs, t.rec)
 	}
-	return build.Merge(recs)
+	return packer.Merge(recs)
 }
 
 // since picks the newest of the traces that were recorded after a pack was made.
@@ -154,7 +154,7 @@ func since(traces []measured, made time.Time) []measured {
 }
 
 // fits tells whether a pack still serves boots well; with too few to judge, it does.
-func fits(pack build.Order, traces []measured) bool {
+func fits(pack packer.Order, traces []measured) bool {
 	if len(traces) < judgeBoots {
 		return true
 	}
@@ -163,7 +163,7 @@ func fits(pack build.Order, traces []measured) bool {
 }
 
 // apart tells whether a hardware class reads something else than the pack for all has.
-func apart(pack build.Order, traces []measured) bool {
+func apart(pack packer.Order, traces []measured) bool {
 	hits, waste := medians(pack, traces)
 	return hits < classHits || waste > classWaste
 }
@@ -171,10 +171,10 @@ func apart(pack build.Order, traces []measured) bool {
 // medians returns the median share of what boots read that is in the pack, and of the pack until booted that they
 // did not read. What the pack has for later is nobody's waste: it comes last, and one node was recorded for longer
 // than others.
-func medians(pack build.Order, traces []measured) (hits, waste float64) {
+func medians(pack packer.Order, traces []measured) (hits, waste float64) {
 	var h, w []float64
 	for _, t := range traces {
-		f := build.FitOf(pack, t.rec.Reads)
+		f := packer.FitOf(pack, t.rec.Reads)
 		h = append(h, share(f.Hits, f.Hits+f.Misses))
 		w = append(w, share(f.Wasted, f.Hits+f.Wasted))
 	}
@@ -184,10 +184,10 @@ func medians(pack build.Order, traces []measured) (hits, waste float64) {
 }
 
 // cost is what a pack has wrong until booted, as a share of what the boots read.
-func cost(pack build.Order, traces []measured) float64 {
+func cost(pack packer.Order, traces []measured) float64 {
 	wrong, read := int64(0), int64(0)
 	for _, t := range traces {
-		f := build.FitOf(pack, t.rec.Reads)
+		f := packer.FitOf(pack, t.rec.Reads)
 		wrong, read = wrong+f.Misses+f.Wasted, read+f.Hits+f.Misses
 	}
 	return share(wrong, read)

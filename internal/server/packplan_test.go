@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/image/bootpack"
 	"pando/internal/trace"
 )
@@ -26,7 +26,7 @@ func TestPlanPacks(t *testing.T) {
 	// made is a pack of some extents, made five minutes past noon.
 	made := func(class string, boots int, extents ...bootpack.Extent) map[string]packNow {
 		r := bootpack.Record{Class: class, Boots: boots, Made: newClock().now().Add(5 * time.Minute)}
-		o := build.Order{Extents: extents}
+		o := packer.Order{Extents: extents}
 		o.Booted = o.Blocks()
 		return map[string]packNow{class: {Record: r, order: o}}
 	}

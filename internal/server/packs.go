@@ -6,19 +6,20 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/versions"
 )
 
 // packs makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
 // when it says hello, and keeps it.
 type packs struct {
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	registry *registry.Registry
 	traces   *traces
 	ring     *identity.Ring
@@ -129,7 +130,7 @@ func (p *packs) lookAll(ctx context.Context) error {
 
 // version makes what a version needs.
 func (p *packs) version(ctx context.Context, v fleet.Digest) error {
-	m, err := p.versions.manifest(v)
+	m, err := p.versions.Manifest(v)
 	if err != nil {
 		return err
 	}
@@ -169,9 +170,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 	if _, ok := has[""]; ok || len(keys) == 0 {
 		return nil
 	}
-	r, err := build.WholePack(
+	r, err := packer.MakeWhole(
 		ctx,
-		build.PackOptions{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
+		packer.Options{Store: p.store, Keys: keys, Version: v, Manifest: m, Log: p.log, Now: p.now},
 	)
 	if err == nil {
 		p.log.Info("extension packed", "version", v.Short(), "raw", r.Raw, "stored", r.Stored)
@@ -183,9 +184,9 @@ func (p *packs) whole(ctx context.Context, v fleet.Digest, m image.Manifest, has
 // others come.
 func (p *packs) record(ctx context.Context, v fleet.Digest, m image.Manifest, j packJob, known time.Time) error {
 	begin := time.Now()
-	r, err := build.Pack(
+	r, err := packer.Make(
 		ctx,
-		build.PackOptions{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
+		packer.Options{Store: p.store, Keys: p.ring.Signers(), Version: v, Manifest: m, Class: j.class,
 			Order: j.order, Boots: j.boots, Traced: known, Before: j.before, Log: p.log, Now: p.now},
 	)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/trace"
 )
 
@@ -50,10 +51,10 @@ func TestTracesBecomeAPack(t *testing.T) {
 
 	third, _ := s.boot(3, "")
 	p := s.verified(third)
-	if fit := build.FitOf(build.OrderOf(p), reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
+	if fit := packer.FitOf(packer.OrderOf(p), reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
 		t.Errorf("pack %d of the boots: %+v", p.Sequence, fit)
 	}
-	at, err := build.MapRoot(t.Context(), s.store, m)
+	at, err := imagefs.ReadMap(t.Context(), s.store, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	a, send := s.boot(3, "")
 	p := s.verified(a)
 	now := s.readsOf(m, "usr/bin/p3", "usr/bin/p1", "etc/conf")
-	if fit := build.FitOf(build.OrderOf(p), now[:3]); fit.Misses != 0 || a.Version != version {
+	if fit := packer.FitOf(packer.OrderOf(p), now[:3]); fit.Misses != 0 || a.Version != version {
 		t.Errorf("the first boot of the new version: %+v", fit)
 	}
 
@@ -112,7 +113,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	}
 	r = s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	b, _ := s.boot(5, "")
-	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
+	if fit := packer.FitOf(packer.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
 		r.From != "" {
 		t.Errorf("recorded: %+v, %+v", r, fit)
 	}
@@ -148,7 +149,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
 		t.Errorf("classes %q and %q", p.Class, q.Class)
 	}
-	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
+	if fit := packer.FitOf(packer.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
 		fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
@@ -159,7 +160,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	s.packs.look(next)
 	r := s.packed(next, "qemu-lap-2", func(bootpack.Record) bool { return true })
 	lap, _ = s.boot(202, "Lap (2)")
-	fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
+	fit := packer.FitOf(packer.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
 	if r.From != version || lap.Version != next || fit.Misses != 0 || fit.Wasted != 0 {
 		t.Errorf("the next version starts with %+v for the class: %+v", r, fit)
 	}
@@ -414,7 +415,7 @@ func TestPackIsRecordedAgain(t *testing.T) {
 	if p := s.verified(last); p.Sequence != second.Sequence {
 		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)
 	}
-	if fit := build.FitOf(build.OrderOf(s.verified(last)), s.readsOf(m, "always", "now")); fit.Misses != 0 {
+	if fit := packer.FitOf(packer.OrderOf(s.verified(last)), s.readsOf(m, "always", "now")); fit.Misses != 0 {
 		t.Errorf("the pack of today: %+v", fit)
 	}
 	if p := s.verified(first); p.Sequence != 1 {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/band"
 	"pando/internal/netboot"
+	"pando/internal/sockopt"
 )
 
 // What boots start with never waits behind the piece whose turn it is, and what is long of it lets messages pass.
@@ -37,12 +37,12 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 	defer srv.Close()
 
 	for path, want := range map[string]int{
-		"/m/" + strings.TrimPrefix(string(version), "sha256:"): band.First,
-		"/o/" + m.Root.Index.Name():                            band.First, // it is small
-		"/boot/file/undionly.kpxe":                             band.First,
+		"/m/" + strings.TrimPrefix(string(version), "sha256:"): sockopt.First,
+		"/o/" + m.Root.Index.Name():                            sockopt.First, // it is small
+		"/boot/file/undionly.kpxe":                             sockopt.First,
 		// it shares the link with pieces, for as long as it takes
-		kernel:                          band.Bulk,
-		"/o/" + strings.Repeat("0", 64): band.Message, // there is none
+		kernel:                          sockopt.Bulk,
+		"/o/" + strings.Repeat("0", 64): sockopt.Message, // there is none
 	} {
 		// A connection of its own, which says what the answer to its only request had.
 		client := &http.Client{Transport: &http.Transport{}}
@@ -60,7 +60,7 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 		if err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY) }); err != nil {
 			t.Fatal(err)
 		}
-		if (resp.StatusCode == http.StatusOK) != (want != band.Message) || got != want {
+		if (resp.StatusCode == http.StatusOK) != (want != sockopt.Message) || got != want {
 			t.Errorf("%s: HTTP status %d, priority %d, want %d", path, resp.StatusCode, got, want)
 		}
 		client.CloseIdleConnections()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/image"
 	"pando/internal/registry"
 )
@@ -42,23 +43,23 @@ func (s *Server) plan(ctx context.Context, node fleet.Node, told fleet.Hardware)
 			p.image = cmp.Or(target.Image, p.group.Image)
 		}
 		if p.image == "" {
-			return &bootError{fmt.Errorf("group %s has no image", node.Group),
-				fmt.Sprintf("build one with `pando image build`, then `pando group set %s --image NAME`", node.Group)}
+			return hint.With(fmt.Errorf("group %s has no image", node.Group),
+				fmt.Sprintf("build one with `pando image build`, then `pando group set %s --image NAME`", node.Group))
 		}
 		p.version, err = tx.Resolve(p.image)
 		if errors.Is(err, registry.ErrNotFound) {
-			return &bootError{fmt.Errorf("image %s: %w", p.image, err),
+			return hint.With(fmt.Errorf("image %s: %w", p.image, err),
 				fmt.Sprintf(
 					"`pando image list` shows what there is; set another with `pando group set %s --image NAME`",
 					node.Group,
-				)}
+				))
 		}
 		return err
 	})
 	if err != nil {
 		return p, err
 	}
-	if p.manifest, err = s.versions.bootable(p.version); err != nil {
+	if p.manifest, err = s.versions.Bootable(p.version); err != nil {
 		return p, err
 	}
 	if err := sameArchitecture(p, told); err != nil {
@@ -74,13 +75,13 @@ func sameArchitecture(p plan, told fleet.Hardware) error {
 		return nil
 	}
 	name, _, _, _ := p.image.Split() // it resolved
-	return &bootError{fmt.Errorf("%s %s is for %s, and this machine is %s", p.image, p.version.Short(), want, is),
+	return hint.With(fmt.Errorf("%s %s is for %s, and this machine is %s", p.image, p.version.Short(), want, is),
 		fmt.Sprintf(
 			"build one for it, `pando image build %s-%s --architecture %[2]s`, and put its nodes into a group "+
 				"that boots that",
 			name,
 			is,
-		)}
+		))
 }
 
 // kernelArgs are all kernel arguments of the plan, in the order in which the kernel reads them.

@@ -15,6 +15,8 @@ import (
 	"pando/internal/hooks"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/lastseen"
+	"pando/internal/nodecommand"
 	"pando/internal/power"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -24,9 +26,9 @@ import (
 type powers struct {
 	registry *registry.Registry
 	keys     identity.Keys
-	errands  *errands
+	errands  *nodecommand.Queue
 	methods  *methods
-	heard    *heard
+	heard    *lastseen.Times
 	sw       power.Switch
 	started  time.Time
 	zone     func() *time.Location // of timetables that name none
@@ -166,7 +168,7 @@ func (p *powers) wanted(x powered) (on, known bool) {
 
 // quiet is how long a node has given no sign, and whether it ever gave one.
 func (p *powers) quiet(x powered) (time.Duration, bool) {
-	last := p.heard.seen(x.node)
+	last := p.heard.Seen(x.node)
 	return p.now().Sub(last), !last.IsZero()
 }
 
@@ -266,7 +268,7 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 	if do.Action == api.PowerCycle {
 		e.Kind, what = api.RebootNode, "asked to reboot"
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, e)
+	rep, err := p.errands.Do(ctx, x.boot.ID, e)
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
@@ -310,7 +312,7 @@ func (p *powers) anew(
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
+	rep, err := p.errands.Do(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

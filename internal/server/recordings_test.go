@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
 	"pando/internal/trace"
@@ -77,7 +77,7 @@ func TestRecordUntilAMark(t *testing.T) {
 	boot(6, short) // boots that were not recorded as long do not push it out
 	last, _ := s.boot(200, "")
 	p := s.verified(last)
-	if fit := build.FitOf(build.OrderOf(p), long); fit.Misses != 0 {
+	if fit := packer.FitOf(packer.OrderOf(p), long); fit.Misses != 0 {
 		t.Errorf("the pack misses %d blocks of what was recorded until the mark", fit.Misses)
 	}
 	if p.Booted == len(p.Pieces) {
@@ -182,7 +182,7 @@ func TestRecordingComesWhilePacking(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fit := build.FitOf(has[""].order, long); has[""].Sequence != 2 || fit.Misses != 0 {
+	if fit := packer.FitOf(has[""].order, long); has[""].Sequence != 2 || fit.Misses != 0 {
 		t.Errorf("pack %d misses %d blocks of the recording", has[""].Sequence, fit.Misses)
 	}
 	if err := p.version(t.Context(), version); err != nil {

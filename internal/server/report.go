@@ -68,7 +68,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	s.alive(r.Context(), b)
 	// A boot's init does no errands, and does not know of answers that have a body.
 	answer := api.ReportResponse{
-		Errand: s.errands.give(b.ID),
+		Errand: s.errands.Pending(b.ID),
 		Extend: s.otherExtensions(r.Context(), b, req.Extensions),
 	}
 	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
@@ -80,7 +80,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 
 // alive notes that a node has reported. A report without anything in it says just this.
 func (s *Server) alive(ctx context.Context, b registry.Boot) {
-	s.heard.note(b.MAC, s.now())
+	s.heard.Note(b.MAC, s.now())
 	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
 		s.touch(ctx, n, "", "")
 	}

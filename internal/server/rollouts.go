@@ -14,6 +14,8 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hooks"
+	"pando/internal/lastseen"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
@@ -32,8 +34,8 @@ const heardWithin = 3 * time.Minute
 // rollouts looks after the rollouts that are live: it sees what their nodes do, steps, keeps the outcome, and acts.
 type rollouts struct {
 	registry *registry.Registry
-	errands  *errands
-	heard    *heard
+	errands  *nodecommand.Queue
+	heard    *lastseen.Times
 	methods  *methods
 	hooks    string                // directory of hooks
 	zone     func() *time.Location // of windows that name none
@@ -245,7 +247,7 @@ func (d *rollouts) observeNode(n fleet.Node, b registry.Boot, p registry.Progres
 	if err := fleetview.AddBoot(&view, b, p); err != nil {
 		return rollout.Node{}, err
 	}
-	heard := d.now().Sub(d.heard.seen(n)) <= heardWithin
+	heard := d.now().Sub(d.heard.Seen(n)) <= heardWithin
 	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Speaks: heard && !b.Session.IsZero()}
 	if heard && p.State == trace.Up {
 		out.Up, out.Running = true, view.Running
@@ -306,7 +308,7 @@ func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
 		var rep api.ErrandReport
 		if err == nil {
 			kind, _ := errandOf(method)
-			rep, err = d.errands.ask(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
+			rep, err = d.errands.Do(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()

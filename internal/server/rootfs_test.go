@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/trace"
 )
 
@@ -117,7 +117,7 @@ func (s *site) storeRoot(root []byte) chunk.ID {
 // readsOf are the reads of a boot that opens these files.
 func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	s.t.Helper()
-	at, err := build.MapRoot(s.t.Context(), s.store, m)
+	at, err := imagefs.ReadMap(s.t.Context(), s.store, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}

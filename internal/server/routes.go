@@ -11,7 +11,9 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/lastseen"
 	"pando/internal/media"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/store"
@@ -98,11 +100,11 @@ type operator struct {
 	loads      func() api.Loads // how many nodes load kernel and initramfs now
 	dhcp       func() api.DHCP  // what the DHCP part does now
 	logs       func() api.Logs  // what becomes of journals
-	heard      *heard
+	heard      *lastseen.Times
 	faults     *faults
 	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands    *errands
-	nudger     *nudger
+	errands    *nodecommand.Queue
+	nudger     *nodecommand.Waker
 	volumes    *volume.Dir
 	parcels    *parcels
 	swaps      *volume.Swaps
@@ -118,7 +120,7 @@ type operator struct {
 }
 
 func (s *Server) operator() *operator {
-	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
+	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
 		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pando/internal/dhcp"
+	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/tftp"
@@ -218,7 +219,7 @@ func (s *Server) prepareAgent(ctx context.Context) {
 		return
 	}
 	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
-		s.log.Error("agent cpio", "err", err, "hint", hint(err))
+		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
 	}
 }
 

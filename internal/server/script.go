@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -215,7 +216,7 @@ func (s *Server) cannot(
 	in netboot.ScriptInput,
 	err error,
 ) (netboot.ScriptInput, error) {
-	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint(err)
+	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint.Of(err)
 	if errors.Is(err, errCrowd) {
 		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
 		return in, nil

@@ -14,14 +14,19 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
+	"pando/internal/hint"
 	"pando/internal/identity"
+	"pando/internal/lastseen"
 	"pando/internal/metrics"
+	"pando/internal/nodecommand"
 	"pando/internal/openid"
-	"pando/internal/peer"
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/sockopt"
 	"pando/internal/store"
+	"pando/internal/swarm/tracker"
+	"pando/internal/versions"
 	"pando/internal/volume"
 )
 
@@ -36,7 +41,7 @@ type Server struct {
 	keys     identity.Keys
 	registry *registry.Registry
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	signer   *signer
 	files    bootFiles
 	agents   agents
@@ -48,9 +53,9 @@ type Server struct {
 
 	exchanges   *exchanges
 	boots       *boots
-	heard       *heard
-	errands     *errands
-	nudger      *nudger
+	heard       *lastseen.Times
+	errands     *nodecommand.Queue
+	nudger      *nodecommand.Waker
 	tickets     tickets
 	volumes     *volume.Dir
 	parcels     *parcels
@@ -71,8 +76,8 @@ type Server struct {
 	lookouts    lookouts
 	sent        atomic.Int64 // bytes to nodes, by all ways
 	sampler     *sampler
-	swarm       *peer.TrackerServer
-	uploads     peer.Line
+	swarm       *tracker.Server
+	uploads     sockopt.Scheduler
 	discoveries *ratelimit.Bucket // strangers recorded for their packets
 	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
@@ -99,8 +104,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		now:         c.Now,
 		started:     c.Now(),
 		exchanges:   &exchanges{},
-		heard:       &heard{},
-		errands:     &errands{},
+		heard:       &lastseen.Times{},
 		neighbour:   neighbour,
 		discoveries: ratelimit.New(discoverBurst, discoverRate),
 		adoptions:   ratelimit.New(adoptBurst, adoptRate),
@@ -110,8 +114,6 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.nudger = &nudger{reg: s.registry, log: s.log}
-	s.errands.wake = s.nudger.boot
 	return s, nil
 }
 
@@ -130,17 +132,19 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.versions = &versions{store: s.store, ring: s.keys.Ring}
+	s.versions = versions.New(s.store, s.keys.Ring)
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	s.nudger = nodecommand.NewWaker(s.registry, s.log)
+	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
 	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
 	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
 	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
-		now: s.now, seen: s.heard.seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+		now: s.now, seen: s.heard.Seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{
 		store:    s.store,
@@ -149,7 +153,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		work:     filepath.Join(s.cfg.Dir, workDir),
 		now:      s.now,
 		written:  time.Now,
-		seen:     s.heard.seen,
+		seen:     s.heard.Seen,
 		log:      s.log,
 	}
 	s.methods = &methods{
@@ -176,7 +180,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
-	if err := s.boots.restore(ctx, s.versions.kernel); err != nil {
+	if err := s.boots.restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
 	return s.findPrograms()
@@ -205,7 +209,7 @@ func (s *Server) findPrograms() (err error) {
 		return err
 	}
 	if err := s.agents.has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
-		s.log.Error("no node will boot: "+err.Error(), "hint", hint(err))
+		s.log.Error("no node will boot: "+err.Error(), "hint", hint.Of(err))
 	}
 	return nil
 }

@@ -11,13 +11,14 @@ import (
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
 	"pando/internal/store"
+	"pando/internal/versions"
 )
 
 // signer signs what is in the store anew when the keys change. A version stays the same: its signatures are beside it.
 type signer struct {
 	ring     *identity.Ring
 	store    *store.Dir
-	versions *versions
+	versions *versions.Cache
 	log      *slog.Logger
 
 	mu sync.Mutex // one change of the keys at a time

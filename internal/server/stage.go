@@ -29,7 +29,7 @@ func (p *powers) stage(ctx context.Context, x powered, do api.PowerDo, who strin
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.errands.ask(ctx, x.boot.ID, api.Errand{Kind: api.StageNode})
+	rep, err := p.errands.Do(ctx, x.boot.ID, api.Errand{Kind: api.StageNode})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
@@ -91,7 +91,7 @@ func (d *rollouts) askToStage(ctx context.Context, ask rollout.Ask) error {
 	if err != nil {
 		return err
 	}
-	rep, err := d.errands.ask(ctx, ask.Boot, api.Errand{ID: "stage-" + string(ask.Boot), Kind: api.StageNode})
+	rep, err := d.errands.Do(ctx, ask.Boot, api.Errand{ID: "stage-" + string(ask.Boot), Kind: api.StageNode})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

@@ -9,8 +9,9 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
-	"pando/internal/peer"
 	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/tracker"
 )
 
 // goodput is the part of a link that carries objects: of a frame of 1,538 bytes on the wire TCP has 1,448, or 1,460
@@ -19,16 +20,17 @@ const goodput = 0.94
 
 // newSwarm makes the tracker of the site's swarms. A link whose rate nobody knows is not taken for a fast one here:
 // then the tracker counts the transfers that are under way.
-func newSwarm(c Config, dir *store.Dir, log *slog.Logger) *peer.TrackerServer {
+func newSwarm(c Config, dir *store.Dir, log *slog.Logger) *tracker.Server {
 	uplink := c.Uplink
 	if uplink == 0 {
 		uplink = interfaceRate(sysNet, c.DHCP.Interfaces)
 	}
 	packs := &packPieces{store: dir}
-	return peer.NewTrackerServer(
-		peer.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
-			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log},
+	return tracker.New(
+		swarm.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
+			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 		packs.of,
+		log,
 	)
 }
 

@@ -2,13 +2,8 @@ package server
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"pando/internal/api"
@@ -20,36 +15,6 @@ import (
 
 // syncAtOnce is how many nodes are waited for at a time.
 const syncAtOnce = 256
-
-// digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
-// secrets.
-func (c *configs) digests(files []fleet.File) map[string]string {
-	out := make(map[string]string, len(files))
-	key := c.keys.ConfigKey()
-	for _, f := range files {
-		h := hmac.New(sha256.New, key)
-		fmt.Fprintf(h, "%s\n%o %s %d\n", f.Path, f.Mode, f.Owner, len(f.Data))
-		h.Write(f.Data)
-		out[f.Path] = hex.EncodeToString(h.Sum(nil)[:8])
-	}
-	return out
-}
-
-// configChanges tells which files of a boot are not what the node would be given now: those that are new or other,
-// and those that are declared no more.
-func configChanges(has, gets map[string]string) (old, gone []string) {
-	for _, path := range slices.Sorted(maps.Keys(gets)) {
-		if has[path] != gets[path] {
-			old = append(old, path)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(has)) {
-		if _, still := gets[path]; !still {
-			gone = append(gone, path)
-		}
-	}
-	return old, gone
-}
 
 // giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it
 // says that it is in place.
@@ -70,7 +35,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	set := s.configs.render(n, s.configs.secrets(n))
-	s.errands.handed(b.ID, s.configs.digests(set.all()))
+	s.errands.Handed(b.ID, s.configs.digests(set.all()))
 	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.all()})
 }
 
@@ -92,7 +57,7 @@ func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConf
 // synced notes what a node has of its config files after an errand: all that it was handed, but for what it could
 // not put in place.
 func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
-	handed, dryRun := s.errands.wasHanded(rep)
+	handed, dryRun := s.errands.WasHanded(rep)
 	if handed == nil {
 		return nil
 	}
@@ -157,7 +122,7 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 		out.Off = true
 		return out
 	}
-	rep, err := o.errands.ask(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
+	rep, err := o.errands.Do(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
 	if err != nil {
 		e := httpapi.ErrorOf(err)
 		out.Error, out.Hint = e.Message, e.Hint

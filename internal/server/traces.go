@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/store"
 	"pando/internal/trace"
@@ -57,9 +57,9 @@ type moment struct {
 }
 
 // recording is the trace as a boot pack is made of it.
-func (k keptTrace) recording() (build.Recording, error) {
+func (k keptTrace) recording() (packer.Recording, error) {
 	reads, err := trace.DecodeReads(k.Reads)
-	r := build.Recording{Reads: reads, Beyond: k.Reached}
+	r := packer.Recording{Reads: reads, Beyond: k.Reached}
 	for _, m := range k.Moments {
 		if m.Stage == trace.Booted {
 			r.Booted = m.At

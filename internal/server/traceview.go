@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
+	"pando/internal/imagefs"
 	"pando/internal/trace"
 )
 
@@ -41,7 +42,7 @@ func firstReads(traces []measured) map[uint32]time.Duration {
 }
 
 // fileViews adds up what was read of each file, the largest part first.
-func fileViews(order build.Order, root *build.RootMap, traces []measured) []api.TraceFile {
+func fileViews(order packer.Order, root *imagefs.Map, traces []measured) []api.TraceFile {
 	first := firstReads(traces)
 	byPath := map[string]*api.TraceFile{}
 	out := []*api.TraceFile{}
@@ -49,7 +50,7 @@ func fileViews(order build.Order, root *build.RootMap, traces []measured) []api.
 		for b := e.Start; uint64(b) < e.End(); b++ {
 			file, ok := root.At(b)
 			if !ok || file.Dir {
-				file = build.RootFile{} // of inodes and directories it is not worth to say which
+				file = imagefs.File{} // of inodes and directories it is not worth to say which
 			}
 			f := byPath[file.Path]
 			if f == nil {

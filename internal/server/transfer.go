@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
 
@@ -33,6 +33,9 @@ func (c *counter) Write(b []byte) (int, error) {
 	c.sent(int64(n))
 	return n, err
 }
+
+// uploadTime is how long the end of an answer may take to reach the node.
+const uploadTime = time.Minute
 
 // sendStep is how many bytes are sent until it is noted that the machine takes them.
 const sendStep = 256 << 10
@@ -79,13 +82,13 @@ func (s *Server) sendK(
 	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
 	var turn transfer
 	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
-		peer.LetMessagesPass(r.Context())
+		sockopt.LetMessagesPass(r.Context())
 	} else {
 		turn = s.turns.begin(c.mac)
 		leave := s.uploads.Beside(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
-			peer.DrainAll(r.Context())
+			sockopt.DrainAll(r.Context(), uploadTime)
 			leave()
 		}()
 	}

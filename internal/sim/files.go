@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // packID is the pack of swarmKey.
@@ -15,8 +15,8 @@ var packID, _ = chunk.ParseID(swarmKey)
 // standing is a boot that stands in line at a server.
 type standing struct {
 	node  *node
-	start peer.Start
-	tries peer.StartTry
+	start swarm.Start
+	tries swarm.StartTry
 }
 
 // startFiles has a node get what its boot starts with.
@@ -25,7 +25,7 @@ func (f *storm) startFiles(n *node) {
 		f.nextFiles(n)
 		return
 	}
-	n.asks = peer.NewStartAsks(f.now, 1)
+	n.asks = swarm.NewStartAsks(f.now, 1)
 	f.nextStart(n)
 }
 
@@ -44,13 +44,13 @@ func (f *storm) nextStart(n *node) {
 }
 
 // startAsked is a question of a boot that starts, at the tracker.
-func (f *storm) startAsked(n *node, x peer.StartTry) {
+func (f *storm) startAsked(n *node, x swarm.StartTry) {
 	s := n.home
 	if s.lost {
 		f.deliver(func() { n.asks.Failed(); f.started(n) })
 		return
 	}
-	start := peer.Start{
+	start := swarm.Start{
 		Swarm:  swarmKey,
 		Size:   f.Files,
 		Subnet: f.subnet(int(n.id)),
@@ -98,9 +98,9 @@ func (f *storm) stepLines(s *server) (wake time.Duration) {
 	return wake
 }
 
-func (f *storm) startAnswered(b standing, a peer.StartAnswer) {
+func (f *storm) startAnswered(b standing, a swarm.StartAnswer) {
 	f.res.Starts++
-	f.count(peer.StartBytes(b.start, b.tries.Patience, a))
+	f.count(swarm.StartBytes(b.start, b.tries.Patience, a))
 	f.deliver(func() {
 		b.node.asks.Told(f.now, b.tries.Tracker, a)
 		f.started(b.node)

@@ -3,7 +3,7 @@ package sim
 import (
 	"slices"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // cargo is what a transfer brings.
@@ -18,7 +18,7 @@ const (
 
 // flow is a transfer. It passes two links in quanta, a few of which are on their way at a time, as TCP's window has it.
 type flow struct {
-	fetch    peer.Fetch
+	fetch    swarm.Fetch
 	to       int32
 	from     int32 // a node; below zero: server -1-from
 	unsent   int   // bytes
@@ -46,7 +46,7 @@ func (f *storm) newFlow(x flow) int32 {
 }
 
 // fetch starts a transfer to n: the request goes first.
-func (f *storm) fetch(n *node, x peer.Fetch) {
+func (f *storm) fetch(n *node, x swarm.Fetch) {
 	from := int32(-1) - n.home.id
 	if !x.Origin() {
 		from = index(x.Peer)
@@ -78,12 +78,12 @@ func (f *storm) requested(id int32) {
 		f.detach(id)
 		f.release(id)
 	case n.dead || n.closed || f.nodes[x.to].alone:
-		f.after(f.Delay, refused, id, int32(peer.Broken))
+		f.after(f.Delay, refused, id, int32(swarm.Broken))
 	case !f.has(n, x):
 		if x.what == loose && f.park(n, id) {
 			return
 		}
-		f.after(f.Delay, refused, id, int32(peer.Missing))
+		f.after(f.Delay, refused, id, int32(swarm.Missing))
 	default:
 		f.upload(n, id)
 	}
@@ -104,7 +104,7 @@ func (f *storm) has(n *node, x *flow) bool {
 func (f *storm) upload(n *node, id int32) {
 	if !f.places(n, &f.flows[id]).Start() {
 		f.res.Busy++
-		f.after(f.Delay, refused, id, int32(peer.Busy))
+		f.after(f.Delay, refused, id, int32(swarm.Busy))
 		return
 	}
 	n.sends = append(n.sends, id)
@@ -112,7 +112,7 @@ func (f *storm) upload(n *node, id int32) {
 }
 
 // places are those of a node for such a transfer.
-func (f *storm) places(n *node, x *flow) *peer.Uploads {
+func (f *storm) places(n *node, x *flow) *swarm.Uploads {
 	return n.places.For(x.what == files, x.what == piece, int64(x.size))
 }
 
@@ -211,12 +211,12 @@ func (f *storm) complete(id int32) {
 		f.res.PeerBytes += int64(x.size)
 		if f.nodes[x.from].wrong {
 			f.res.Wasted += int64(x.size)
-			f.fail(n, x.fetch, peer.Wrong)
+			f.fail(n, x.fetch, swarm.Wrong)
 			return
 		}
 		if f.nodes[x.from].short {
 			f.res.Wasted += int64(x.size)
-			f.fail(n, x.fetch, peer.Broken)
+			f.fail(n, x.fetch, swarm.Broken)
 			return
 		}
 	} else {
@@ -264,7 +264,7 @@ func (f *storm) drop(id int32) {
 	}
 }
 
-func (f *storm) cancel(n *node, x peer.Fetch) {
+func (f *storm) cancel(n *node, x swarm.Fetch) {
 	for _, id := range n.flows {
 		if f.flows[id].fetch == x && f.flows[id].what == piece {
 			f.drop(id)
@@ -273,7 +273,7 @@ func (f *storm) cancel(n *node, x peer.Fetch) {
 	}
 }
 
-func (f *storm) refuse(id int32, why peer.Failure) {
+func (f *storm) refuse(id int32, why swarm.Failure) {
 	x := f.flows[id]
 	f.release(id)
 	if !x.live {
@@ -284,7 +284,7 @@ func (f *storm) refuse(id int32, why peer.Failure) {
 }
 
 // failed is a transfer that brought nothing.
-func (f *storm) failed(n *node, x flow, why peer.Failure) {
+func (f *storm) failed(n *node, x flow, why swarm.Failure) {
 	switch x.what {
 	case files:
 		f.filesFailed(n)
@@ -295,7 +295,7 @@ func (f *storm) failed(n *node, x flow, why peer.Failure) {
 	}
 }
 
-func (f *storm) fail(n *node, x peer.Fetch, why peer.Failure) {
+func (f *storm) fail(n *node, x swarm.Fetch, why swarm.Failure) {
 	if n.dead {
 		return
 	}

@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // Lab is what `pando-lab storm --sim` writes of storms that were measured with real servers and real block daemons.
@@ -64,6 +64,6 @@ const (
 
 // Whole is the same storm with what a boot has beside the pieces of its pack.
 func (c Config) Whole() Config {
-	c.Files, c.Loose, c.LooseSize = peer.StartSize(c.Pieces), IndexObjects, IndexSize
+	c.Files, c.Loose, c.LooseSize = swarm.StartSize(c.Pieces), IndexObjects, IndexSize
 	return c
 }

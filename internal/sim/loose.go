@@ -7,21 +7,21 @@ import (
 	"time"
 
 	"pando/internal/chunk"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // read is a read of a loose object.
 type read struct {
-	*peer.LooseRead
+	*swarm.LooseRead
 	object int
 }
 
 // looseFlow is what a transfer of a loose object is for.
 type looseFlow struct {
 	read  *read
-	ask   peer.LooseAsk
+	ask   swarm.LooseAsk
 	since time.Duration // it was asked
-	wait  *peer.Await   // that the one who was asked gets the object himself; nil: he does not
+	wait  *swarm.Await  // that the one who was asked gets the object himself; nil: he does not
 }
 
 // names are those of so many objects, from a number on.
@@ -56,7 +56,7 @@ func (f *storm) nextLoose(n *node) {
 	r := n.reading
 	asks, wake := r.Next(f.now)
 	for _, a := range asks {
-		if a.From == peer.FromTracker {
+		if a.From == swarm.FromTracker {
 			f.deliver(func() { f.find(n, r) })
 			continue
 		}
@@ -79,7 +79,7 @@ func (f *storm) nextLoose(n *node) {
 		)
 		n.flows = append(n.flows, id)
 		f.after(f.Delay, request, id, 0)
-		if a.From == peer.FromHelper {
+		if a.From == swarm.FromHelper {
 			f.at(f.now+a.Patience, helped, id, n.id)
 		}
 	}
@@ -92,12 +92,12 @@ func (f *storm) nextLoose(n *node) {
 func (f *storm) helperLate(id, node int32) {
 	x := f.flows[id]
 	n := f.nodes[node]
-	if !x.live || x.of == nil || x.to != node || x.of.ask.From != peer.FromHelper ||
+	if !x.live || x.of == nil || x.to != node || x.of.ask.From != swarm.FromHelper ||
 		f.now < x.of.since+x.of.ask.Patience {
 		return
 	}
 	f.drop(id)
-	f.looseFailed(n, x, peer.Broken)
+	f.looseFailed(n, x, swarm.Broken)
 }
 
 // find is a question for a loose object, at the tracker.
@@ -109,7 +109,7 @@ func (f *storm) find(n *node, r *read) {
 		id := f.objects[r.object].Brief()
 		names, wait = s.tracker.Find(f.now, id, n.addr, f.LooseSize)
 		f.res.Finds++
-		f.count(peer.FindBytes(id, n.addr, f.LooseSize, names, wait))
+		f.count(swarm.FindBytes(id, n.addr, f.LooseSize, names, wait))
 	}
 	f.deliver(func() {
 		if n.reading == r {
@@ -126,7 +126,7 @@ func (f *storm) park(n *node, id int32) bool {
 	if n.reader == nil {
 		return false
 	}
-	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == peer.FromGiver, higher); x.of.wait == nil {
+	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == swarm.FromGiver, higher); x.of.wait == nil {
 		return false
 	}
 	n.parked = append(n.parked, id)
@@ -141,12 +141,12 @@ func (f *storm) looseCame(n *node, x flow) {
 		case f.nodes[x.from].wrong:
 			f.res.Wasted += int64(x.size)
 			n.swarm.Accuse(f.nodes[x.from].addr)
-			f.looseFailed(n, x, peer.Wrong)
+			f.looseFailed(n, x, swarm.Wrong)
 			f.act(n)
 			return
 		case f.nodes[x.from].short:
 			f.res.Wasted += int64(x.size)
-			f.looseFailed(n, x, peer.Broken)
+			f.looseFailed(n, x, swarm.Broken)
 			return
 		}
 	}
@@ -187,7 +187,7 @@ func (f *storm) unpark(n *node) {
 	}
 }
 
-func (f *storm) looseFailed(n *node, x flow, why peer.Failure) {
+func (f *storm) looseFailed(n *node, x flow, why swarm.Failure) {
 	if n.dead || n.reading != x.of.read {
 		return
 	}

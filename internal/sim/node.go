@@ -5,15 +5,15 @@ import (
 	"net/netip"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // node is a machine that boots.
 type node struct {
 	id      int32
 	addr    netip.AddrPort
-	swarm   *peer.Swarm
-	places  peer.Places
+	swarm   *swarm.Swarm
+	places  swarm.Places
 	up      link
 	down    link
 	loader  link // its firmware, which takes K in place of its link where it is slower
@@ -42,10 +42,10 @@ type node struct {
 	left    int64         // bytes of it that the server has not sent
 	k, done time.Duration
 
-	asks    *peer.StartAsks
+	asks    *swarm.StartAsks
 	sources []netip.AddrPort // of the files, those that were not asked; none: the server
 	files   bool             // it has what it starts with
-	reader  *peer.LooseReads
+	reader  *swarm.LooseReads
 	reading *read   // of a loose object; nil: none
 	objects []bool  // loose, that it has
 	looked  int     // how many of them it has read, or is reading
@@ -59,7 +59,7 @@ func newNode(f *storm, i int) *node {
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.places.Pieces.Limit = f.uploads
 	n.objects = make([]bool, f.Loose)
-	n.swarm = peer.NewSwarm(peer.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
+	n.swarm = swarm.NewSwarm(swarm.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
 		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})
 	return n
 }
@@ -148,7 +148,7 @@ func (f *storm) watched(a, b *node) {
 		f.after(f.Delay, unreached, a.id, b.id)
 		return
 	}
-	if len(b.watch) >= peer.MaxWatchers {
+	if len(b.watch) >= swarm.MaxWatchers {
 		f.after(f.Delay, gone, a.id, b.id)
 		return
 	}
@@ -223,7 +223,7 @@ func (f *storm) die(n *node) {
 	for len(n.parked) > 0 {
 		id := n.parked[0]
 		n.parked = n.parked[1:]
-		f.refuse(id, peer.Broken)
+		f.refuse(id, swarm.Broken)
 	}
 	for len(n.flows) > 0 {
 		f.drop(n.flows[0])
@@ -233,7 +233,7 @@ func (f *storm) die(n *node) {
 		x := f.flows[id]
 		f.drop(id)
 		if !f.Faults.Silent {
-			f.failed(f.nodes[x.to], x, peer.Broken)
+			f.failed(f.nodes[x.to], x, swarm.Broken)
 		}
 	}
 	noticed := f.Delay

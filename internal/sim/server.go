@@ -8,18 +8,18 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/netboot"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // server is a server with its tracker.
 type server struct {
 	id      int32
-	tracker *peer.Tracker
-	queue   *netboot.Queue           // of the nodes that want K
-	sending int                      // nodes that it sends K to
-	starts  map[peer.Ticket]standing // boots that wait for what they start with
-	bodies  map[peer.Ticket]int32    // transfers that nobody granted, and stand in line
-	lines   map[int32]peer.Ticket    // where they do
+	tracker *swarm.Tracker
+	queue   *netboot.Queue            // of the nodes that want K
+	sending int                       // nodes that it sends K to
+	starts  map[swarm.Ticket]standing // boots that wait for what they start with
+	bodies  map[swarm.Ticket]int32    // transfers that nobody granted, and stand in line
+	lines   map[int32]swarm.Ticket    // where they do
 	up      link
 	lost    bool
 	wake    time.Duration
@@ -30,13 +30,13 @@ func newServer(f *storm, i int) *server {
 	s := &server{
 		id:     int32(i),
 		queue:  netboot.NewQueue(f.links()),
-		starts: map[peer.Ticket]standing{},
-		bodies: map[peer.Ticket]int32{},
-		lines:  map[int32]peer.Ticket{},
+		starts: map[swarm.Ticket]standing{},
+		bodies: map[swarm.Ticket]int32{},
+		lines:  map[int32]swarm.Ticket{},
 	}
 	s.up.rate = bytesPerSecond(f.ServerLink)
-	s.tracker = peer.NewTracker(
-		peer.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))},
+	s.tracker = swarm.NewTracker(
+		swarm.TrackerOptions{Uplink: int64(s.up.rate), Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+1<<40))},
 	)
 	return s
 }
@@ -51,7 +51,7 @@ func (f *storm) stand(id int32) {
 	}
 	ticket, wait := s.tracker.Admit(
 		f.now,
-		peer.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
+		swarm.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
 	)
 	if !wait {
 		f.admit(id)
@@ -99,7 +99,7 @@ func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
 	}
-	f.count(peer.WrongBytes(accused))
+	f.count(swarm.WrongBytes(accused))
 	if s.tracker.Wrong(n.addr.Addr(), accused.Addr()) {
 		f.res.Banned++
 	}
@@ -117,7 +117,7 @@ func (f *storm) joined(n *node) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	j := peer.Join{
+	j := swarm.Join{
 		Swarm:  swarmKey,
 		Pieces: f.Pieces,
 		Node:   n.addr,
@@ -127,7 +127,7 @@ func (f *storm) joined(n *node) {
 		Have:   n.swarm.Have(),
 	}
 	out, ok := s.tracker.Join(f.now, j)
-	f.count(peer.JoinBytes(j, out))
+	f.count(swarm.JoinBytes(j, out))
 	if !ok {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
@@ -153,19 +153,19 @@ func (f *storm) place(n *node) string {
 }
 
 // ask sends a question to the tracker.
-func (f *storm) ask(n *node, a peer.Ask) {
-	a.Have = append(peer.Bitmap(nil), a.Have...)
+func (f *storm) ask(n *node, a swarm.Ask) {
+	a.Have = append(swarm.Bitmap(nil), a.Have...)
 	f.deliver(func() { f.asked(n, a) })
 }
 
-func (f *storm) asked(n *node, a peer.Ask) {
+func (f *storm) asked(n *node, a swarm.Ask) {
 	s := n.home
 	if s.lost || n.dead {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	q := peer.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a}
-	f.count(peer.AskBytes(q))
+	q := swarm.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a}
+	f.count(swarm.AskBytes(q))
 	answer, wait, known := s.tracker.Ask(f.now, q)
 	switch {
 	case !known:
@@ -176,9 +176,9 @@ func (f *storm) asked(n *node, a peer.Ask) {
 	f.step(s)
 }
 
-func (f *storm) answer(s *server, n *node, a peer.Answer) {
+func (f *storm) answer(s *server, n *node, a swarm.Answer) {
 	s.tracker.Note(f.now, swarmKey, n.addr, a.Grant, f.pieces)
-	f.res.Control += peer.AnswerBytes(a)
+	f.res.Control += swarm.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
 			f.watch(n, n.swarm.MeetMore(f.now, n.swarm.Answer(f.now, a)...))

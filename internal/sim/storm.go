@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // The kinds of events, and what their two numbers are.
@@ -144,7 +144,7 @@ func (f *storm) handle(e event) {
 	case request:
 		f.requested(e.a)
 	case refused:
-		f.refuse(e.a, peer.Failure(e.b))
+		f.refuse(e.a, swarm.Failure(e.b))
 	case sent:
 		f.passed(e.a, e.b)
 	case arrived:
@@ -183,7 +183,7 @@ func (f *storm) start(n *node) {
 // enter begins the boot of a node that has what it starts with.
 func (f *storm) enter(n *node) {
 	n.files = true
-	n.reader = peer.NewLooseReads(peer.LooseOptions{Helpers: n.sources, Late: n.swarm.Late, Banned: n.swarm.Banned})
+	n.reader = swarm.NewLooseReads(swarm.LooseOptions{Helpers: n.sources, Late: n.swarm.Late, Banned: n.swarm.Banned})
 	if f.Unicast {
 		n.heard = true
 		n.swarm.Tracking(f.now, false)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // set is the boot set that the figures are about: 20.6 MB, as a server system of 62 MB is sent.
@@ -328,11 +328,11 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 // The simulator knows how many transfers from peers a node has at a time, to leave out what changes nothing.
 func TestPeerFetches(t *testing.T) {
 	const pieces = 100
-	s := peer.NewSwarm(
-		peer.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
+	s := swarm.NewSwarm(
+		swarm.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
 	)
 	s.Tracking(0, true)
-	all := peer.NewBitmap(pieces)
+	all := swarm.NewBitmap(pieces)
 	for p := range pieces {
 		all.Set(p)
 	}

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"pando/internal/band"
 	"pando/internal/chunk"
+	"pando/internal/sockopt"
 )
 
 // MaxObject is the largest object, in bytes, that is taken without its size being known beforehand: an index
@@ -93,7 +93,7 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	}
 	// what is asked, and that something has come, passes what this machine sends to others meanwhile
 	if x, ok := c.(syscall.Conn); ok {
-		band.Set(x, band.Message)
+		sockopt.Set(x, sockopt.Message)
 	}
 	return Gather(c), nil
 }

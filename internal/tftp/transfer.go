@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"pando/internal/band"
+	"pando/internal/sockopt"
 )
 
 // maxBackoff bounds the doubling of the time-out.
@@ -56,7 +56,7 @@ func (s *Server) answer(ctx context.Context, req readRequest, t *Transfer) error
 		return fmt.Errorf("open a port: %w", err)
 	}
 	defer conn.Close()
-	band.Set(conn, band.Message)
+	sockopt.Set(conn, sockopt.Message)
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 
 	content, err := s.open(ctx, req, t)

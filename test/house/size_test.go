@@ -30,8 +30,6 @@ var longer = map[string]string{
 var larger = map[string]string{
 	"cmd/pando":       "becomes internal/cli",
 	"cmd/pando-lab":   "becomes internal/lab",
-	"internal/build":  "becomes rooms",
-	"internal/peer":   "becomes internal/swarm",
 	"internal/server": "becomes rooms",
 	"internal/store":  "to be looked at",
 }

@@ -11,7 +11,8 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+
 	"pando/internal/testkit"
 )
 
@@ -106,7 +107,7 @@ func TestPeersAtATenthOfTheRate(t *testing.T) {
 func (f *fleet) pretend(i int, send http.HandlerFunc) {
 	f.t.Helper()
 	pieces := rootBlocks / pieceBlocks
-	have := peer.NewBitmap(pieces)
+	have := swarm.NewBitmap(pieces)
 	for p := range pieces {
 		have.Set(p)
 	}

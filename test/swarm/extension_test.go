@@ -7,7 +7,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // extension is what runs beside the roots of a fleet: another device, with daemons of its own at ports of their own.
@@ -15,7 +15,7 @@ func (f *fleet) extension(seed byte) *fleet {
 	f.t.Helper()
 	x := *f
 	x.fillAs(filepath.Join(f.dir, "data"), seed)
-	x.above, x.elsewise = "ext-8", blockapi.SwarmConfig{Port: peer.Port + 1}
+	x.above, x.elsewise = "ext-8", blockapi.SwarmConfig{Port: swarm.Port + 1}
 	x.config.Keep = 8 << 20
 	return &x
 }

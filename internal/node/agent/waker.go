@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"pando/internal/peer"
 	"pando/internal/rundir"
+	"pando/internal/swarm"
 )
 
 // nudgePause is how long after a nudge others are not heard: anybody can send them, and each costs a report.
@@ -34,7 +34,7 @@ func (w *waker) logf(format string, args ...any) { fmt.Fprintf(w.log, format+"\n
 // anyway.
 func (w *waker) hear(ctx context.Context) {
 	var c net.ListenConfig
-	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(peer.Port))
+	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(swarm.Port))
 	if err != nil {
 		w.logf("nudges are not heard: %v", err)
 		return

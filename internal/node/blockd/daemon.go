@@ -23,9 +23,10 @@ import (
 	"pando/internal/hardware"
 	"pando/internal/link"
 	"pando/internal/nbd"
-	"pando/internal/peer"
 	"pando/internal/rootdaemon"
 	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
 )
 
 // File descriptors of the block daemon, beside standard input (the BlockConfig as JSON), output and error.
@@ -220,7 +221,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Tell(min(d.cfg.Swarm.Late, peer.LateMost))
+		s.Tell(min(d.cfg.Swarm.Late, swarm.LateMost))
 	}
 	return s
 }

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"pando/internal/blockapi"
-	"pando/internal/peer"
+	"pando/internal/swarm"
 )
 
 // The first transfer that failed of a peer is told with what it was, and those of many in one incident.
 func TestFailedPeersAreTold(t *testing.T) {
-	first := peer.Left{Peer: netip.MustParseAddrPort("10.0.0.7:8481")}
+	first := swarm.Left{Peer: netip.MustParseAddrPort("10.0.0.7:8481")}
 	slow, other := first, first
 	slow.Slow, other.Peer = true, netip.MustParseAddrPort("10.0.0.8:8481")
-	for want, peers := range map[string][]peer.Left{
+	for want, peers := range map[string][]swarm.Left{
 		"a transfer from it broke off":                         {first},
 		"a transfer from it took much longer than others":      {slow},
 		"transfers from it and 2 more broke off, or took much": {slow, other, other},

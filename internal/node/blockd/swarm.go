@@ -17,9 +17,11 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/blockdev"
 	"pando/internal/chunk"
-	"pando/internal/crowd"
-	"pando/internal/peer"
+	"pando/internal/connlimit"
+	"pando/internal/sockopt"
 	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
 )
 
 // What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
@@ -47,7 +49,7 @@ const unsentMost = 32 << 10
 // three, and one more while it boots; twice as many when it was switched off in the middle and boots again, before
 // its old ones are gone.
 const (
-	maxPeerConns = peer.MaxWatchers + 4*peer.MaxUploads
+	maxPeerConns = swarm.MaxWatchers + 4*swarm.MaxUploads
 	maxOneConns  = 8
 )
 
@@ -87,7 +89,7 @@ func (d *blockDaemon) joinSwarm(
 		Near:     c.Near,
 		Idle:     pack == nil || pack.Idle || keeps,
 		Loose:    looseBytes(d.cfg),
-		Start: peer.StartFiles{
+		Start: swarm.StartFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
 		},
@@ -101,7 +103,7 @@ func (d *blockDaemon) joinSwarm(
 		o.Start.Map = v
 	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
-		o.Helpers, o.Said = nil, peer.Control{}
+		o.Helpers, o.Said = nil, swarm.Control{}
 	}
 	if d.through != nil {
 		o.Cached = d.through.Before
@@ -139,7 +141,7 @@ func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer
 
 func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.Listener, error) {
 	if port == 0 {
-		port = peer.Port
+		port = swarm.Port
 	}
 	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
 		// An upload is over when it is sent: until then it takes one of the few places.
@@ -161,7 +163,7 @@ func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.List
 			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
 		}
 	}
-	return crowd.Limit(l, maxPeerConns, maxOneConns), nil
+	return connlimit.Limit(l, maxPeerConns, maxOneConns), nil
 }
 
 // servePeers answers peers until ctx is done.
@@ -171,7 +173,7 @@ func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.L
 		ReadHeaderTimeout: 20 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    4 << 10,
-		ConnContext:       peer.ConnContext,
+		ConnContext:       sockopt.ConnContext,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	context.AfterFunc(ctx, func() { srv.Close() })
@@ -212,7 +214,7 @@ func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
 }
 
 // Left reports a peer that was slow or failed.
-func (w *swarmWatch) Left(l peer.Left) {
+func (w *swarmWatch) Left(l swarm.Left) {
 	why := "it failed, or broke off"
 	switch {
 	case l.Slow:
@@ -224,7 +226,7 @@ func (w *swarmWatch) Left(l peer.Left) {
 }
 
 // PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
-func (w *swarmWatch) PeersFailed(peers []peer.Left) {
+func (w *swarmWatch) PeersFailed(peers []swarm.Left) {
 	text := "a transfer from it broke off"
 	if peers[0].Slow {
 		text = "a transfer from it took much longer than others"

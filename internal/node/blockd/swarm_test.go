@@ -19,13 +19,14 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
-	"pando/internal/peer"
+	"pando/internal/swarm"
+	"pando/internal/swarm/tracker"
 )
 
 // trackedOrigin is an origin with a tracker.
 type trackedOrigin struct {
 	*testOrigin
-	tracker *peer.TrackerServer
+	tracker *tracker.Server
 	sent    atomic.Int64 // bytes of objects
 	http    *httptest.Server
 }
@@ -36,7 +37,7 @@ func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, blockapi.Config
 	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: uint32(blocks)})
 	s := &trackedOrigin{
 		testOrigin: o,
-		tracker:    peer.NewTrackerServer(peer.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil),
+		tracker:    tracker.New(swarm.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil, nil),
 	}
 	m := http.NewServeMux()
 	m.Handle("/swarm/", s.tracker.Handler())
@@ -204,7 +205,7 @@ func hostile(t *testing.T, o *trackedOrigin, pack []byte, send http.HandlerFunc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := peer.NewBitmap(len(m.Pieces))
+	have := swarm.NewBitmap(len(m.Pieces))
 	for p := range m.Pieces {
 		have.Set(p)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
-	"pando/internal/peer"
 	"pando/internal/store"
+	"pando/internal/swarm/peer"
 )
 
 func TestSourceWatch(t *testing.T) {

@@ -1,0 +1,43 @@
+// Package hint joins an error with what an operator can do about it.
+//
+// It owns nothing. Parts below the HTTP handlers return such errors; whoever writes an error for people, in a boot
+// script, in the log or as an answer of the API, asks for the hint. It must never change what an error is.
+package hint
+
+import (
+	"errors"
+	"io/fs"
+
+	"pando/internal/httpapi"
+)
+
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// With returns err with what can be done about it.
+func With(err error, hint string) error { return &hinted{err, hint} }
+
+// Of returns what can be done about an error, "" if nothing is known.
+func Of(err error) string {
+	var h *hinted
+	if errors.As(err, &h) {
+		return h.hint
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "look at the store with `pando doctor`"
+	}
+	return ""
+}
+
+// API returns err as an error of the API with its hint; without a hint it returns err.
+func API(err error) error {
+	if h := Of(err); h != "" {
+		return httpapi.WithHint(err, h)
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package nodecommand
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// reportTimeout is how long an operator's request waits for a node, which reports about once a minute.
+const reportTimeout = 3 * time.Minute
+
+// Queue holds at most one command for each boot, in memory: who gave it waits for the report, and gives it again if
+// the server was restarted meanwhile.
+type Queue struct {
+	wake func(context.Context, fleet.BootID)
+
+	mu   sync.Mutex
+	open map[fleet.BootID]*pending
+}
+
+// NewQueue returns an empty queue. wake makes the node of a boot report now; nil: it reports within a minute.
+func NewQueue(wake func(context.Context, fleet.BootID)) *Queue { return &Queue{wake: wake} }
+
+type pending struct {
+	api.Errand
+	done   chan api.ErrandReport
+	config map[string]string // digests of the config files that the node was handed for it
+}
+
+// Pending returns the command of a boot, nil if there is none. It is returned until the node has reported it, because the
+// answer that carried it may be lost; nodes do no command twice.
+func (q *Queue) Pending(boot fleet.BootID) *api.Errand {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if x := q.open[boot]; x != nil {
+		return &x.Errand
+	}
+	return nil
+}
+
+// Do gives a boot a command and waits for the report. A command with an id is done once, however often it is given.
+func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api.ErrandReport, error) {
+	if what.ID == "" {
+		what.ID = rand.Text()
+	}
+	x := &pending{Errand: what, done: make(chan api.ErrandReport, 1)}
+	q.mu.Lock()
+	if q.open == nil {
+		q.open = map[fleet.BootID]*pending{}
+	}
+	busy := q.open[boot] != nil
+	if !busy {
+		q.open[boot] = x
+	}
+	q.mu.Unlock()
+	if busy {
+		return api.ErrandReport{}, api.NewError(
+			api.Conflict,
+			"the node is doing something for somebody else",
+			"try again in a minute",
+		)
+	}
+	defer q.forget(boot)
+	if q.wake != nil {
+		q.wake(ctx, boot)
+	}
+	enough := time.NewTimer(reportTimeout)
+	defer enough.Stop()
+	select {
+	case r := <-x.done:
+		return r, nil
+	case <-enough.C:
+		return api.ErrandReport{}, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("the node has not answered for %s", reportTimeout),
+			"does it run? `pando node show` tells when it was seen",
+		)
+	case <-ctx.Done():
+		return api.ErrandReport{}, context.Cause(ctx)
+	}
+}
+
+func (q *Queue) forget(boot fleet.BootID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.open, boot)
+}
+
+// Report passes a node's report to the request that waits for it, if one still does.
+func (q *Queue) Report(r api.ErrandReport) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if x := q.open[r.Boot]; x != nil && x.ID == r.ID {
+		select {
+		case x.done <- r:
+		default: // it was reported twice
+		}
+	}
+}
+
+// Handed records the digests of the config files that a node was sent for its command.
+func (q *Queue) Handed(boot fleet.BootID, digests map[string]string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if x := q.open[boot]; x != nil {
+		x.config = digests
+	}
+}
+
+// WasHanded returns those digests and whether the command was a dry run, nil if the report is of another command.
+func (q *Queue) WasHanded(r api.ErrandReport) (digests map[string]string, dryRun bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if x := q.open[r.Boot]; x != nil && x.ID == r.ID && x.Kind == api.SyncConfig && r.Error == "" {
+		return x.config, x.DryRun
+	}
+	return nil, false
+}

@@ -1,0 +1,93 @@
+package sockopt
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// priority is that of a connection's socket.
+func priority(ctx context.Context, t *testing.T) (p int) {
+	t.Helper()
+	if !socket(ctx, func(fd int) { p, _ = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY) }) {
+		t.Fatal("no socket")
+	}
+	return p
+}
+
+// connected is a request's context, whose connection has somebody at its other end who reads all.
+func connected(t *testing.T) context.Context {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	there, err := net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { here.Close(); there.Close() })
+	go io.Copy(io.Discard, there)
+	return ConnContext(t.Context(), here)
+}
+
+// The oldest upload passes the others; when it is over the next one does, and what leaves in between changes nothing.
+func TestTheOldestUploadGoesFirst(t *testing.T) {
+	var l Scheduler
+	a, b, c := connected(t), connected(t), connected(t)
+	leaveA, leaveB, leaveC := l.Enter(a, drained+1), l.Enter(b, 1<<20), l.Enter(c, 1<<20)
+	want := func(when string, pa, pb, pc int) {
+		t.Helper()
+		if x, y, z := priority(a, t), priority(b, t), priority(c, t); x != pa || y != pb || z != pc {
+			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pc)
+		}
+	}
+	want("all under way", First, Bulk, Bulk)
+	leaveB()
+	want("the second is over", First, Bulk, Bulk)
+	leaveA()
+	want("the first is over but for its end", First, Bulk, First)
+	leaveB = l.Enter(b, 1<<20)
+	l.Enter(a, 1<<20)()
+	want("one more, and one that was broken off", Bulk, Bulk, First)
+	l.Enter(a, drained)()
+	want("a small one", First, Bulk, First)
+	leaveC()
+	want("the third is over", First, First, First)
+	leaveB()
+	l.Enter(t.Context(), 1<<20)() // a connection that is not known
+}
+
+// While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest
+// passes again when it is over.
+func TestKernelsAndUploadsShareTheLink(t *testing.T) {
+	var l Scheduler
+	a, b, k := connected(t), connected(t), connected(t)
+	want := func(when string, pa, pb, pk int) {
+		t.Helper()
+		if x, y, z := priority(a, t), priority(b, t), priority(k, t); x != pa || y != pb || z != pk {
+			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pk)
+		}
+	}
+	leaveA := l.Enter(a, 1<<20)
+	first, second := l.Beside(k), l.Beside(k)
+	want("one upload", Bulk, First, Bulk)
+	leaveB := l.Enter(b, 1<<20)
+	want("two", Bulk, Bulk, Bulk)
+	first()
+	want("the kernel is there, and the initramfs is on its way", Bulk, Bulk, Bulk)
+	leaveA()
+	second()
+	want("no machine loads", Bulk, First, Bulk)
+	leaveB()
+	l.Beside(t.Context())() // a connection that is not known
+}

@@ -1,0 +1,133 @@
+package swarm
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// long is an address that takes as much of a message as any does.
+func long(n int) netip.AddrPort {
+	a := netip.MustParseAddr("fd00:1111:2222:3333:4444:5555:6666:7777").As16()
+	a[14], a[15] = byte(n>>8)|0x80, byte(n)
+	return netip.AddrPortFrom(netip.AddrFrom16(a), 10000)
+}
+
+// banned has so many nodes banned, each by three others of its own.
+func banned(t *testing.T, tr *Tracker, nodes int) {
+	t.Helper()
+	for n := range nodes {
+		if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(n)}); !ok {
+			t.Fatalf("node %d may not join", n)
+		}
+		for from := range 3 {
+			if got := tr.Wrong(long(10000+3*n+from).Addr(), long(n).Addr()); got != (from == 2) {
+				t.Fatalf("node %d is banned by %d: %v", n, from+1, got)
+			}
+		}
+	}
+}
+
+// Another machine may have the address by then, and one that still sends wrong bytes is banned again.
+func TestBansEnd(t *testing.T) {
+	tr := newTracker()
+	bad := Join{Swarm: "p", Pieces: 40, Node: at(9)}
+	accuse := func() (out bool) {
+		for n := byte(1); n <= 3; n++ {
+			out = tr.Wrong(at(n).Addr(), bad.Node.Addr())
+		}
+		return out
+	}
+	if _, ok := tr.Join(0, bad); !ok || !accuse() {
+		t.Fatal("it is not banned")
+	}
+	if _, ok := tr.Join(BanFor-time.Second, bad); ok {
+		t.Error("it may join before its time")
+	}
+	if _, ok := tr.Join(BanFor+time.Minute, bad); !ok {
+		t.Fatal("it may not join an hour later")
+	}
+	if out := join(t, tr, BanFor+time.Minute, 1); len(out.Banned) > 0 {
+		t.Errorf("others are told of %v", out.Banned)
+	}
+	if !accuse() {
+		t.Error("it is not banned again")
+	}
+	if a, _, _ := tr.Ask(BanFor+time.Minute, question(1)); !slices.Equal(a.Banned, []netip.Addr{bad.Node.Addr()}) {
+		t.Errorf("one who was told of nobody is told of %v", a.Banned)
+	}
+	// One that leaves before it is told of is banned all the same.
+	tr = newTracker()
+	tr.Join(0, bad)
+	if tr.Leave("p", bad.Node); !accuse() {
+		t.Error("it got away")
+	}
+	// Nor do reports count for ever that were too few.
+	tr = newTracker()
+	tr.Join(0, bad)
+	tr.Wrong(at(1).Addr(), bad.Node.Addr())
+	tr.Wrong(at(2).Addr(), bad.Node.Addr())
+	if tr.Join(2*BanFor, bad); tr.Wrong(at(3).Addr(), bad.Node.Addr()) || len(tr.bans.words) != 1 {
+		t.Errorf("banned by a word and two old ones; words of %v", tr.bans.words)
+	}
+}
+
+// Three addresses cannot ban everybody, and who is in no swarm cannot be banned: nobody would be protected by that,
+// and all would be told.
+func TestAccusationsHaveBounds(t *testing.T) {
+	tr := newTracker()
+	accuse := func(nodes int) (banned int) {
+		for n := range nodes {
+			for from := byte(1); from <= 3; from++ {
+				if tr.Wrong(at(from).Addr(), long(n).Addr()) {
+					banned++
+				}
+			}
+		}
+		return banned
+	}
+	if n := accuse(1200); n > 0 || len(tr.bans.proofs)+len(tr.bans.words) > 0 {
+		t.Errorf("%d banned that nobody knows, %d accused", n, len(tr.bans.proofs))
+	}
+	for n := range 1200 {
+		tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(n)})
+	}
+	if n := accuse(1200); n != accuseMost || len(tr.bans.proofs) > 0 {
+		t.Errorf("three addresses have banned %d, and accused %d more; want %d", n, len(tr.bans.proofs), accuseMost)
+	}
+}
+
+// Each answer has as many bans as it has room for; the others come with the next ones. A join that had more than a
+// message has would fail for all.
+func TestAnswersHaveRoomForBans(t *testing.T) {
+	tr := newTracker()
+	banned(t, tr, maxBans+100)
+	if len(tr.bans.order) != maxBans || len(tr.bans.until) != maxBans {
+		t.Errorf("%d bans", len(tr.bans.order))
+	}
+	for n := range 20 {
+		tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(5000 + n)})
+	}
+	out := join(t, tr, 0, 1)
+	if size := encoded(WireJoined(out)); size > MaxMessage || len(out.Banned) == 0 || len(out.Peers) == 0 {
+		t.Errorf("an answer of %d bytes with %d bans and %d peers", size, len(out.Banned), len(out.Peers))
+	}
+	told := map[netip.Addr]bool{}
+	for asks := 0; len(out.Banned) > 0 && asks < 10; asks++ {
+		for _, a := range out.Banned {
+			if told[a] {
+				t.Errorf("told twice of %v", a)
+			}
+			told[a] = true
+		}
+		a, _, _ := tr.Ask(0, question(1))
+		if size := encoded(WireAnswer(a)); size > MaxMessage {
+			t.Errorf("an answer of %d bytes", size)
+		}
+		out.Banned = a.Banned
+	}
+	if len(told) != maxBans {
+		t.Errorf("told of %d", len(told))
+	}
+}

@@ -1,0 +1,174 @@
+package swarm
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+)
+
+// toldOf is a peer that is told of.
+func toldOf(n byte, slow bool) []Left { return []Left{{Peer: at(n), Slow: slow}} }
+
+// usually is a node that knows peers 1 to n, who have everything, and how long transfers take here.
+func usually(n int, takes time.Duration) *Swarm {
+	s := newSwarm(200, n)
+	for i := range n {
+		s.Haves(at(byte(i+1)), upTo(200, 200))
+	}
+	s.Reach(0) // it fetches what the test begins
+	s.learned, s.typical = learnLeast, takes
+	return s
+}
+
+// A transfer that breaks off, or takes much longer than others, is told of, once for each peer, and not before word
+// could come that the peer is gone.
+func TestFirstFailureIsTold(t *testing.T) {
+	for name, x := range map[string]struct {
+		slow bool
+		fail func(s *Swarm, now time.Duration, piece int) (ends time.Duration)
+	}{
+		"broken": {false, func(s *Swarm, now time.Duration, piece int) time.Duration {
+			s.take(now, Fetch{piece, at(1)})
+			s.Fail(now+ms, Fetch{piece, at(1)}, Broken)
+			return now + ms
+		}},
+		"slow": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
+			s.take(now, Fetch{piece, at(1)})
+			s.Done(now+500*ms, Fetch{piece, at(1)})
+			return now + 500*ms
+		}},
+		"given up": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
+			s.take(now, Fetch{piece, at(1)})
+			s.Next(now + s.slowest())
+			return now + s.slowest()
+		}},
+		"outrun": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
+			s.take(now, Fetch{piece, at(1)})
+			s.take(now+790*ms, Fetch{Piece: piece})
+			s.Done(now+799*ms+ms, Fetch{Piece: piece})
+			return now + 800*ms
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := usually(2, 100*ms)
+			end := x.fail(s, 0, 1)
+			step := s.Next(end)
+			if len(step.Failed)+len(step.Left) > 0 || step.Tell < end+failWait-time.Second || step.Tell > end+failWait {
+				t.Fatalf("at once: %+v", step)
+			}
+			tell := step.Tell
+			if step = s.Next(tell - ms); len(step.Failed) > 0 {
+				t.Errorf("too soon: %+v", step.Failed)
+			}
+			if step = s.Next(tell); !slices.Equal(step.Failed, toldOf(1, x.slow)) || step.Tell != 0 {
+				t.Errorf("told of %+v, then at %v", step.Failed, step.Tell)
+			}
+			s.find(at(1)).strikes = 0 // it did well meanwhile
+			end = x.fail(s, tell, 2)
+			if step = s.Next(end + 2*failWait); len(step.Failed) > 0 || step.Tell != 0 {
+				t.Errorf("told again: %+v", step)
+			}
+		})
+	}
+}
+
+// Nothing is told of a transfer that this node cancelled, that brought a piece in good time, or that a peer was too
+// busy for, or had not the piece.
+func TestWhatIsNoFailureIsNotTold(t *testing.T) {
+	for name, end := range map[string]func(s *Swarm){
+		"cancelled": func(s *Swarm) { s.take(90*ms, Fetch{Piece: 1}); s.Done(100*ms, Fetch{Piece: 1}) },
+		"lost":      func(s *Swarm) { s.Lose(1) },
+		"busy":      func(s *Swarm) { s.Fail(ms, Fetch{1, at(1)}, Busy) },
+		"missing":   func(s *Swarm) { s.Fail(ms, Fetch{1, at(1)}, Missing) },
+		"usual":     func(s *Swarm) { s.Done(lagFactor*100*ms, Fetch{1, at(1)}) },
+		"leaving":   func(s *Swarm) { s.Quit(ms); s.Fail(2*ms, Fetch{1, at(1)}, Broken) },
+	} {
+		s := usually(2, 100*ms)
+		s.take(0, Fetch{1, at(1)})
+		end(s)
+		if step := s.Next(time.Second); step.Tell != 0 || len(step.Failed) > 0 {
+			t.Errorf("%s: %+v", name, step)
+		}
+		if step := s.Next(3 * failWait); len(step.Failed) > 0 {
+			t.Errorf("%s: told of %+v", name, step.Failed)
+		}
+	}
+	s := newSwarm(200, 1) // which knows nothing of this network: all may be as slow
+	s.take(0, Fetch{1, at(1)})
+	s.Done(slowFirst-ms, Fetch{1, at(1)})
+	if step := s.Next(slowFirst); step.Tell != 0 {
+		t.Errorf("the first transfer of all is doubted: %+v", step)
+	}
+}
+
+// Whose transfers broke because it went away is not told of as one that failed, and who was left or banned is told
+// of as that alone.
+func TestWhoIsGoneDidNotFail(t *testing.T) {
+	for name, end := range map[string]func(s *Swarm){
+		"gone":   func(s *Swarm) { s.Left(at(1)) },
+		"left":   func(s *Swarm) { s.take(0, Fetch{2, at(1)}); s.Fail(2*ms, Fetch{2, at(1)}, Broken) },
+		"banned": func(s *Swarm) { s.Ban(at(1).Addr()) },
+	} {
+		s := usually(2, 100*ms)
+		s.take(0, Fetch{1, at(1)})
+		s.Fail(ms, Fetch{1, at(1)}, Broken)
+		s.Next(ms)
+		end(s)
+		s.Meet(3*ms, at(3)) // who comes in its place has nothing to do with it
+		step := s.Next(3 * ms)
+		if (name == "left") != (len(step.Left) > 0) {
+			t.Errorf("%s: %+v", name, step.Left)
+		}
+		if step = s.Next(2 * failWait); len(step.Failed) > 0 || step.Tell != 0 {
+			t.Errorf("%s: told of %+v", name, step)
+		}
+	}
+}
+
+// Those that fail at about the same time are told of together. One that fails shortly before waits for the next
+// time: it may be gone.
+func TestFailuresAreToldTogether(t *testing.T) {
+	s := usually(8, 100*ms)
+	for n, now := range []time.Duration{0, 500 * ms, 900 * ms, 1900 * ms} {
+		p := Fetch{n, at(byte(n + 1))}
+		s.take(now, p)
+		s.Fail(now, p, Broken)
+	}
+	step := s.Next(failWait)
+	if len(step.Failed) != 3 || step.Tell <= failWait || step.Tell > 2*failWait {
+		t.Fatalf("told of %+v, then at %v", step.Failed, step.Tell)
+	}
+	if step = s.Next(step.Tell); !slices.Equal(step.Failed, toldOf(4, false)) || step.Tell != 0 {
+		t.Errorf("then told of %+v, and at %v", step.Failed, step.Tell)
+	}
+}
+
+// Word that a peer is gone takes longer where all word is late.
+func TestFailuresAreToldLaterWhereWordIsLate(t *testing.T) {
+	s := usually(1, 100*ms)
+	s.Bear(3 * time.Second)
+	s.take(0, Fetch{1, at(1)})
+	s.Fail(0, Fetch{1, at(1)}, Broken)
+	if step := s.Next(failWait); len(step.Failed) > 0 || step.Tell != failWait+3*time.Second {
+		t.Errorf("%+v", step)
+	}
+}
+
+// One who goes on and on makes no timeline longer than so much.
+func TestFailuresAreBounded(t *testing.T) {
+	s := usually(0, 100*ms)
+	told := 0
+	for n := range 2 * failMost {
+		now := time.Duration(n) * time.Minute
+		p := Fetch{n % 200, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}), 8080)}
+		s.Meet(now, p.Peer)
+		s.take(now, p)
+		s.Fail(now, p, Broken)
+		told += len(s.Next(now + failWait).Failed)
+		s.Left(p.Peer)
+	}
+	if told != failMost {
+		t.Errorf("told of %d, want %d", told, failMost)
+	}
+}

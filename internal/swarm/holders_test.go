@@ -1,0 +1,117 @@
+package swarm
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox")).Brief()
+	for n := byte(1); n <= 3; n++ {
+		join(t, tr, 0, n)
+	}
+	ask := func(now time.Duration, id chunk.Brief, n byte) []netip.AddrPort {
+		names, wait := tr.Loose(now, id, at(n), 1000)
+		if (len(names) > 0) != (wait > 0) {
+			t.Errorf("named %v, to be waited for %s", names, wait)
+		}
+		return names
+	}
+	if got := ask(0, id, 1); got != nil {
+		t.Fatalf("the first one is sent to %v", got)
+	}
+	if got := ask(time.Second, id, 2); got != nil {
+		t.Fatalf("with a free uplink sent to %v", got)
+	}
+	tr.uplink.pass(time.Second, 10_000)
+	if got := ask(time.Second, id, 3); !slices.Equal(got, []netip.AddrPort{at(1), at(2)}) {
+		t.Errorf("named %v", got)
+	}
+	if got := ask(time.Second, chunk.Sum(nil).Brief(), 3); got != nil {
+		t.Errorf("nobody has it, and it is sent to %v", got)
+	}
+	tr.uplink.pass(time.Hour, 10_000)
+	join(t, tr, time.Hour, 1)
+	if got := ask(time.Hour, id, 1); got != nil {
+		t.Errorf("those may have let go of it: %v", got)
+	}
+}
+
+// While K fills the uplink, who has it is named though the pieces leave room; and what nobody has is sent.
+func TestLooseObjectsWhileKIsSent(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox")).Brief()
+	join(t, tr, 0, 1)
+	join(t, tr, 0, 2)
+	tr.Busy(true)
+	if got, _ := tr.Loose(0, id, at(1), 1000); got != nil {
+		t.Errorf("nobody has it, and it is sent to %v", got)
+	}
+	if got, _ := tr.Loose(time.Second, id, at(2), 1000); !slices.Equal(got, []netip.AddrPort{at(1)}) {
+		t.Errorf("named %v", got)
+	}
+	if peers, wait := tr.Start(time.Second, Start{Swarm: "p", Size: 1000}); wait || len(peers) == 0 {
+		t.Errorf("of what boots start with: %v, %v", peers, wait)
+	}
+}
+
+// A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that
+// came later, so that nobody waits for himself; and the way from the server is short.
+func TestLooseObjectsGoRoundAsATree(t *testing.T) {
+	tr := newTracker()
+	id := chunk.Sum([]byte("firefox")).Brief()
+	for n := byte(1); n <= 200; n++ {
+		join(t, tr, 0, n)
+	}
+	tr.uplink.pass(0, 1<<20)
+	sends, depth, deepest := map[netip.AddrPort]int{}, map[netip.AddrPort]int{}, 0
+	for n := byte(1); n <= 200; n++ {
+		names, _ := tr.Loose(0, id, at(n), 1000)
+		if (len(names) == 0) != (n == 1) || len(names) > looseNames {
+			t.Fatalf("node %d is named %v", n, names)
+		}
+		for i, from := range names {
+			if from.Addr().As4()[3] >= n {
+				t.Errorf("node %d waits for %v, which came later", n, from)
+			}
+			if i == 0 {
+				sends[from]++
+				depth[at(n)] = depth[from] + 1
+				deepest = max(deepest, depth[at(n)])
+			}
+		}
+	}
+	for from, times := range sends {
+		if times > looseNamed {
+			t.Errorf("%v sends it %d times", from, times)
+		}
+	}
+	if deepest > 8 {
+		t.Errorf("it goes through %d hands", deepest)
+	}
+}
+
+// What is remembered has bounds, whatever is asked.
+func TestLooseObjectsHaveBounds(t *testing.T) {
+	var l loose
+	for i := range maxLoose + 10 {
+		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Brief(), at(1))
+	}
+	id := chunk.Sum([]byte("firefox")).Brief()
+	for n := range 100 {
+		l.add(0, id, at(byte(n)))
+	}
+	l.add(0, id, netip.AddrPort{})
+	if len(l.objects) != maxLoose || len(l.order) != maxLoose || len(l.objects[id]) != maxFetchers {
+		t.Errorf("%d objects, %d in order, %d fetchers of one", len(l.objects), len(l.order), len(l.objects[id]))
+	}
+	l.add(looseFor+1, id, at(200))
+	if got := l.objects[id]; len(got) != 1 || got[0].node != at(200) {
+		t.Errorf("after a while: %v", got)
+	}
+}

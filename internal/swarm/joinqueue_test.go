@@ -1,0 +1,124 @@
+package swarm
+
+import (
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once
+// though another swarm takes all of its uplink: nobody else could give it. They get a part of it; and where
+// somebody has the files it is waited for.
+func TestFirstStartDoesNotWait(t *testing.T) {
+	tr := newTracker() // 10 ms for a start
+	tr.uplink.pass(0, 10_000_000)
+	start := Start{Swarm: "second image", Size: 1000}
+	sent := 0
+	for now := time.Duration(0); now < time.Second; now += ms {
+		if peers, wait := tr.Start(now, start); !wait && peers == nil {
+			if sent++; sent == 1 && now > 0 {
+				t.Errorf("the first one waited for %v", now)
+			}
+		}
+	}
+	if most := int(time.Second / (startPart * 10 * ms)); sent != most {
+		t.Errorf("%d starts in a second, want %d: a part of the uplink", sent, most)
+	}
+	rack := Start{Swarm: "p", Size: 1000, Near: true, Place: "r2"}
+	for n, place := range map[byte]string{1: "r1", 2: "r1"} {
+		tr.Join(2*time.Second, Join{Swarm: "p", Pieces: 40, Node: at(n), Near: true, Place: place})
+	}
+	if peers, wait := tr.Start(2*time.Second, rack); wait || peers != nil {
+		t.Errorf("first of its rack: %v, wait %v", peers, wait)
+	}
+	rack.Place = "r1"
+	for range 2 {
+		if peers, wait := tr.Start(3*time.Second, rack); wait || len(peers) == 0 {
+			t.Errorf("two have it: %v, wait %v", peers, wait)
+		}
+	}
+	if peers, wait := tr.Start(3*time.Second, rack); !wait {
+		t.Errorf("two have it and gave it just now: %v", peers)
+	}
+	// Those who were there before a power cut have nothing to give.
+	tr.uplink.pass(time.Hour, 10_000_000)
+	if peers, wait := tr.Start(time.Hour, rack); wait || peers != nil {
+		t.Errorf("all are silent for an hour: %v, wait %v", peers, wait)
+	}
+}
+
+// Who asks again and again where it gets what it starts with, and does not take it, is counted once a minute.
+func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
+	s := claims()
+	pack := chunk.Sum([]byte("pack")).String()
+	start := Start{Swarm: pack, Size: 100 << 10}
+	once := s.uplink.time(start.Size)
+	for range 1000 {
+		if a, ok := s.startNow(0, start, at(9).Addr()); !ok || a.Peers != nil {
+			t.Fatalf("with room: %+v, %v", a, ok)
+		}
+	}
+	if until := s.uplink.until - 0; until > once {
+		t.Errorf("the uplink is spent for %v, one start takes %v", until, once)
+	}
+	s.uplink.pass(0, 100<<20) // something else takes all of it
+	if a, ok := s.startNow(0, start, at(9).Addr()); !ok || a.Peers != nil || s.firsts != 0 {
+		t.Errorf("without room: %+v, %v", a, ok)
+	}
+	s.Join(0, Join{Swarm: pack, Pieces: 40, Node: at(1)})
+	for range 100 {
+		if a, ok := s.startNow(0, start, at(9).Addr()); !ok || len(a.Peers) != 1 {
+			t.Fatalf("one has it: %+v, %v", a, ok)
+		}
+	}
+	if a, ok := s.startNow(0, start, at(8).Addr()); !ok || len(a.Peers) != 1 {
+		t.Errorf("another one asks: %+v, %v", a, ok)
+	}
+}
+
+// A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand
+// in their order.
+func TestLongLineOfStarts(t *testing.T) {
+	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
+	tr.uplink.pass(0, 1<<30)
+	tr.firsts = time.Hour
+	const boots = 1000
+	stand := map[Ticket]time.Duration{}
+	for i := range boots {
+		patience := startTime
+		if i%2 == 0 {
+			patience = 0
+		}
+		x := tr.StandStart(0, at(byte(i)).Addr(), Start{Swarm: "p", Size: 1000}, patience)
+		stand[x] = startHoldFor(patience, tr.Late("p", tr.starting))
+	}
+	gone := Ticket(1)
+	tr.LeaveStart(gone)
+	delete(stand, gone)
+	looks := 0
+	for now := time.Duration(0); len(stand) > 0; {
+		replies, wake := tr.StepStarts(now)
+		for _, r := range replies {
+			if held, ok := stand[r.Ticket]; !ok || !r.Again || now < held {
+				t.Fatalf(
+					"at %s boot %d is answered %+v; it stands there: %v, until %s",
+					now,
+					r.Ticket,
+					r.StartAnswer,
+					ok,
+					held,
+				)
+			}
+			delete(stand, r.Ticket)
+		}
+		if len(stand) > 0 && wake <= now {
+			t.Fatalf("at %s it is to be called at %s", now, wake)
+		}
+		now = wake
+		looks++
+	}
+	if tr.starting != 0 || len(tr.starts) != 0 || looks > int(startTime/time.Millisecond) {
+		t.Errorf("%d stand there, in %d lines; it was called %d times", tr.starting, len(tr.starts), looks)
+	}
+}

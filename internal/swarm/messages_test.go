@@ -1,0 +1,103 @@
+package swarm
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What a message says somebody has is what he has, with no more bytes than there are between the first piece that
+// he lacks and the last that he has.
+func TestBitmapInBrief(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pieces := rapid.IntRange(1, 200).Draw(rt, "pieces")
+		b := NewBitmap(pieces)
+		lacks, has := pieces, -1
+		for p := range pieces {
+			if rapid.IntRange(0, 9).Draw(rt, "has") < 8 {
+				b.Set(p)
+				has = p
+			} else {
+				lacks = min(lacks, p)
+			}
+		}
+		full, rest := b.Brief()
+		if back := Whole(full, rest, pieces); !bytes.Equal(back, b) {
+			rt.Fatalf("%x came back as %x", b, back)
+		}
+		if most := max(0, has/8-lacks/8+1); len(rest) > most {
+			rt.Fatalf("%d bytes of %x are sent, %d are enough", len(rest), b, most)
+		}
+	})
+	for name, b := range map[string]Bitmap{"less than none": Whole(-1, nil, 20), "more than " +
+		"all": Whole(4, nil, 20), "longer than the rest": Whole(2, make(Bitmap, 2), 20)} {
+		if b != nil {
+			t.Errorf("%s: %x", name, b)
+		}
+	}
+}
+
+// Each part of a join and of a question has its place in the message, and an answer is the same after its way.
+func TestMessagesHaveAllOfIt(t *testing.T) {
+	to := netip.MustParseAddrPort("10.0.0.1:80")
+	have := Bitmap{0xff, 1}
+	for _, m := range []any{
+		WireJoin(Join{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Place: "r1", Near: true, Have: have}),
+		WireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Soon: 1, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to}, Fed: 1,
+			Patience: time.Hour}}),
+	} {
+		v := reflect.ValueOf(m)
+		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				t.Errorf("%s: nothing of it is in %s", v.Type(), v.Type().Field(i).Name)
+			}
+		}
+	}
+	other := netip.MustParseAddrPort("10.0.0.2:80")
+	a := Answer{
+		Grant:  []int{1},
+		Named:  []Named{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}},
+		Wait:   time.Second,
+		Late:   time.Second,
+		Banned: []netip.Addr{to.Addr()},
+	}
+	if got := WireAnswer(a).Answer(); !reflect.DeepEqual(got, a) {
+		t.Errorf("%+v came as %+v", a, got)
+	}
+	if b, err := json.Marshal(WireAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
+		t.Errorf("who has what: %s, %v", b, err)
+	}
+	crowd := AskReply{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
+	for n := range byte(200) {
+		crowd.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
+	}
+	if named := crowd.Answer().Named; len(named) != maxListed || len(named[7].Peers) > maxHolders {
+		t.Errorf("%d pieces are named, and %d who have one", len(named), len(named[7].Peers))
+	}
+}
+
+// A list of pieces is the same after its way, in its order, and what follows each other is said in a word.
+func TestPiecesAsText(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := pieceList(rapid.SliceOfN(rapid.IntRange(0, 60), 0, maxListed).Draw(rt, "pieces"))
+		text, _ := l.MarshalText()
+		var back pieceList
+		if err := back.UnmarshalText(text); err != nil || !slices.Equal(l, back) {
+			rt.Fatalf("%v as %q is %v, %v", l, text, back, err)
+		}
+	})
+	if text, _ := (pieceList{12, 13, 14, 20, 7}).MarshalText(); string(text) != "12-14 20 7" {
+		t.Errorf("%q", text)
+	}
+	for _, text := range []string{"x", "-1", "3-", "-", "5-4", "1-2-3", "0-256", "0-200 0-60", "0-99999999", "4294967296", "1,2", "1--2"} {
+		if l := (pieceList{1}); l.UnmarshalText([]byte(text)) == nil {
+			t.Errorf("%q is %v", text, l)
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+	"pando/internal/swarm"
+)
+
+// askedFirst is the query of a question for a loose object from who has not asked the tracker.
+const askedFirst = "first"
+
+// answer is how a question for a loose object ended.
+type answer struct {
+	ask   swarm.LooseAsk
+	names []netip.AddrPort // of the tracker
+	wait  time.Duration
+	result
+}
+
+// getLoose asks whom the read says, until somebody gives the object.
+func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
+	if v, ok := n.held(p.ID); ok {
+		return v, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer n.press()()
+	r := n.beginLoose(p.ID)
+	defer n.endLoose(p.ID, r)
+	answers := make(chan answer)
+	late := time.NewTimer(0)
+	defer late.Stop()
+	for {
+		n.mu.Lock()
+		asks, wake := r.Next(n.now())
+		n.mu.Unlock()
+		for _, a := range asks {
+			go func() {
+				select {
+				case answers <- n.askLoose(ctx, p, a):
+				case <-ctx.Done():
+				}
+			}()
+		}
+		late.Stop()
+		if wake > 0 {
+			late.Reset(max(0, wake-n.now()))
+		}
+		select {
+		case a := <-answers:
+			if ctx.Err() != nil { // nobody is to blame for that
+				return chunk.Verified{}, context.Cause(ctx)
+			}
+			if n.tookLoose(ctx, r, p.ID, a) {
+				return a.v, a.err
+			}
+		case <-late.C:
+		case <-ctx.Done():
+			return chunk.Verified{}, context.Cause(ctx)
+		}
+	}
+}
+
+// tookLoose takes how a question ended, and tells whether the read is over.
+func (n *Node) tookLoose(ctx context.Context, r *swarm.LooseRead, id chunk.ID, a answer) (over bool) {
+	why := swarm.Broken
+	if a.err != nil {
+		why = failure(a.err)
+	}
+	if why == swarm.Wrong && a.ask.Peer.IsValid() {
+		n.accuse(ctx, a.ask.Peer, id)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case a.ask.From == swarm.FromTracker:
+		r.Told(a.names, a.wait)
+		return false
+	case a.err == nil:
+		n.loose.put(id, a.v)
+		r.Came(a.ask)
+		return true
+	}
+	r.Failed(a.ask, why)
+	return a.ask.From == swarm.FromOrigin
+}
+
+// askLoose asks one.
+func (n *Node) askLoose(ctx context.Context, p Piece, a swarm.LooseAsk) answer {
+	out := answer{ask: a}
+	switch a.From {
+	case swarm.FromTracker:
+		out.names, out.wait = n.whoHas(ctx, p, a.Patience)
+	case swarm.FromOrigin:
+		out.v, out.err = n.o.Origin.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size})
+	case swarm.FromHelper:
+		soon, cancel := context.WithTimeout(ctx, a.Patience)
+		defer cancel()
+		out.v, out.err = n.fromPeer(soon, a.Peer, p, 0)
+	case swarm.FromGiver:
+		src := n.peerSource(a.Peer)
+		src.Query = askedFirst
+		out.v, out.err = n.from(ctx, a.Peer, src, p, 0)
+	case swarm.FromPeer:
+		out.v, out.err = n.fromPeer(ctx, a.Peer, p, a.Patience)
+	}
+	return out
+}
+
+// whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
+func (n *Node) whoHas(
+	ctx context.Context,
+	p Piece,
+	patience time.Duration,
+) (names []netip.AddrPort, wait time.Duration) {
+	at := make(chan trackerClient, 1)
+	soon, cancel := context.WithTimeout(ctx, patience) // a node that goes down answers no more
+	defer cancel()
+	n.post(soon, func(time.Duration) { at <- n.at() })
+	select {
+	case t := <-at:
+		var a swarm.LooseReply
+		if t.post(soon, "loose", swarm.LooseMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)}, &a, patience) == nil {
+			return a.Peers, swarm.Milliseconds(a.Wait, looseMost)
+		}
+	case <-soon.Done():
+	}
+	return nil, 0
+}
+
+// looseMost bounds what a tracker can make a read wait for peers.
+const looseMost = 2 * time.Minute
+
+// press keeps what is fetched ahead out of the way of a loose object, until the function that it returns is called.
+func (n *Node) press() (end func()) {
+	n.pressing.Add(1)
+	n.Moved()
+	return func() {
+		n.pressing.Add(-1)
+		n.Moved()
+	}
+}
+
+// beginLoose begins a read. Who asks this node for the object may wait from now on.
+func (n *Node) beginLoose(id chunk.ID) *swarm.LooseRead {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.arrives[id] == nil {
+		n.arrives[id] = make(chan struct{})
+	}
+	return n.reads.Begin(id, n.sociable.Load())
+}
+
+func (n *Node) endLoose(id chunk.ID, r *swarm.LooseRead) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.reads.End(r) {
+		close(n.arrives[id])
+		delete(n.arrives, id)
+	}
+}
+
+// heldFor is what who asks is given: an object that this node has in memory, or the loose one that it is getting,
+// when it has it.
+func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
+	v, ok := n.held(id)
+	if ok {
+		return v, ok
+	}
+	n.mu.Lock()
+	arrives := n.arrives[id]
+	if arrives == nil || n.closed {
+		n.mu.Unlock()
+		return n.held(id) // it may have come meanwhile
+	}
+	w := n.reads.Wait(id, r.URL.RawQuery == askedFirst, higher(r))
+	n.mu.Unlock()
+	if w == nil {
+		return n.held(id) // it may have come meanwhile
+	}
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		w.Leave()
+	}()
+	select {
+	case <-arrives:
+		return n.held(id)
+	case <-r.Context().Done():
+		return v, false
+	}
+}
+
+// higher tells whether who asks has a higher address than who is asked.
+func higher(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
+	}
+	own, err := netip.ParseAddrPort(local.String())
+	return err == nil && swarm.Sender(r.RemoteAddr, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
+}
+
+// accuse has nothing more asked of a peer that sent something else than an object, and the tracker told.
+func (n *Node) accuse(ctx context.Context, a netip.AddrPort, id chunk.ID) {
+	n.o.Observer.Accused(a, id)
+	n.post(ctx, func(time.Duration) { n.swarm.Accuse(a) })
+}
+
+// newLooseReads are those of a node. What they ask of it is asked with mu held.
+func (n *Node) newLooseReads(slow *store.Slow) *swarm.LooseReads {
+	return swarm.NewLooseReads(swarm.LooseOptions{Helpers: n.o.Helpers, Late: func() time.Duration { return slow.Least(0) },
+		Banned: func(a netip.Addr) bool { return n.banned[a] }})
+}

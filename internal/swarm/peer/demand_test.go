@@ -1,0 +1,308 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/swarm"
+)
+
+// acquainted waits until nodes have their pack, know others, and have more patience than usual: a busy machine
+// takes longer than 75 ms.
+func acquainted(t *testing.T, nodes ...*live) {
+	t.Helper()
+	for _, n := range nodes {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() && n.o.Slow.Least(0) > 4*time.Second })
+	}
+}
+
+// Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is
+// one copy for all of them.
+func TestLooseObjectIsWaitedFor(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	extra := []byte(strings.Repeat("firefox ", 5000))
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	var nodes []*live
+	for i := range 8 {
+		nodes = append(nodes, s.start(t, i))
+	}
+	acquainted(t, nodes...)
+	before := s.sent.Load()
+	s.gate = make(chan struct{})
+	errs := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() {
+			_, err := n.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
+			errs <- err
+		}()
+	}
+	waitFor(t, func() bool { // all have asked, and most wait for others
+		others := 0
+		for _, n := range nodes {
+			others += int(n.answering.Load())
+		}
+		return others >= len(nodes)-1
+	})
+	close(s.gate)
+	for range nodes {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.sent.Load() - before; got != int64(len(extra)) {
+		t.Errorf("the server sent %d bytes for an object of %d", got, len(extra))
+	}
+	for _, n := range nodes {
+		if n.reads.Wait(id, false, true) != nil || len(n.arrives) != 0 {
+			t.Error("a node believes that something is on its way")
+		}
+	}
+}
+
+// A node that has stopped to take part, because it goes down, still reads.
+func TestLooseObjectOfANodeThatStopped(t *testing.T) {
+	s := newSite(t, 2, 0)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() })
+	}
+	a.cancel()
+	<-a.ended
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := a.Get(ctx, chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))}); err != nil {
+		t.Error(err)
+	}
+}
+
+// givers are those that a node asks first.
+func givers(n *live) (out []netip.AddrPort) {
+	n.Node.mu.Lock()
+	defer n.Node.mu.Unlock()
+	id := chunk.Sum([]byte("another object"))
+	r := n.reads.Begin(id, true)
+	defer n.reads.End(r)
+	for {
+		asks, _ := r.Next(0)
+		if len(asks) == 0 || asks[0].From != swarm.FromGiver {
+			return out
+		}
+		out = append(out, asks[0].Peer)
+		r.Failed(asks[0], swarm.Missing)
+	}
+}
+
+// gave has a node believe that another one gave it a loose object.
+func gave(n *live, a netip.AddrPort) {
+	n.Node.mu.Lock()
+	defer n.Node.mu.Unlock()
+	r := n.reads.Begin(chunk.Sum([]byte("another object")), true)
+	r.Came(swarm.LooseAsk{From: swarm.FromGiver, Peer: a})
+	n.reads.End(r)
+}
+
+// Who gave a node its last loose object is asked for the next one first, and the tracker not at all when he has it.
+func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	var extras [3][]byte
+	for i := range extras {
+		extras[i] = []byte(strings.Repeat("firefox ", 1000+i))
+		s.objects[chunk.Sum(extras[i]).Name()] = extras[i]
+	}
+	a, b := s.start(t, 1), s.start(t, 2)
+	get := func(n *live, i int) {
+		t.Helper()
+		if v, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
+			!bytes.Equal(v.Stored(), extras[i]) {
+			t.Fatal(err)
+		}
+	}
+	acquainted(t, a, b)
+	get(a, 0)
+	get(a, 1)
+	get(b, 0)
+	if got := givers(b); !slices.Equal(got, []netip.AddrPort{netip.AddrPortFrom(a.o.Self, a.o.Port)}) {
+		t.Fatalf("the givers are %v", got)
+	}
+	asks, sent := s.looseAsks.Load(), s.sent.Load()
+	get(b, 1)
+	if s.looseAsks.Load() != asks || s.sent.Load() != sent {
+		t.Errorf(
+			"%d questions and %d bytes of the server for what the giver has",
+			s.looseAsks.Load()-asks,
+			s.sent.Load()-sent,
+		)
+	}
+	// What he does not have is asked for as ever.
+	get(b, 2)
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions", s.looseAsks.Load()-asks)
+	}
+}
+
+// Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of
+// them asks the tracker, and the others need not.
+func TestGiversInACircle(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	nodes := []*live{s.start(t, 1), s.start(t, 2), s.start(t, 3)}
+	acquainted(t, nodes...)
+	for i, n := range nodes {
+		next := nodes[(i+1)%len(nodes)]
+		gave(n, netip.AddrPortFrom(next.o.Self, next.o.Port))
+	}
+	errs := make(chan error, len(nodes))
+	began := time.Now()
+	for _, n := range nodes {
+		go func() {
+			_, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))})
+			errs <- err
+		}()
+	}
+	for range nodes {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if took, wait := time.Since(began), nodes[0].o.Slow.Least(0)/4; took >= wait {
+		t.Errorf("took %v, and who waits in a circle takes %v", took, wait)
+	}
+}
+
+// A giver that is getting the object has those wait that wait for nobody who waits for them: whose address is
+// higher, or, once the tracker said who sends it to him, all.
+func TestGiverHasOthersWait(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	low, giver, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
+	acquainted(t, low, giver, high)
+	read := giver.beginLoose(id) // it does not know yet from where
+	waiting := func() int {
+		return int(giver.answering.Load())
+	}
+	asks := s.looseAsks.Load()
+	got := make(chan error, 3)
+	get := func(n *live) {
+		gave(n, netip.AddrPortFrom(giver.o.Self, giver.o.Port))
+		_, err := n.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
+		got <- err
+	}
+	go get(high)
+	waitFor(t, func() bool { return waiting() == 1 })
+	get(low) // is refused, and asks the tracker
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	}
+	low.Node.mu.Lock()
+	low.loose = looseObjects{most: low.loose.most}
+	low.Node.mu.Unlock()
+	giver.Node.mu.Lock()
+	read.Next(giver.now())
+	read.Told(nil, 0)
+	read.Next(giver.now())
+	giver.Node.mu.Unlock()
+	go get(low)
+	waitFor(t, func() bool { return waiting() == 2 })
+	v, err := chunk.Check(id, extra)
+	if err != nil {
+		t.Fatal(err)
+	}
+	giver.Node.mu.Lock()
+	giver.Node.loose.put(id, v)
+	giver.Node.mu.Unlock()
+	giver.endLoose(id, read)
+	for range 3 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	if s.looseAsks.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	}
+}
+
+// A giver that is gone is not waited for.
+func TestGiverThatIsGone(t *testing.T) {
+	s := newSite(t, 2, 1)
+	a, b := s.start(t, 1), s.start(t, 2)
+	acquainted(t, a, b)
+	gave(a, netip.AddrPortFrom(b.o.Self, b.o.Port))
+	b.Leave(t.Context())
+	waitFor(t, func() bool { return len(givers(a)) == 0 })
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	closed := netip.MustParseAddrPort("127.0.0.1:1")
+	gave(a, closed)
+	if _, err := a.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))}); err != nil ||
+		slices.Contains(givers(a), closed) {
+		t.Errorf("%v, givers %v", err, givers(a))
+	}
+}
+
+// Two are asked, the last one first.
+func TestSecondGiver(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	a, b, c := s.start(t, 1), s.start(t, 2), s.start(t, 3)
+	acquainted(t, a, b, c)
+	v, err := chunk.Check(chunk.Sum(extra), extra)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Node.mu.Lock()
+	b.Node.loose.put(v.ID(), v)
+	b.Node.mu.Unlock()
+	at := func(n *live) netip.AddrPort { return netip.AddrPortFrom(n.o.Self, n.o.Port) }
+	for _, n := range []*live{a, b, c} {
+		gave(a, at(n))
+	}
+	if got := givers(a); !slices.Equal(got, []netip.AddrPort{at(c), at(b)}) {
+		t.Fatalf("givers %v", got)
+	}
+	if _, err := a.Get(t.Context(), chunk.Request{ID: v.ID(), Size: int64(len(extra))}); err != nil {
+		t.Fatal(err)
+	}
+	if got := givers(a); s.looseAsks.Load() != 0 || !slices.Equal(got, []netip.AddrPort{at(b), at(c)}) {
+		t.Errorf("%d questions to the tracker, givers %v", s.looseAsks.Load(), got)
+	}
+}
+
+// A giver that sends something else is told of and not asked again, and the read has what it wants.
+func TestGiverThatLies(t *testing.T) {
+	s := newSite(t, 2, 1)
+	extra := []byte("firefox")
+	s.objects[chunk.Sum(extra).Name()] = extra
+	liar := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("thunder")) }),
+	)
+	defer liar.Close()
+	a, b := s.start(t, 1), s.start(t, 2)
+	acquainted(t, a, b)
+	from := netip.MustParseAddrPort(liar.Listener.Addr().String())
+	gave(a, from)
+	v, err := a.Get(t.Context(), chunk.Request{ID: chunk.Sum(extra), Size: int64(len(extra))})
+	if err != nil || !bytes.Equal(v.Stored(), extra) {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.bad) != 1 {
+		t.Errorf("accused %v", a.bad)
+	}
+}

@@ -1,0 +1,110 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+	"pando/internal/swarm"
+)
+
+// fetch starts a transfer.
+func (n *Node) fetch(f swarm.Fetch) {
+	ctx, stop := context.WithCancel(n.ctx)
+	n.flights[f] = stop
+	n.work.Go(func() {
+		v, err := n.transfer(ctx, f)
+		n.post(n.ctx, func(now time.Duration) {
+			defer stop()
+			if ctx.Err() != nil { // it was cancelled
+				return
+			}
+			delete(n.flights, f)
+			n.landed(now, f, v, err)
+		})
+	})
+}
+
+// landed takes a transfer that ended.
+func (n *Node) landed(now time.Duration, f swarm.Fetch, v chunk.Verified, err error) {
+	switch {
+	case err == nil:
+		n.swarm.Done(now, f)
+		n.keep(f.Piece, v)
+	case f.Origin():
+		n.swarm.Fail(now, f, swarm.Missing)
+		n.swarm.Lose(f.Piece)
+		n.lost[f.Piece] = err
+		n.answer(f.Piece, result{err: err})
+	default:
+		why := failure(err)
+		if why == swarm.Wrong {
+			n.o.Observer.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
+		}
+		n.swarm.Fail(now, f, why)
+	}
+}
+
+// transfer makes one transfer.
+func (n *Node) transfer(ctx context.Context, f swarm.Fetch) (chunk.Verified, error) {
+	p := n.o.Pieces[f.Piece]
+	from := n.o.Origin
+	if !f.Origin() {
+		from = chunk.SourceFunc(func(ctx context.Context, _ chunk.Request) (chunk.Verified, error) {
+			return n.fromPeer(ctx, f.Peer, p, 0)
+		})
+	}
+	if n.o.Cached != nil {
+		from = n.o.Cached(from)
+	}
+	return from.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Optional: true})
+}
+
+// byteTime is how long a peer may take for the next byte, on usual links.
+const byteTime = 10 * time.Second
+
+// fromPeer makes one attempt at a peer, which may be silent for as long as is usual, or for patience if that is more.
+func (n *Node) fromPeer(
+	ctx context.Context,
+	a netip.AddrPort,
+	p Piece,
+	patience time.Duration,
+) (chunk.Verified, error) {
+	src := n.peerSource(a)
+	_, src.Brief = n.index[p.ID]
+	return n.from(ctx, a, src, p, patience)
+}
+
+func (n *Node) peerSource(a netip.AddrPort) store.HTTP {
+	return store.HTTP{URL: "http://" + a.String(), Client: n.objects, Proofs: n.o.Proofs}
+}
+
+func (n *Node) from(
+	ctx context.Context,
+	a netip.AddrPort,
+	src store.HTTP,
+	p Piece,
+	patience time.Duration,
+) (chunk.Verified, error) {
+	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
+	if err == nil {
+		n.o.Observer.Received(a, len(v.Stored()))
+	}
+	return v, err
+}
+
+func failure(err error) swarm.Failure {
+	var wrong *chunk.WrongBytesError
+	switch {
+	case errors.As(err, &wrong):
+		return swarm.Wrong
+	case errors.Is(err, store.ErrBusy):
+		return swarm.Busy
+	case errors.Is(err, store.ErrMissing):
+		return swarm.Missing
+	}
+	return swarm.Broken
+}

@@ -1,0 +1,287 @@
+package peer
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/sockopt"
+	"pando/internal/store"
+	"pando/internal/swarm"
+)
+
+// Shelf is where a node keeps the pieces of its pack, as they were sent. It may let go of one at any moment, and tells
+// that with Node.Dropped. Its methods do not block.
+type Shelf interface {
+	Put(piece int, v chunk.Verified) (kept bool) // a piece came
+	Piece(piece int) (v chunk.Verified, kept bool)
+	Reach() int // how many pieces, from the first on, there is room for
+}
+
+// Piece is an object of a pack.
+type Piece struct {
+	ID   chunk.ID
+	Size int64 // stored bytes
+}
+
+// NodeOptions are the settings of a Node.
+type NodeOptions struct {
+	Pack     chunk.ID         // names the swarm: the map of the pack, or the version where that has none
+	Pieces   []Piece          // in the pack's order; none: only loose objects go round
+	Proofs   chunk.Proofs     // of these
+	Origin   chunk.Source     // waits for what it cannot get yet, unless a request is Optional
+	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port     uint16           // at which Handler is served
+	Self     netip.Addr       // address to speak from; zero: any
+	Prefix   int              // length of the subnet's prefix; 0: not known
+	Place    string           // rack or switch; "": not known
+	Near     bool             // peers of the same place or subnet only
+	Idle     bool             // fetch what reads wait for and nothing ahead
+	Loose    int              // bytes of loose objects kept for peers
+	Start    swarm.StartFiles // for those who boot after it
+	// who gave this node what it started with: they have what is read next, until the tracker names others
+	Helpers []netip.AddrPort
+
+	Said swarm.Control // what came before this node was there, between it and trackers
+
+	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up
+	// to date, for who else waits for the network. nil: nothing is known, and nobody else wants to.
+	Slow *store.Slow
+
+	// Cached, when set, returns a source of pieces that asks the node's cache before the one that it is given.
+	Cached func(chunk.Source) chunk.Source
+
+	Observer Observer  // nil: nobody wants to know
+	clock    time.Time // from which moments are counted; zero: now
+	Log      *slog.Logger
+}
+
+// joinTime is how long a node waits for its first answer of the tracker before it begins without.
+const joinTime = 300 * time.Millisecond
+
+// Node is one node of a swarm: it fetches the pieces of its pack, gives them to its peers, and is the source of objects
+// for a block device. Pieces are on a shelf; loose objects it keeps itself.
+type Node struct {
+	o       NodeOptions
+	start   time.Time
+	objects *http.Client
+	watches *http.Client
+	tracker trackerClient
+	index   map[chunk.ID]int
+	events  chan func(now time.Duration)
+	kicked  chan struct{} // the shelf has news
+	upTime  time.Duration // uploadMost
+
+	calls, control atomic.Int64
+	pressing       atomic.Int32 // loose objects that reads wait for
+	sociable       atomic.Bool  // there are others, and a tracker that knows what they have
+	usual          atomic.Int64 // how long a transfer from a peer usually takes
+
+	mu      sync.Mutex
+	shelf   Shelf // nil until Use
+	holds   swarm.Bitmap
+	changed chan struct{} // closed and replaced when holds changed
+	word    time.Duration // when word goes out that it has pieces; 0: none waits
+	drops   []int         // told by Dropped
+	aheads  []int         // told by Ahead
+	places  swarm.Places
+	watched int
+	closed  bool // nothing is given to anybody any more
+	banned  map[netip.Addr]bool
+	line    sockopt.Scheduler
+	seen    map[netip.AddrPort]swarm.Bitmap // what the peers have that are watched
+	loose   looseObjects
+	reads   *swarm.LooseReads
+	// loose objects that are on their way; closed when one is there, or not to be had
+	arrives map[chunk.ID]chan struct{}
+
+	// Of the goroutine that runs.
+	swarm    *swarm.Swarm
+	flights  map[swarm.Fetch]context.CancelFunc
+	waits    map[int][]chan result // of reads, by piece
+	lost     map[int]error         // pieces that are not to be had
+	ctx      context.Context
+	work     sync.WaitGroup
+	patience time.Duration // until the tracker is heard of: joinTime
+	began    bool          // the tracker was heard of, or waited for long enough
+	quit     bool
+	heard    hearing
+	asks     int // questions to the tracker so far
+}
+
+// result is how a fetch ended.
+type result struct {
+	v   chunk.Verified
+	err error
+}
+
+// NewNode returns a node; Run makes it live, and Use gives it the shelf without which it fetches nothing ahead.
+func NewNode(o NodeOptions) *Node {
+	if o.Slow == nil {
+		o.Slow = new(store.Slow)
+	}
+	n := &Node{
+		o:       o,
+		start:   time.Now(),
+		objects: client(o.Self, 2, o.Slow),
+		watches: client(o.Self, 1, o.Slow),
+		index:   map[chunk.ID]int{},
+		events:  make(chan func(time.Duration), 64),
+		kicked:  make(chan struct{}, 1),
+		holds:   swarm.NewBitmap(len(o.Pieces)),
+		changed: make(
+			chan struct{},
+		),
+		banned:   map[netip.Addr]bool{},
+		seen:     map[netip.AddrPort]swarm.Bitmap{},
+		upTime:   uploadMost,
+		patience: o.Slow.Least(joinTime),
+		flights:  map[swarm.Fetch]context.CancelFunc{},
+		waits:    map[int][]chan result{},
+		lost:     map[int]error{},
+		arrives:  map[chunk.ID]chan struct{}{},
+	}
+	if !o.clock.IsZero() {
+		n.start = o.clock
+	}
+	if o.Observer == nil {
+		n.o.Observer = &nobody{}
+	}
+	n.loose.most = o.Loose
+	n.reads = n.newLooseReads(o.Slow)
+	n.tracker = trackerClient{"", client(o.Self, 4, o.Slow), &n.control, &n.calls}
+	for i, p := range o.Pieces {
+		n.index[p.ID] = i
+	}
+	n.swarm = swarm.NewSwarm(
+		swarm.Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+	)
+	n.swarm.Reach(0)
+	n.swarm.Bear(o.Slow.Least(0))
+	return n
+}
+
+// client is for peers and trackers. It follows no redirect: a peer has no say in what this node asks of others.
+func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
+	c := store.NewClient(conns, slow)
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
+		d := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr, slow) }
+	}
+	return c
+}
+
+// probe sees whether a peer can still be reached: whether its kernel takes a connection in that time.
+func (n *Node) probe(a netip.AddrPort, most time.Duration) {
+	n.work.Go(func() {
+		d := net.Dialer{Timeout: most}
+		if n.o.Self.IsValid() {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(n.o.Self, 0))
+		}
+		c, err := d.DialContext(n.ctx, "tcp", a.String())
+		if err == nil {
+			_ = c.Close() // nothing was said
+			return
+		}
+		n.o.Log.Debug("a peer is not reached any more", "peer", a, "err", err)
+		n.post(n.ctx, func(now time.Duration) { n.swarm.Unreached(now, a) })
+	})
+}
+
+// Control is what this node and trackers said to each other so far.
+func (n *Node) Control() swarm.Control {
+	return swarm.Control{Messages: n.o.Said.Messages + n.calls.Load(), Bytes: n.o.Said.Bytes + n.control.Load()}
+}
+
+// Usual is how long a transfer from a peer usually takes; 0: it is not known.
+func (n *Node) Usual() time.Duration { return time.Duration(n.usual.Load()) }
+
+// Run fetches the pack and goes on serving peers until ctx ends.
+func (n *Node) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer n.work.Wait()
+	defer cancel()
+	n.ctx = ctx
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	if n.began = len(n.o.Trackers) == 0; !n.began {
+		n.join()
+		wake.Reset(n.patience)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			n.goodbye()
+			return
+		case e := <-n.events:
+			e(n.now())
+		case <-n.kicked:
+			n.news()
+		case <-wake.C:
+			n.began = true
+		}
+		if n.began {
+			n.act(wake)
+		}
+	}
+}
+
+func (n *Node) now() time.Duration { return time.Since(n.start) }
+
+// post hands an event to the goroutine that runs.
+func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
+	select {
+	case n.events <- e:
+	case <-ctx.Done():
+	}
+}
+
+// act does what the swarm decides.
+func (n *Node) act(wake *time.Timer) {
+	now := n.now()
+	n.swarm.Loose(now, int(n.pressing.Load()))
+	step := n.swarm.Next(now)
+	n.sociable.Store(n.swarm.Social())
+	n.usual.Store(int64(n.swarm.Usual()))
+	for _, f := range step.Cancel {
+		if stop := n.flights[f]; stop != nil {
+			delete(n.flights, f)
+			stop()
+		}
+	}
+	for _, f := range step.Fetch {
+		n.fetch(f)
+	}
+	if step.Ask != nil {
+		n.ask(*step.Ask)
+	}
+	if step.Join && len(n.o.Trackers) > 0 && !n.quit {
+		n.join()
+	}
+	for _, a := range step.Report {
+		n.report(a)
+	}
+	for _, a := range step.Probe {
+		n.probe(a, n.swarm.ProbeTime())
+	}
+	for _, l := range step.Left {
+		n.o.Observer.Left(l)
+	}
+	if len(step.Failed) > 0 {
+		n.o.Observer.PeersFailed(step.Failed)
+	}
+	if step.Wake == 0 || step.Tell > 0 && step.Tell < step.Wake {
+		step.Wake = step.Tell
+	}
+	if step.Wake > 0 {
+		wake.Reset(max(0, step.Wake-n.now()))
+	}
+}

@@ -1,0 +1,406 @@
+package peer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/store"
+	"pando/internal/swarm"
+)
+
+// hostile is a peer that says it has everything, and sends what it likes.
+func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
+	t.Helper()
+	self := netip.AddrFrom4([4]byte{127, 0, 0, byte(100 + i)})
+	l, err := net.Listen("tcp", netip.AddrPortFrom(self, 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := http.NewServeMux()
+	m.HandleFunc("GET /o/{id}", send)
+	m.HandleFunc("GET /have", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerPack, s.pack.String())
+		_, _ = w.Write(upTo(len(s.pieces), len(s.pieces))) // the node is gone when this fails
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	srv := httptest.NewUnstartedServer(m)
+	srv.Listener.Close()
+	srv.Listener = l
+	srv.Start()
+	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
+	c := trackerClient{s.URL, client(self, 1, nil), new(atomic.Int64), new(atomic.Int64)}
+	q := swarm.JoinMessage{
+		Pack:   s.pack.String(),
+		Pieces: len(s.pieces),
+		Port:   swarm.WirePort(l.Addr().(*net.TCPAddr).AddrPort().Port()),
+	}
+	if err := c.post(t.Context(), "join", q, &swarm.JoinReply{}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHostilePeers(t *testing.T) {
+	for name, x := range map[string]struct {
+		send   http.HandlerFunc
+		banned bool
+	}{
+		"wrong bytes": {func(w http.ResponseWriter, r *http.Request) {
+			n := 20_000
+			for range 60 {
+				if _, err := w.Write(make([]byte, n/60)); err != nil {
+					return
+				}
+			}
+		}, true},
+		"endless body": {func(w http.ResponseWriter, r *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 65536)); err != nil {
+					return
+				}
+			}
+		}, true},
+		"short body": {func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write(make([]byte, 100)) // what follows is missing
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, false},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		}, false},
+		"no word": {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
+		"busy":    {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusServiceUnavailable) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, 20, 0)
+			var asked atomic.Bool // on a slow machine the tracker may have given everything before
+			s.hostile(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				asked.Store(true)
+				x.send(w, r)
+			})
+			n := s.start(t, 1)
+			// The read that waits for a piece gets it, whatever the peer does.
+			if v, err := n.Get(t.Context(), chunk.Request{ID: s.pieces[7].ID, Size: s.pieces[7].Size}); err != nil ||
+				v.ID() != s.pieces[7].ID {
+				t.Fatalf("%v", err)
+			}
+			for i, p := range s.pieces {
+				if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil {
+					t.Fatalf("piece %d: %v", i, err)
+				}
+			}
+			n.wait(t)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if (len(n.bad) > 0) != (x.banned && asked.Load()) || n.from["peer"] > 0 {
+				t.Errorf("accused %v; took %d bytes from it", n.bad, n.from["peer"])
+			}
+		})
+	}
+}
+
+// The tracker may go at any moment; objects go on coming.
+func TestTrackerGoesOverSockets(t *testing.T) {
+	s := newSite(t, 40, 200_000) // with this uplink the tracker alone would take four seconds
+	a, b := s.start(t, 1), s.start(t, 2)
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[0].ID}); err != nil {
+		t.Fatal(err)
+	}
+	s.lost.Store(true)
+	a.wait(t)
+	b.wait(t)
+}
+
+func TestNoTrackerAtAll(t *testing.T) {
+	s := newSite(t, 10, 0)
+	n := s.start(t, 1, func(o *NodeOptions) { o.Trackers = nil })
+	for _, p := range s.pieces {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.wait(t)
+	if n.Control().Messages > 0 || s.sent.Load() != s.w() {
+		t.Errorf("%d messages; the server sent %d bytes of %d", n.Control().Messages, s.sent.Load(), s.w())
+	}
+}
+
+// A server without a tracker, such as one of an older release, serves as it did before, and that is told once.
+func TestServerWithoutATracker(t *testing.T) {
+	s := newSite(t, 30, 0)
+	s.lost.Store(true)
+	n := s.start(t, 1)
+	n.wait(t)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.sent.Load() != s.w() || fmt.Sprint(n.heard) != "[false]" {
+		t.Errorf("the server sent %d bytes of %d; trackers %v", s.sent.Load(), s.w(), n.heard)
+	}
+}
+
+// A tracker that has forgotten all knows its nodes again with their next question, which is told, and the server
+// sends nothing twice.
+func TestTrackerForgetsOverSockets(t *testing.T) {
+	s := newSite(t, 40, 400_000)
+	s.gate = make(chan struct{})
+	a, b := s.start(t, 1), s.start(t, 2)
+	for s.tracker.Load().Nodes() < 2 { // they have joined, and have nothing yet
+		time.Sleep(time.Millisecond)
+	}
+	s.restart(400_000)
+	close(s.gate)
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[3].ID}); err != nil {
+		t.Fatal(err)
+	}
+	a.wait(t)
+	b.wait(t)
+	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 2 }) // one that has all says so after it has it
+	if s.sent.Load() > 2*s.w()-1 {
+		t.Errorf("the server sent %d bytes, W is %d", s.sent.Load(), s.w())
+	}
+	for _, n := range []*live{a, b} {
+		n.mu.Lock()
+		if fmt.Sprint(n.heard) != "[true false true]" {
+			t.Errorf("trackers %v: it had forgotten this node once", n.heard)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// With two servers the swarm goes on at the second when the first is gone.
+func TestSecondTracker(t *testing.T) {
+	s := newSite(t, 20, 0)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	n := s.start(t, 1, func(o *NodeOptions) { o.Trackers = []string{gone.URL, s.URL} })
+	n.wait(t)
+	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 1 })
+}
+
+// What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
+// again has it.
+func TestSmallShelf(t *testing.T) {
+	s := newSite(t, 40, 0)
+	a := s.start(t, 1)
+	a.wait(t)
+	b := s.start(t, 2, func(o *NodeOptions) { o.Idle = true })
+	for _, p := range []int{30, 4} {
+		if _, err := b.Get(t.Context(), chunk.Request{ID: s.pieces[p].ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.mu.Lock()
+	if len(b.came) != 2 {
+		t.Errorf("an idle node fetched %d pieces, want the two that were read", len(b.came))
+	}
+	b.mu.Unlock()
+	b.drop(30)
+	if _, err := b.Get(t.Context(), chunk.Request{ID: s.pieces[30].ID}); err != nil {
+		t.Fatal(err)
+	}
+	a.drop(7)
+	waitFor(t, func() bool { holds, _, _ := a.having(netip.AddrPort{}, nil); return !holds.Has(7) })
+	c := s.start(t, 3)
+	c.wait(t) // piece 7 too
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.left)+len(c.bad) > 0 {
+		t.Errorf("a peer that let go of a piece was left: %v, %v", c.left, c.bad)
+	}
+}
+
+// Who watches is told of what he does not have: most that a node gets, half of its peers got before.
+func TestHavingIsBrief(t *testing.T) {
+	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
+	n.holds = upTo(12, 5) // 0 to 4
+	a := netip.MustParseAddrPort("192.0.2.1:80")
+	n.see(a, swarm.NewBitmap(12))
+	for _, p := range []int{0, 2, 9} {
+		n.seePiece(a, p, true)
+	}
+	n.seePiece(a, 500, true) // no such piece
+	told := swarm.NewBitmap(12)
+	told.Set(2) // before he had it
+	told.Set(8) // and it was let go of since
+	now, _, _ := n.having(a, told)
+	if got := appendChanges(nil, told, now); !bytes.Equal(got, []byte{1, 0, 3, 0, 4, 0, 8, gone >> 8}) {
+		t.Errorf("told %v", got)
+	}
+	n.seePiece(a, 0, false) // he let go of it
+	if now, _, _ = n.having(a, told); !now.Has(0) {
+		t.Error("who let go of a piece is not told who has it")
+	}
+	n.see(a, nil)
+	if now, _, _ = n.having(a, told); now.Count() != 5 {
+		t.Errorf("of one who is not watched any more %d pieces are believed to be his", 5-now.Count())
+	}
+}
+
+// Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a
+// little later, or with what comes first.
+func TestWordOfWhatIsCommonWaits(t *testing.T) {
+	const common = 3 // peers that have what is common
+	// acquainted makes a node that knows four peers, three of which have the first five pieces, and whose transfers
+	// usually take so long.
+	acquainted := func(usual time.Duration) (n *Node, told func() bool) {
+		n = NewNode(NodeOptions{Pieces: make([]Piece, 12)})
+		n.swarm = swarm.NewSwarm(swarm.Options{Pieces: 12, Random: chance()})
+		n.swarm.Tracking(0, true)
+		for i := range common {
+			n.swarm.Meet(0, at(byte(i+1)))
+			n.swarm.Haves(at(byte(i+1)), upTo(12, 5))
+		}
+		n.swarm.Meet(0, at(common+1))
+		n.swarm.Done(usual, n.swarm.Next(0).Fetch[0])
+		last := n.changed
+		return n, func() bool { // since it was asked last
+			was := n.changed != last
+			last = n.changed
+			return was
+		}
+	}
+	n, told := acquainted(time.Hour)
+	if n.hold(0, true); told() || n.word == 0 {
+		t.Error("word of what all have does not wait")
+	}
+	if n.hold(9, true); !told() || n.word != 0 {
+		t.Error("word of what nobody has waits")
+	}
+	n.hold(1, true)
+	if n.hold(9, false); !told() || n.word != 0 {
+		t.Error("word of what is gone waits")
+	}
+	n.swarm.Haves(at(common+1), upTo(12, 1))
+	n.hold(0, false)
+	n.hold(0, true)
+	late := n.word
+	if n.hold(2, true); n.word == 0 || n.word >= late {
+		t.Error("what fewer have waits for what more have")
+	}
+	n, told = acquainted(10 * ms)
+	n.hold(3, true)
+	waitFor(t, func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return told()
+	})
+	if n.swarm.Left(at(1)); n.swarm.WordWait(4) != 0 {
+		t.Error("what fewer have is common")
+	}
+}
+
+// waitFor waits until good says yes.
+func waitFor(t *testing.T, good func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !good() {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come")
+		}
+		time.Sleep(5 * time.Millisecond) // for the processor's sake
+	}
+}
+
+// A node that leaves is gone for its peers at once, and still reads.
+func TestLeave(t *testing.T) {
+	s := newSite(t, 20, 0)
+	a, b := s.start(t, 1), s.start(t, 2)
+	a.wait(t)
+	b.wait(t)
+	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 2 })
+	a.Leave(t.Context())
+	if s.tracker.Load().Nodes() != 1 {
+		t.Errorf("the tracker knows %d nodes", s.tracker.Load().Nodes())
+	}
+	resp, err := http.Get("http://" + netip.AddrPortFrom(a.o.Self, a.o.Port).String() + "/o/" + s.pieces[0].ID.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one that left answers with status %d", resp.StatusCode)
+	}
+	a.drop(3)
+	if _, err := a.Get(t.Context(), chunk.Request{ID: s.pieces[3].ID}); err != nil {
+		t.Error(err)
+	}
+	a.Leave(t.Context()) // again
+}
+
+// A piece that no server has any more is an error for the read, which has chunks instead, and for nobody else.
+func TestLostPiece(t *testing.T) {
+	s := newSite(t, 10, 0)
+	delete(s.objects, s.pieces[4].ID.Name())
+	n := s.start(t, 1)
+	for range 2 {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: s.pieces[4].ID}); !errors.Is(err, store.ErrMissing) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	for i, p := range s.pieces {
+		if _, err := n.Get(t.Context(), chunk.Request{ID: p.ID, Size: p.Size}); err != nil && i != 4 {
+			t.Error(err)
+		}
+	}
+}
+
+// An object outside of the pack comes from the one who fetched it before, once the uplink is spent.
+func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
+	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
+	extra := []byte(strings.Repeat("firefox ", 1000))
+	id := chunk.Sum(extra)
+	s.objects[id.Name()] = extra
+	a, b := s.start(t, 1), s.start(t, 2)
+	for _, n := range []*live{a, b} {
+		n.wait(t)
+		waitFor(t, func() bool { return n.sociable.Load() }) // who knows no peers does not ask for any
+	}
+	if _, err := a.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))}); err != nil {
+		t.Fatal(err)
+	}
+	before, origin := s.sent.Load(), b.bytes("origin")
+	v, err := b.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
+	if err != nil || v.ID() != id {
+		t.Fatal(err)
+	}
+	// A slow machine may hedge, and then both send it.
+	if s.sent.Load() != before && b.bytes("origin") == origin {
+		t.Errorf("the server sent %d bytes", s.sent.Load()-before)
+	}
+	if s.sent.Load() == before && b.bytes("peer") < len(extra) {
+		t.Errorf("neither the server nor a peer sent it: %v", b.from)
+	}
+}
+
+// What one node's clock says is nobody else's business: a swarm of nodes whose clocks are hours apart is like any
+// other.
+func TestClocksDiffer(t *testing.T) {
+	s := newSite(t, 40, 4_000_000)
+	var nodes []*live
+	for i, off := range []time.Duration{0, 5 * time.Hour, 300 * 24 * time.Hour, time.Second} {
+		nodes = append(nodes, s.start(t, i, func(o *NodeOptions) { o.clock = time.Now().Add(-off) }))
+	}
+	got := 0
+	for _, n := range nodes {
+		n.wait(t)
+		got += n.bytes("peer")
+		n.mu.Lock()
+		if len(n.bad) > 0 {
+			t.Errorf("accused %v", n.bad)
+		}
+		n.mu.Unlock()
+	}
+	if got == 0 {
+		t.Error("nothing came from peers")
+	}
+}

@@ -1,0 +1,199 @@
+package peer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/sockopt"
+	"pando/internal/swarm"
+)
+
+// Headers of a node's HTTP server.
+const (
+	headerPort = "Pando-Port" // of the one who asks: where it serves objects itself
+	headerPack = "Pando-Pack" // whose pieces a bitmap is about
+)
+
+// uploadMost is how long an upload may take, with twice what word may be late besides; one who takes longer is not
+// worth the place.
+const uploadMost = time.Minute
+
+// Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one
+// that comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on
+// headers and idle connections as for any server.
+func (n *Node) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /o/{id}", n.serveObject)
+	m.HandleFunc("GET /have", n.serveHave)
+	m.HandleFunc("GET /m/{name}", n.serveManifest)
+	return sockopt.Messages(m)
+}
+
+// refused answers those that are banned, and all when this node has left the swarm.
+func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.banned[from.Addr()] {
+		http.Error(w, "banned", http.StatusForbidden)
+		return true
+	}
+	if n.closed {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "this node goes down", http.StatusServiceUnavailable)
+	}
+	return n.closed
+}
+
+func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
+	if n.refused(w, swarm.Sender(r.RemoteAddr, 1)) {
+		return
+	}
+	id, err := n.named(r.PathValue("id"))
+	v, ok := n.heldFor(r, id)
+	if err != nil || !ok {
+		http.NotFound(w, r)
+		return
+	}
+	_, piece := n.index[id]
+	n.upload(w, r, v.Stored(), n.places.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
+}
+
+// named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a
+// whole name would be a thousandth of what a node on a slow link receives.
+func (n *Node) named(name string) (chunk.ID, error) {
+	if id, err := chunk.ParseID(name); err == nil {
+		return id, nil
+	}
+	b, err := chunk.ParseBrief(name)
+	if err != nil {
+		return chunk.ID{}, err
+	}
+	for i := range n.o.Pieces {
+		if id := n.o.Pieces[i].ID; id.Brief() == b {
+			return id, nil
+		}
+	}
+	return chunk.ID{}, fmt.Errorf("no piece begins with %s", b)
+}
+
+// plain leaves out of an answer what HTTP can do without.
+func plain(w http.ResponseWriter) { w.Header()["Content-Type"], w.Header()["Date"] = nil, nil }
+
+// refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times
+// for each piece.
+func refuse(w http.ResponseWriter) {
+	plain(w)
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusServiceUnavailable)
+}
+
+// held is an object that this node has in memory.
+func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
+	if i, ok := n.index[id]; ok {
+		if s := n.onShelf(); s != nil {
+			return s.Piece(i)
+		}
+		return chunk.Verified{}, false
+	}
+	if v, ok := n.startMap(id); ok {
+		return v, true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.loose.get(id)
+}
+
+// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is
+// a peer too, and is watched in return.
+func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
+	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
+	from := swarm.Sender(r.RemoteAddr, uint16(port))
+	if n.refused(w, swarm.Sender(r.RemoteAddr, 1)) {
+		return
+	}
+	n.mu.Lock()
+	full := n.watched >= swarm.MaxWatchers
+	if !full {
+		n.watched++
+	}
+	n.mu.Unlock()
+	if full {
+		http.Error(w, "enough watchers", http.StatusServiceUnavailable)
+		return
+	}
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.watched--
+	}()
+	if err == nil && from.IsValid() {
+		n.post(r.Context(), func(now time.Duration) { n.meet(now, from) })
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set(headerPack, n.o.Pack.String())
+	n.streamHave(w, r, from)
+}
+
+// streamHave tells one who watches what this node has. What he said that he has himself he is not told.
+func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrPort) {
+	writer := http.NewResponseController(w)
+	beats := time.NewTicker(beatEvery)
+	defer beats.Stop()
+	told, changed, closed := n.having(netip.AddrPort{}, nil)
+	b := []byte(told)
+	for !closed {
+		_ = writer.SetWriteDeadline(time.Now().Add(beatLost)) // not every connection has deadlines
+		if len(b) > 0 {
+			if _, err := w.Write(b); err != nil || writer.Flush() != nil {
+				return
+			}
+			beats.Reset(beatEvery) // what was told is as good as a beat
+		}
+		b = nil
+		select {
+		case <-changed:
+		case <-beats.C:
+			b = binary.LittleEndian.AppendUint16(b, beat)
+		case <-r.Context().Done():
+			return
+		}
+		before := told
+		told, changed, closed = n.having(to, told)
+		b = appendChanges(b, before, told)
+	}
+}
+
+// having is what this node has now but for what a peer has, unless he was told of it; what is closed when that
+// changes; and whether this node has left the swarm.
+func (n *Node) having(peer netip.AddrPort, told swarm.Bitmap) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	holds = slices.Clone(n.holds)
+	for i, has := range n.seen[peer] {
+		if told != nil {
+			holds[i] &= ^has | told[i]
+		}
+	}
+	return holds, n.changed, n.closed
+}
+
+// appendChanges appends what was told of one bitmap and is otherwise in another.
+func appendChanges(b []byte, from, to swarm.Bitmap) []byte {
+	for i := range to {
+		for changed := from[i] ^ to[i]; changed != 0; changed &= changed - 1 {
+			p := i*8 + bits.TrailingZeros8(changed)
+			if !to.Has(p) {
+				p |= gone
+			}
+			b = binary.LittleEndian.AppendUint16(b, uint16(p))
+		}
+	}
+	return b
+}

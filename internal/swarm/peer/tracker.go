@@ -1,0 +1,178 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pando/internal/swarm"
+)
+
+// at is the tracker that is asked now.
+func (n *Node) at() trackerClient {
+	t := n.tracker
+	t.url = n.o.Trackers[n.heard.at%len(n.o.Trackers)]
+	return t
+}
+
+// join tells the tracker that this node is here.
+func (n *Node) join() {
+	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix) // its length is what the tracker does not know
+	q := swarm.WireJoin(
+		swarm.Join{
+			Swarm:  n.o.Pack.String(),
+			Pieces: len(n.o.Pieces),
+			Node:   n.self(),
+			Subnet: subnet,
+			Place:  n.o.Place,
+			Near:   n.o.Near,
+			Have:   slices.Clone(n.swarm.Have()),
+		},
+	)
+	t, patience := n.at(), n.wordTime()
+	n.work.Go(func() {
+		var r swarm.JoinReply
+		err := t.post(n.ctx, "join", q, &r, patience)
+		a := r.Joined()
+		n.post(n.ctx, func(now time.Duration) {
+			if n.quit {
+				return
+			}
+			n.began = true
+			n.heardOf(t.url, err)
+			if err != nil {
+				n.o.Log.Debug("join the swarm", "err", err)
+				n.swarm.Lost(now)
+				return
+			}
+			n.swarm.Tracking(now, true)
+			n.bear(a.Late)
+			for _, b := range a.Banned {
+				n.swarm.Ban(b)
+				n.ban(b)
+			}
+			n.meet(now, a.Peers...)
+		})
+	})
+}
+
+// ask puts a question to the tracker. The answer may be held.
+func (n *Node) ask(a swarm.Ask) {
+	a.Have = slices.Clone(a.Have)
+	q := swarm.WireAsk(swarm.Question{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Ask: a})
+	t := n.at()
+	n.asks++
+	number := n.asks
+	n.work.Go(func() {
+		var r swarm.AskReply
+		err := t.post(n.ctx, "ask", q, &r, a.Patience)
+		n.post(n.ctx, func(now time.Duration) {
+			switch {
+			case n.quit || number != n.asks: // nobody waits for this answer any more
+			case errors.Is(err, ErrForgotten):
+				if n.swarm.Wanting() { // who has all is forgotten by a tracker that is started anew, and misses nothing
+					n.tellOf(t.url, err)
+				}
+				n.swarm.Forgotten(now)
+			case err != nil:
+				n.o.Log.Debug("ask the tracker", "err", err)
+				n.heardOf(t.url, err)
+				n.swarm.Lost(now)
+			default:
+				a := r.Answer()
+				n.bear(a.Late)
+				for _, b := range a.Banned {
+					n.ban(b)
+				}
+				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, a)...))
+			}
+		})
+	})
+}
+
+// self is where the node serves; the tracker sees its address.
+func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n.o.Port) }
+
+// bear takes how long word may be on its way: for what the swarm decides, and for the connections.
+func (n *Node) bear(late time.Duration) {
+	n.swarm.Bear(late)
+	n.o.Slow.Tell(swarm.Bounded(late))
+}
+
+// wordTime is how long the tracker's answer to a message is waited for.
+func (n *Node) wordTime() time.Duration { return swarm.WordTime(n.o.Slow.Least(0)) }
+
+// pieceSize is that of a usual piece.
+func (n *Node) pieceSize() int64 {
+	var sum int64
+	for _, p := range n.o.Pieces {
+		sum += p.Size
+	}
+	return sum / int64(max(1, len(n.o.Pieces)))
+}
+
+func (n *Node) report(a netip.AddrPort) {
+	n.ban(a.Addr())
+	if len(n.o.Trackers) == 0 {
+		return
+	}
+	t, patience := n.at(), n.wordTime()
+	n.work.Go(func() {
+		// The tracker may be gone; this node has banned the peer in any case.
+		_ = t.post(n.ctx, "wrong", swarm.WrongMessage{Peer: a}, &struct{}{}, patience)
+	})
+}
+
+func (n *Node) ban(a netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.banned[a] = true
+}
+
+// Leave takes the node out of the swarm: it gives nothing to anybody any more, and what is still read comes from the
+// origin. It returns when the tracker knows, or ctx is done.
+func (n *Node) Leave(ctx context.Context) {
+	n.mu.Lock()
+	n.closed = true
+	close(n.changed)
+	n.changed = make(chan struct{})
+	n.mu.Unlock()
+	done := make(chan struct{})
+	n.post(ctx, func(now time.Duration) {
+		if n.quit {
+			close(done)
+			return
+		}
+		bye := n.bye()
+		n.quit = true
+		n.swarm.Quit(now)
+		n.work.Go(func() { bye(); close(done) })
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// goodbye spares others the attempt to reach a node that is not there any more.
+func (n *Node) goodbye() { n.bye()() }
+
+// bye returns what tells the tracker that this node goes.
+func (n *Node) bye() func() {
+	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.Directed() {
+		return func() {}
+	}
+	t := n.at()
+	return func() {
+		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
+		_ = t.post(
+			context.WithoutCancel(n.ctx),
+			"leave",
+			swarm.LeaveMessage{Pack: n.o.Pack.String(), Port: swarm.WirePort(n.o.Port)},
+			&struct{}{},
+			joinTime,
+		)
+	}
+}

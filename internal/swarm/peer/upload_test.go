@@ -1,0 +1,55 @@
+package peer
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/sockopt"
+)
+
+// One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where
+// word is late that is more.
+func TestUploadEndsThoughNobodyReads(t *testing.T) {
+	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
+	n.upTime = 100 * time.Millisecond
+	const late = 200 * time.Millisecond
+	n.o.Slow.Tell(late)
+	took := make(chan time.Duration, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		n.upload(w, r, make([]byte, 128<<10), &n.places.Pieces)
+		took <- time.Since(begin)
+	}))
+	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if err := c.(*net.TCPConn).SetWriteBuffer(1 << 20); err != nil { // the kernel takes all of it
+			t.Error(err)
+		}
+		return sockopt.ConnContext(ctx, c)
+	}
+	srv.Start()
+	defer srv.Close()
+	peer, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	if err := peer.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case d := <-took:
+		if d < n.upTime+2*late || n.places.Pieces.Active() != 0 {
+			t.Errorf("it took %v, and %d are under way", d, n.places.Pieces.Active())
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it has its place for ever")
+	}
+}

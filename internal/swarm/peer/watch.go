@@ -1,0 +1,134 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"pando/internal/swarm"
+)
+
+// Beats of a stream of pieces: one who has nothing new says so this often, and one who is silent for longer is gone.
+const (
+	beatEvery = 10 * time.Second
+	beatLost  = 30 * time.Second
+	beat      = 0xffff // in the place of a piece
+	gone      = 0x8000 // added to a piece that was let go of
+)
+
+// meet makes peers known and watches what they have.
+func (n *Node) meet(now time.Duration, peers ...netip.AddrPort) {
+	if n.quit {
+		return
+	}
+	n.watchAll(n.swarm.Meet(now, peers...))
+}
+
+func (n *Node) watchAll(peers []netip.AddrPort) {
+	for _, a := range peers {
+		n.work.Go(func() {
+			err := n.watch(a)
+			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
+			n.mu.Lock()
+			n.reads.ForgetGiver(a)
+			n.mu.Unlock()
+			n.post(n.ctx, func(now time.Duration) {
+				if errors.Is(err, errUnreached) {
+					n.swarm.Unreached(now, a)
+					return
+				}
+				n.swarm.Left(a)
+				if errors.Is(err, errVanished) && n.swarm.Wanting() {
+					n.o.Observer.Vanished(a)
+				}
+			})
+		})
+	}
+}
+
+// errVanished is the end of a peer that did not say goodbye: it was killed, or its power or link was cut.
+var errVanished = errors.New("it vanished")
+
+// errUnreached is a peer with which no connection came about: it is off, or something is between.
+var errUnreached = errors.New("it was not reached")
+
+// watch reads what a peer has until it goes away.
+func (n *Node) watch(a netip.AddrPort) error {
+	ctx, cancel := context.WithCancelCause(n.ctx)
+	defer cancel(nil)
+	silent := time.AfterFunc(beatLost, func() { cancel(errors.New("silent")) })
+	defer silent.Stop()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.String()+"/have", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "") // none
+	req.Header.Set(headerPort, strconv.Itoa(int(n.o.Port)))
+	resp, err := n.watches.Do(req)
+	if err != nil {
+		return errors.Join(errUnreached, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get(headerPack) != n.o.Pack.String() {
+		return fmt.Errorf("HTTP status %d, pack %.80q", resp.StatusCode, resp.Header.Get(headerPack))
+	}
+	in := bufio.NewReaderSize(resp.Body, 512)
+	have := swarm.NewBitmap(len(n.o.Pieces))
+	if _, err := io.ReadFull(in, have); err != nil {
+		return err
+	}
+	n.see(a, have)
+	defer n.see(a, nil)
+	n.post(n.ctx, func(time.Duration) { n.swarm.Haves(a, have) })
+	for {
+		var b [2]byte
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			if !errors.Is(err, io.EOF) {
+				err = errors.Join(errVanished, context.Cause(ctx), err)
+			}
+			return err
+		}
+		silent.Reset(beatLost)
+		switch piece := int(binary.LittleEndian.Uint16(b[:])); {
+		case piece == beat:
+		case piece&gone != 0:
+			n.seePiece(a, piece&^gone, false)
+			n.post(n.ctx, func(time.Duration) { n.swarm.Gone(a, piece&^gone) })
+		default:
+			n.seePiece(a, piece, true)
+			n.post(n.ctx, func(time.Duration) { n.swarm.Got(a, piece) })
+		}
+	}
+}
+
+// see notes all that a peer has; nil: it is watched no more.
+func (n *Node) see(a netip.AddrPort, have swarm.Bitmap) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if have == nil {
+		delete(n.seen, a)
+		return
+	}
+	n.seen[a] = slices.Clone(have)
+}
+
+func (n *Node) seePiece(a netip.AddrPort, piece int, has bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.seen[a]
+	switch {
+	case piece/8 >= len(b):
+	case has:
+		b.Set(piece)
+	default:
+		b.Clear(piece)
+	}
+}

@@ -1,0 +1,249 @@
+package tracker
+
+import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/swarm"
+)
+
+// Time limits of a request to the tracker: for its body to arrive.
+const messageTime = 20 * time.Second
+
+// Length of a subnet's prefix where the node does not say it, and the bounds of what it may say.
+const (
+	subnetV4, subnetV6 = 24, 64
+	subnetLeast        = 8
+)
+
+// TrackerServer is a Tracker that answers HTTP. Its handler is part of a server's data path.
+type Server struct {
+	start time.Time
+	packs Packs
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	tracker *swarm.Tracker
+	waiting map[swarm.Waiter]chan swarm.Answer
+	starts  map[swarm.Ticket]chan swarm.StartAnswer
+	bodies  map[swarm.Ticket]chan struct{} // closed when the object may be sent
+	timer   *time.Timer
+}
+
+// Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a
+// pack; nil: there is no such thing here. A tracker that is given it keeps no swarm of a pack that nobody can
+// fetch, and knows which transfers it has granted.
+type Packs func(pack chunk.ID) []chunk.ID
+
+// NewTrackerServer returns a server over a tracker of its own. log is told who is banned; nil: nobody is.
+func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
+	s := &Server{start: time.Now(), packs: packs, tracker: swarm.NewTracker(o), waiting: map[swarm.Waiter]chan swarm.Answer{},
+		starts: map[swarm.Ticket]chan swarm.StartAnswer{}, bodies: map[swarm.Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
+	s.timer = time.AfterFunc(time.Hour, s.pump)
+	s.timer.Stop()
+	return s
+}
+
+func (s *Server) now() time.Duration { return time.Since(s.start) }
+
+// Handler answers POST below /swarm/.
+func (s *Server) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("POST /swarm/start", message(s.startFiles))
+	m.HandleFunc("POST /swarm/join", message(s.join))
+	m.HandleFunc("POST /swarm/ask", message(s.ask))
+	m.HandleFunc("POST /swarm/loose", message(s.looseObject))
+	m.HandleFunc("POST /swarm/wrong", message(s.wrong))
+	m.HandleFunc("POST /swarm/leave", message(s.leave))
+	return m
+}
+
+// message makes a handler of a function from a message to its answer. No answer means that the tracker does not
+// know the node, or will have nothing to do with it.
+func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(messageTime)) // not every connection has deadlines
+		var q Q
+		if err := swarm.Decode(r.Body, &q); err != nil {
+			http.Error(w, "message: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		_ = control.SetReadDeadline(time.Time{})
+		a, ok := answer(r, q)
+		if !ok {
+			http.Error(w, "not in the swarm; join first", http.StatusNotFound)
+			return
+		}
+		b, err := json.Marshal(a)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header()["Content-Type"], w.Header()["Date"] = nil, nil // HTTP can do without
+		_, _ = w.Write(append(b, '\n'))                           // the node is gone when this fails
+	}
+}
+
+func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReply, bool) {
+	node := swarm.Sender(r.RemoteAddr, q.Port.Port())
+	if ids := s.pieces(q.Pack); s.packs != nil && (ids == nil || len(ids) != q.Pieces) {
+		return swarm.JoinReply{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out, ok := s.tracker.Join(
+		s.now(),
+		swarm.Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
+			Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: swarm.Whole(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces))},
+	)
+	return swarm.WireJoined(out), ok
+}
+
+// subnet is that of an address, as far as it is known.
+func subnet(a netip.Addr, bits int) netip.Prefix {
+	usual := subnetV4
+	if a.Is6() {
+		usual = subnetV6
+	}
+	if bits < subnetLeast || bits > a.BitLen() {
+		bits = usual
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+func (s *Server) ask(r *http.Request, q swarm.AskMessage) (swarm.AskReply, bool) {
+	key := swarm.Waiter{Node: swarm.Sender(r.RemoteAddr, q.Port.Port())}
+	s.mu.Lock()
+	key.Pack = s.tracker.Key(q.Pack, key.Node)
+	s.mu.Unlock()
+	pieces := s.pieces(key.Pack)
+	s.mu.Lock()
+	a, wait, known := s.tracker.Ask(s.now(), swarm.Question{Swarm: key.Pack, Node: key.Node, Size: q.Size,
+		Ask: swarm.Ask{
+			Want:     q.Want,
+			Soon:     q.Soon,
+			Upto:     q.Upto,
+			Max:      q.Max,
+			Have:     swarm.Whole(q.Full, q.Have, s.tracker.Pieces(key.Pack, key.Node)),
+			Left:     q.Left,
+			Fed:      q.Fed,
+			Patience: swarm.Milliseconds(q.Patience, swarm.AnswerTime(swarm.LateMost)),
+		}})
+	if old := s.waiting[key]; old != nil { // its node does not listen any more
+		delete(s.waiting, key)
+		close(old)
+	}
+	if !known || !wait {
+		s.tracker.Note(s.now(), key.Pack, key.Node, a.Grant, pieces)
+		s.mu.Unlock()
+		return swarm.WireAnswer(a), known
+	}
+	answer := make(chan swarm.Answer, 1)
+	s.waiting[key] = answer
+	s.step()
+	s.mu.Unlock()
+	select {
+	case a := <-answer: // an empty one when the node has asked something else since
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tracker.Note(s.now(), key.Pack, key.Node, a.Grant, pieces)
+		return swarm.WireAnswer(a), true
+	case <-r.Context().Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waiting[key] == answer {
+			delete(s.waiting, key)
+			s.tracker.Cancel(key.Pack, key.Node)
+		}
+		return swarm.AskReply{}, false
+	}
+}
+
+// step answers the questions that can be answered, and those that stand in line, and sets the timer for the others.
+// The caller holds mu.
+func (s *Server) step() {
+	now := s.now()
+	replies, wake := s.tracker.Step(now)
+	for _, r := range replies {
+		key := swarm.Waiter{Pack: r.Swarm, Node: r.Node}
+		if c := s.waiting[key]; c != nil {
+			delete(s.waiting, key)
+			c <- r.Answer
+		}
+	}
+	if at := s.stepLines(now); at > 0 {
+		wake = swarm.Earlier(wake, at)
+	}
+	if wake > 0 {
+		s.timer.Reset(max(0, wake-now))
+	}
+}
+
+func (s *Server) pump() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.step()
+}
+
+// pieces are those of a pack.
+func (s *Server) pieces(pack string) []chunk.ID {
+	id, err := chunk.ParseID(pack)
+	if err != nil || s.packs == nil {
+		return nil
+	}
+	return s.packs(id)
+}
+
+// Busy says whether the server's uplink is full of something else, such as K.
+func (s *Server) Busy(busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Busy(busy)
+	s.step()
+}
+
+// Nodes is how many nodes are in all swarms. After a power cut nobody joins, and those that were there are not
+// there all the same.
+func (s *Server) Nodes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Sweep(s.now())
+	return s.tracker.Nodes()
+}
+
+func (s *Server) wrong(r *http.Request, q swarm.WrongMessage) (struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Sweep(s.now()) // a ban counts from now
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(swarm.Sender(r.RemoteAddr, 1).Addr(), accused) {
+		s.log.Warn(
+			"a node is banned from the swarms",
+			"node",
+			accused,
+			"for",
+			swarm.BanFor,
+			"hint",
+			"others got bytes from it that are not what they asked for: check its memory and its disk, and "+
+				"whether something else has its address",
+		)
+	}
+	return struct{}{}, true
+}
+
+func (s *Server) leave(r *http.Request, q swarm.LeaveMessage) (struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tracker.Leave(q.Pack, swarm.Sender(r.RemoteAddr, q.Port.Port()))
+	return struct{}{}, true
+}

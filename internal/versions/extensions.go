@@ -1,0 +1,88 @@
+package versions
+
+import (
+	"fmt"
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/registry"
+)
+
+// Over returns the extensions among refs that fit the version base, and an error for each that does not.
+//
+// A reference with a digest means that version. A tag means the version that it points at if that was made for base,
+// else the newest version of that name made for base: during a rollout nodes of both versions have an extension.
+func (v *Cache) Over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
+	for _, r := range refs {
+		e, err := v.extension(tx, fleet.Ref(r), base)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, problems
+}
+
+func (v *Cache) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fleet.Extension, error) {
+	name, _, digest, err := ref.Split()
+	if err != nil {
+		return fleet.Extension{}, err
+	}
+	rebuild := fmt.Sprintf("build it for that version: pando image extend IMAGE@%s --name %s", base, name)
+	is, err := tx.Resolve(ref)
+	if err != nil {
+		return fleet.Extension{}, httpapi.WithHint(
+			fmt.Errorf("extension %s: %w", ref, err),
+			"`pando image list` shows what there is; `pando image extend` builds one",
+		)
+	}
+	m, err := v.Manifest(is)
+	if err != nil {
+		return fleet.Extension{}, fmt.Errorf("extension %s: %w", ref, err)
+	}
+	fits := m.Fits(base)
+	if fits == nil {
+		return fleet.Extension{Name: m.Extends.Name, Version: is}, nil
+	}
+	if !m.IsExtension() {
+		return fleet.Extension{}, api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s: %v", ref, fits),
+			"give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME",
+		)
+	}
+	all, err := tx.Versions(name)
+	if err != nil || digest != "" {
+		all = nil // nothing else was meant
+	}
+	for _, other := range all { // the newest first
+		if m, err := v.Manifest(other.Version); err == nil && m.Fits(base) == nil {
+			return fleet.Extension{Name: m.Extends.Name, Version: other.Version}, nil
+		}
+	}
+	return fleet.Extension{}, api.NewError(api.Conflict, fits.Error(), rebuild)
+}
+
+// GoTogether refuses an image and extensions of which nodes could not be given all.
+func (v *Cache) GoTogether(tx *registry.Tx, image fleet.Ref, refs []string) error {
+	if image == "" {
+		return nil // whoever gives it is told
+	}
+	base, err := tx.Resolve(image)
+	if err != nil {
+		return nil //nolint:nilerr // that it is there is asked elsewhere
+	}
+	if m, err := v.Manifest(base); err == nil && m.IsExtension() {
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s is an extension, which boots nothing", image),
+			"give it with --extend, beside the image that it was made on",
+		)
+	}
+	_, problems := v.Over(tx, refs, base)
+	for _, p := range problems {
+		return p
+	}
+	return nil
+}
