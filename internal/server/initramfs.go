@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
@@ -84,7 +84,7 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	drivers, short := driversOf(m, c.boot)
 	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
 	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
-	trust, err := build.TrustCPIO(cfg)
+	trust, err := initramfs.TrustCPIO(cfg)
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
@@ -123,7 +123,7 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 			"name it with --control https://ADDRESS:8443",
 		)
 	}
-	trust, err := build.TrustCPIO(api.BootConfig{
+	trust, err := initramfs.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.version, Control: control,
 		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
 		Release: s.cfg.Release, RebootAfter: s.rebootAfter(p.group),
