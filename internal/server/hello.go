@@ -116,14 +116,14 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.boot.Version, fleetview.HardwareClass(req.Hardware))
+	pack := s.packs.ForBoot(c.boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
 	_, resp.Secrets = set.parts()
-	_, key, err := s.journalFiles(c.boot.ID, at)
+	_, key, err := s.journals.Files(c.boot.ID, at)
 	if err != nil {
 		return resp, err
 	}
