@@ -20,6 +20,7 @@ import (
 	"pando/internal/imagefs"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/versions"
 )
 
 // resolve finds the version that a query parameter names, of any image.
@@ -52,11 +53,11 @@ func (o *operator) imageDiff(r *http.Request) (any, error) {
 
 // compare fills in what is different between the versions of a comparison.
 func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
-	from, err := o.manifestIn(out.FromHas)
+	from, err := versions.Stored(o.store, out.FromHas)
 	if err != nil {
 		return err
 	}
-	to, err := o.manifestIn(out.ToHas)
+	to, err := versions.Stored(o.store, out.ToHas)
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.manifestIn(v)
+	m, err := versions.Stored(o.store, v)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +186,7 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 
 // systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
 func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
-	m, err := o.manifestIn(v)
+	m, err := versions.Stored(o.store, v)
 	if err != nil {
 		return "", ""
 	}

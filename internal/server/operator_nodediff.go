@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/registry"
+	"pando/internal/versions"
 )
 
 // diffNodes answers GET /v1/diff: what a reboot would change.
@@ -97,11 +99,11 @@ func (o *operator) nodeDiff(
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
-	is, err := o.manifestIn(n.Desired)
+	is, err := versions.Stored(o.store, n.Desired)
 	if err != nil {
 		return d, err
 	}
-	had, told, err := bootArgs(ctx, o.reg, n.Boot.ID)
+	had, told, err := bootmethod.Args(ctx, o.reg, n.Boot.ID)
 	if err != nil {
 		return d, err
 	}
@@ -109,14 +111,14 @@ func (o *operator) nodeDiff(
 		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
 	}
 	if n.Drift {
-		was, err := o.manifestIn(n.Running)
+		was, err := versions.Stored(o.store, n.Running)
 		if err != nil {
 			return d, err
 		}
 		if was.Kernel.Object != is.Kernel.Object {
 			d.KernelWas, d.KernelIs = was.Kernel.Release, is.Kernel.Release
 		}
-		d.Drivers, d.Root = !sameDrivers(was, is), was.Root.Index != is.Root.Index
+		d.Drivers, d.Root = !bootmethod.SameDrivers(was, is), was.Root.Index != is.Root.Index
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
@@ -138,7 +140,7 @@ func (o *operator) nodeDiff(
 // nodeMethod tells by which method a node would come to its next boot if the choice was free.
 func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
 	var err error
-	if d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
+	if d.Method, d.MethodWhy, err = o.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
 		d.Problem = err.Error()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/imagefs"
 	"pando/internal/registry"
+	"pando/internal/versions"
 )
 
 // imageSlim answers what of a version boots never read, and what slows its start.
@@ -24,7 +25,7 @@ func (o *operator) imageSlim(r *http.Request) (any, error) {
 	if _, out.Version, err = o.resolve(r, "ref", out.Image); err != nil {
 		return nil, err
 	}
-	m, err := o.manifestIn(out.Version)
+	m, err := versions.Stored(o.store, out.Version)
 	if err != nil {
 		return nil, err
 	}

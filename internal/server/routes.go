@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -17,7 +18,10 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
 	"pando/internal/store"
+	"pando/internal/versions"
 	"pando/internal/volume"
 )
 
@@ -108,9 +112,10 @@ type operator struct {
 	volumes    *volume.Dir
 	parcels    *parcels
 	swaps      *volume.Swaps
-	rollouts   *rollouts
-	powers     *powers
-	methods    *methods
+	rollouts   *rollouts.Runner
+	powers     *power.Controller
+	methods    *bootmethod.Chooser
+	versions   *versions.Cache
 	configs    *configs
 	journals   *logs.Journals
 	now        func() time.Time
@@ -123,5 +128,5 @@ func (s *Server) operator() *operator {
 	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
 		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
 		dhcp: s.dhcpStatus, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
-		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
+		powers: s.powers, methods: s.methods, versions: s.versions, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
 }
