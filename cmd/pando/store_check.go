@@ -192,7 +192,7 @@ func (a *app) printChecked(ctx context.Context, dir *store.Dir, names versionNam
 	for _, p := range r.Problems {
 		out.Problems = append(out.Problems, namedProblem(ctx, dir, names, maps, p, true))
 	}
-	for _, p := range r.Mended {
+	for _, p := range r.Fixed {
 		out.Mended = append(out.Mended, namedProblem(ctx, dir, names, maps, p, false))
 	}
 	if a.json {

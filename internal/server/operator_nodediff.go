@@ -10,7 +10,6 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/registry"
-	"pando/internal/versions"
 )
 
 // diffNodes answers GET /v1/diff: what a reboot would change.
@@ -99,7 +98,7 @@ func (o *operator) nodeDiff(
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
-	is, err := versions.Stored(o.store, n.Desired)
+	is, err := o.store.Manifest(n.Desired)
 	if err != nil {
 		return d, err
 	}
@@ -111,7 +110,7 @@ func (o *operator) nodeDiff(
 		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
 	}
 	if n.Drift {
-		was, err := versions.Stored(o.store, n.Running)
+		was, err := o.store.Manifest(n.Running)
 		if err != nil {
 			return d, err
 		}

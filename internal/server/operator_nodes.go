@@ -14,7 +14,6 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
-	"pando/internal/versions"
 )
 
 func (o *operator) listNodes(r *http.Request) (any, error) {
@@ -85,7 +84,7 @@ func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error)
 	l.Rollout, l.Target = target.Rollout, target.Image
 	if n.Desired != "" {
 		// What cannot be read is not shown here: the boot says why, when there is one.
-		if m, err := versions.Stored(o.store, n.Desired); err == nil {
+		if m, err := o.store.Manifest(n.Desired); err == nil {
 			l.ImageArgs = m.CommandLine
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/store"
-	"pando/internal/versions"
 	"pando/internal/workdir"
 )
 
@@ -108,7 +107,7 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 // version notes what a version names and returns its objects, each once.
 func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersion) (ids []chunk.ID, err error) {
 	seen := map[chunk.ID]bool{}
-	m, err := versions.Stored(o.store, v.Version)
+	m, err := o.store.Manifest(v.Version)
 	if err == nil {
 		err = o.store.UsesOf(ctx, m, func(use store.Use) {
 			if _, ok := u.sizes[use.ID]; ok && !seen[use.ID] {

@@ -16,7 +16,6 @@ import (
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
-	"pando/internal/versions"
 )
 
 // Routes are the routes of rollouts.
@@ -149,7 +148,7 @@ func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, e
 		if err != nil {
 			return out, httpapi.Invalid(err)
 		}
-		if _, err := versions.Stored(d.store, digest); err != nil {
+		if _, err := d.store.Manifest(digest); err != nil {
 			return out, err
 		}
 		*v.to = fleet.Ref(name + "@" + string(digest))
