@@ -52,8 +52,8 @@ func (s *Server) assign(
 		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
 		RebootAfter: s.rebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
-		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
-		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
+		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
+		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

@@ -116,7 +116,7 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.boot.Version, fleetview.HardwareClass(req.Hardware))
+	pack := s.packs.ForBoot(c.boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
 	if err != nil {

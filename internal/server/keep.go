@@ -12,6 +12,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/registry"
+	"pando/internal/server/packs"
 	"pando/internal/store"
 	"pando/internal/workdir"
 )
@@ -31,7 +32,7 @@ const workDir = "work"
 type keeper struct {
 	store    *store.Dir
 	registry *registry.Registry
-	traces   *traces
+	traces   *packs.Traces
 	work     string                     // where unfinished builds are
 	now      func() time.Time           // the registry's clock
 	written  func() time.Time           // the clock of the store's files
@@ -114,7 +115,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 	if !req.DryRun {
 		defer k.reserve()
 		for _, v := range swept.Versions {
-			err = errors.Join(err, k.traces.forget(v))
+			err = errors.Join(err, k.traces.Forget(v))
 		}
 	}
 	left, e := workdir.Collect(k.work, before, req.DryRun)

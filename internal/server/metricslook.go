@@ -183,7 +183,7 @@ func (s *Server) lookParts(k *metrics.Look) {
 	}
 	loads := s.turns.status()
 	k.Loading, k.Waiting, k.Slots, k.Expect = loads.Loading, loads.Waiting, loads.Slots, loads.Expect
-	k.Packs, k.Swarm, k.Events = s.packs.waiting(), s.swarm.Nodes(), s.registry.Last()
+	k.Packs, k.Swarm, k.Events = s.packs.Waiting(), s.swarm.Nodes(), s.registry.Last()
 	s.lookouts.sizes.Lock()
 	k.Counted, k.Objects, k.Bytes = s.lookouts.counted, s.lookouts.count, s.lookouts.weight
 	s.lookouts.sizes.Unlock()

@@ -25,7 +25,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.mu.Unlock()
 	b.Image, b.Version = p.image, p.version
-	pack := s.packs.assigned(p.version, fleetview.BootClass(b))
+	pack := s.packs.ForBoot(p.version, fleetview.BootClass(b))
 	var resp api.StageResponse
 	group := p.group
 	group.Keeping = fleet.Keeping{}

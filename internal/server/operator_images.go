@@ -206,7 +206,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.packs.look(req.Version)
+	o.packs.Look(req.Version)
 	o.follow(r.Context(), follow)
 	return o.imageNamed(r.Context(), name)
 }

@@ -8,7 +8,6 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
-	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
 	"pando/internal/workdir"
@@ -108,7 +107,7 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 // version notes what a version names and returns its objects, each once.
 func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersion) (ids []chunk.ID, err error) {
 	seen := map[chunk.ID]bool{}
-	m, err := o.manifestIn(v.Version)
+	m, err := o.store.Manifest(v.Version)
 	if err == nil {
 		err = o.store.UsesOf(ctx, m, func(use store.Use) {
 			if _, ok := u.sizes[use.ID]; ok && !seen[use.ID] {
@@ -134,15 +133,6 @@ func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersio
 		w.pack = true
 		u.by[id] = w
 	})
-}
-
-// manifestIn reads a manifest of the store, whoever signed it.
-func (o *operator) manifestIn(v fleet.Digest) (image.Manifest, error) {
-	kept, err := o.store.GetVersion(v)
-	if err != nil && kept.Manifest == nil {
-		return image.Manifest{}, err
-	}
-	return image.Decode(kept.Manifest)
 }
 
 // images makes the views, the oldest version of each image first: what it names first is new with it.

@@ -153,7 +153,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
-	start("boot packs", s.packs.run)
+	start("boot packs", s.packs.Run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("samples", s.sampler.run)
 	start("rollouts", s.rollouts.run)

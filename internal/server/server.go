@@ -25,6 +25,7 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/packs"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -47,8 +48,9 @@ type Server struct {
 	signer   *signer
 	files    bootFiles
 	agents   agents
-	traces   *traces
-	packs    *packs
+	traces   *packs.Traces
+	packs    *packs.Maker
+	packAPI  *packs.API
 	keeper   *keeper
 	mediumKs kDigests
 	disks    *diskDrivers
@@ -64,7 +66,7 @@ type Server struct {
 	swaps       *volume.Swaps
 	levels      levels
 	told        told
-	recordings  *recordings
+	recordings  *packs.Recordings
 	rollouts    *rollouts
 	methods     *methods
 	powers      *powers
@@ -142,12 +144,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.nudger = nodecommand.NewWaker(s.registry, s.log)
 	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
-	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
+	if s.recordings, err = packs.OpenRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
-	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
-	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
-		now: s.now, seen: s.heard.Seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.traces = packs.NewTraces(s.cfg.Dir)
+	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
+		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
+	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{
 		store:    s.store,

@@ -88,6 +88,15 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 	return v, nil
 }
 
+// Manifest decodes the manifest of a version, whoever signed it.
+func (d *Dir) Manifest(v fleet.Digest) (image.Manifest, error) {
+	kept, err := d.GetVersion(v)
+	if err != nil && kept.Manifest == nil {
+		return image.Manifest{}, err
+	}
+	return image.Decode(kept.Manifest)
+}
+
 // Written is when a version was put into the store last, zero when it is not there.
 func (d *Dir) Written(v fleet.Digest) time.Time {
 	if d.cache != nil {
