@@ -53,23 +53,23 @@ func Sources(
 	pack *fleet.PackRef,
 	prefix int,
 ) (out []Source) {
-	var help swarm.StartHelp
+	var help swarm.JoinResult
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			help = peer.StartPeers(
+			help = peer.Join(
 				ctx,
 				client,
 				a.Servers,
-				peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near},
+				peer.JoinOptions{Pack: id, Prefix: prefix, Location: a.Swarm.Place, LocalOnly: a.Swarm.Near},
 			)
 			for _, p := range help.Peers {
-				out = append(out, Source{"http://" + p.String(), true, help.Late, help.Said})
+				out = append(out, Source{"http://" + p.String(), true, help.AnnounceDelay, help.Control})
 			}
 		}
 	}
 	// the one whose tracker answered lives
 	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) {
-		out = append(out, Source{s, false, help.Late, help.Said})
+		out = append(out, Source{s, false, help.AnnounceDelay, help.Control})
 	}
 	return out
 }
@@ -112,7 +112,7 @@ func Accuse(servers []string, s Source, err error) {
 		go func() {
 			client := NewClient()
 			defer client.CloseIdleConnections()
-			_ = peer.Accuse(
+			_ = peer.ReportCorrupt(
 				context.Background(),
 				client,
 				tracker,
