@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -88,43 +87,4 @@ func (r *report) faultRun(name string) int {
 		}
 	}
 	return best
-}
-
-// skewRun is the run of machines with wrong clocks that stands for all: as of faults.
-func (r *report) skewRun(atLeast float64) (out guestRun, ok bool) {
-	newest := ""
-	for i := len(r.Guests) - 1; i >= 0; i-- {
-		g := r.Guests[i]
-		switch {
-		case g.Skew < atLeast:
-		case !ok:
-			newest, out, ok = g.Release, g, true
-		case g.Release != "" && g.Release == newest && len(g.Failed) > len(out.Failed):
-			out = g
-		}
-	}
-	return out, ok
-}
-
-// failedText says what was wrong in the runs that stand for their faults; "": nothing.
-func (r *report) failedText() string {
-	var out strings.Builder
-	for _, x := range r.faultRuns() {
-		for i, n := range x.Each {
-			if n.Failed != "" {
-				text := strings.TrimPrefix(n.Failed, shortName(i)+": ")
-				fmt.Fprintf(
-					&out,
-					"- `%s` failed on %s: %s\n",
-					x.Fault,
-					shortName(i),
-					strings.ReplaceAll(text, "`", "'"),
-				)
-			}
-		}
-	}
-	if out.Len() == 0 {
-		return ""
-	}
-	return "\n" + out.String()
 }

@@ -126,8 +126,3 @@ func (r *report) pairRows() (out []row) {
 	}
 	return out
 }
-
-const pairText = "Each was run twice, one after the other, without the change and with it, on links that the lab " +
-	"carries by itself. Slow links stand for fast ones: a round trip " +
-	"that is 1.5 ms longer on a link of 10 Mb/s is to it what 150 µs are to 100 Mb/s, and one that is 15 ms " +
-	"longer what 150 µs are to 1 Gb/s.\n\n"

@@ -46,7 +46,7 @@ func (s *storm) checkK() error {
 		return errors.New("--k goes without --fault, --guests, --tell, --delay and --cold")
 	case other >= 0:
 		return fmt.Errorf("--k: K is loaded before %v, and not before %s", withKSystems, s.wanted[other])
-	case s.rate == 0 && s.page == "" && s.sim == "":
+	case s.rate == 0 && s.sim == "":
 		return errors.New(
 			"--k: name the rate of links with --rate; what is chosen is for storms in which all links are full " +
 				"from the beginning, and K would take an hour",
