@@ -31,23 +31,25 @@ type storm struct {
 	memory int         // MiB of an emulated machine; 0: what testkit gives it
 	screen bool        // the machine whose boots are recorded has a graphics card
 
-	nodes  []int
-	wanted []string // systems to measure
-	runs   int
-	think  float64
-	rate   testkit.Rate  // of a node's link; 0: as fast as this machine can tell
-	uplink testkit.Rate  // of the server's link; 0: as a node's
-	busy   bool          // keep runs of a machine that was too busy
-	full   bool          // the long form
-	guests int           // emulated machines that boot instead
-	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
-	faults []string      // what goes wrong, a run each
-	change change        // that each run is made without, and then with
-	k      bool          // nodes load kernel and initramfs first, as firmware does
-	works  bool          // a boot works on a processor between its reads, and does not sleep
-	tell   bool          // nodes are known to the server, and tell it of their boots
-	sim    string        // file to write from results for the simulator, instead of measuring
-	from   []string      // results that --sim reads
+	nodes          []int
+	wanted         []string // systems to measure
+	runs           int
+	think          float64
+	rate           testkit.Rate  // of a node's link; 0: as fast as this machine can tell
+	uplink         testkit.Rate  // of the server's link; 0: as a node's
+	busy           bool          // keep runs of a machine that was too busy
+	full           bool          // the long form
+	guests         int           // emulated machines that boot instead
+	skew           time.Duration // how wrong their clocks are, in turn ahead and behind
+	faults         []string      // what goes wrong, a run each
+	change         change        // that each run is made without, and then with
+	against        string        // directory of another build's programs, which make the first run of each pair; "": none
+	againstRelease string
+	k              bool     // nodes load kernel and initramfs first, as firmware does
+	works          bool     // a boot works on a processor between its reads, and does not sleep
+	tell           bool     // nodes are known to the server, and tell it of their boots
+	sim            string   // file to write from results for the simulator, instead of measuring
+	from           []string // results that --sim reads
 
 	given   map[string]bool // flags
 	command string          // as it can be given again
@@ -109,6 +111,13 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		"fault",
 		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
 		listOf(&s.faults),
+	)
+	f.StringVar(
+		&s.against,
+		"against",
+		"",
+		"make each run twice: first with the programs pando and pando-init of another build in this directory, "+
+			"then with those beside pando-lab",
 	)
 	f.DurationVar(
 		&s.change.Delay,
@@ -197,6 +206,8 @@ func (s *storm) check() error {
 		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0 && s.tell:
 		s.wanted = names(own())
+	case len(s.wanted) == 0 && s.against != "":
+		s.wanted = withKSystems
 	case len(s.wanted) == 0:
 		s.wanted = names(systems())
 	}
@@ -289,6 +300,11 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
+	if s.against != "" {
+		if s.againstRelease, err = releaseIn(ctx, s.against); err != nil {
+			return err
+		}
+	}
 	m, err := s.material(ctx)
 	if err != nil {
 		return err
@@ -410,14 +426,16 @@ func leftOver(err error) error {
 
 // job is one run to do.
 type job struct {
-	System string
-	Nodes  int
-	Node   testkit.Rate // of a node's link
-	Server testkit.Rate
-	Fault  string
-	Pair   bool // it is one of two
-	Change change
-	Again  int // how often this was done before
+	System  string
+	Nodes   int
+	Node    testkit.Rate // of a node's link
+	Server  testkit.Rate
+	Fault   string
+	Pair    bool   // it is one of two
+	Bin     string // directory of the programs; "": those beside this one
+	Release string // of those in Bin
+	Change  change
+	Again   int // how often this was done before
 }
 
 // choose sets the links of a run.

@@ -62,8 +62,8 @@ func worse(a, b stormRun) int {
 	return cmp.Or(cmp.Compare(left(a), left(b)), cmp.Compare(b.missing(), a.missing()), cmp.Compare(b.Last, a.Last))
 }
 
-// faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one
-// of the same release in which more nodes failed, or that took longer, so that trying again does not hide it.
+// faultRuns are those that stand for their faults, in the order in which they were made: of each the worst, so that
+// trying again does not hide it.
 func (r *report) faultRuns() (out []stormRun) {
 	for i, x := range r.Faults {
 		if r.faultRun(x.Fault) == i {
@@ -75,16 +75,11 @@ func (r *report) faultRuns() (out []stormRun) {
 
 // faultRun is the run that stands for a fault; -1: it was not measured.
 func (r *report) faultRun(name string) int {
-	newest, best := -1, -1
-	for i := len(r.Faults) - 1; i >= 0; i-- {
-		x := r.Faults[i]
-		switch {
-		case x.Fault != name:
-		case newest < 0:
-			newest, best = i, i
-		case x.Release != "" && x.kind() == r.Faults[newest].kind() && x.Release == r.Faults[newest].Release && worse(x, r.Faults[best]) < 0:
-			best = i
+	worst := -1
+	for i, x := range r.Faults {
+		if x.Fault == name && (worst < 0 || worse(x, r.Faults[worst]) < 0) {
+			worst = i
 		}
 	}
-	return best
+	return worst
 }

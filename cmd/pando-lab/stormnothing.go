@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 		began = time.Now().UTC()
 	}
 	return stormRun{
-		Release:    release,
+		Release:    cmp.Or(j.Release, release),
 		Why:        s.reason(err),
 		Pair:       j.Pair,
 		Change:     j.Change,

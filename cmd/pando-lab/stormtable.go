@@ -245,18 +245,3 @@ func aligned(rows []row) string {
 	_ = w.Flush() // a Builder takes everything
 	return out.String()
 }
-
-// markdown is a table for a page; its first row is the head.
-func markdown(rows []row) string {
-	var out strings.Builder
-	for i, r := range rows {
-		for len(r) < len(rows[0]) {
-			r = append(r, "")
-		}
-		fmt.Fprintf(&out, "| %s |\n", strings.Join(r, " | "))
-		if i == 0 {
-			out.WriteString(strings.Repeat("| --- ", len(r)) + "|\n")
-		}
-	}
-	return out.String()
-}
