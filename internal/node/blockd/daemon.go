@@ -57,7 +57,7 @@ type blockDaemon struct {
 	stall   *stall
 	keeper  *netMonitor
 	reads   *readRecorder
-	through *cache.Through // nil: no cache beside what blockdev has
+	through *cache.ReadThrough // nil: no cache beside what blockdev has
 	late    *lateKeeper    // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
