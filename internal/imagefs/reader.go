@@ -63,7 +63,7 @@ func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 	return page.Entries[n], start + at, nil
 }
 
-// zero tells whether the index has no object for the block at an offset, because it is zeros.
+// zero reports whether the index has no object for the block at an offset, because it is zeros.
 func (r *Reader) zero(off int64) (bool, error) {
 	e, _, err := r.Entry(off)
 	return e.Codec == chunk.Zero, err
