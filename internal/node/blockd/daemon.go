@@ -58,7 +58,7 @@ type blockDaemon struct {
 	keeper  *netMonitor
 	reads   *readRecorder
 	through *cache.ReadThrough // nil: no cache beside what blockdev has
-	late    *lateKeeper    // behind it; nil: no cache on a disk
+	late    *lateKeeper        // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 
