@@ -35,7 +35,7 @@ const (
 )
 
 // Socket is the block daemon's unix socket below the directory that it lives in: HTTP, GET /status?since=SEQ
-// answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
+// answers a Status, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
 // answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
 const Socket = "block.sock"
 

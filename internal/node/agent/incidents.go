@@ -15,7 +15,7 @@ const attrObject = "object"
 // incidents reports what went wrong below the root.
 type incidents struct {
 	who    *identity
-	voice  *voice
+	sender *sender
 	record *record
 	block  blockapi.Client
 }
@@ -26,7 +26,7 @@ func (w *incidents) status(ctx context.Context) (blockapi.Status, error) {
 	defer cancel()
 	b, err := w.block.Status(ctx, w.record.Incidents)
 	if err != nil {
-		w.voice.logf("block daemon: %v", err)
+		w.sender.logf("block daemon: %v", err)
 		return b, err
 	}
 	w.tell(b)
@@ -39,7 +39,7 @@ func (w *incidents) tell(b blockapi.Status) {
 		if i.Sequence <= w.record.Incidents {
 			continue
 		}
-		w.voice.event(w.event(i))
+		w.sender.event(w.event(i))
 		w.record.Incidents = i.Sequence
 		w.record.keep()
 	}
