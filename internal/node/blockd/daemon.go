@@ -58,7 +58,7 @@ type blockDaemon struct {
 	monitor *netMonitor
 	reads   *readRecorder
 	through *cache.Through // nil: no cache beside what blockdev has
-	late    *lateCache      // behind it; nil: no cache on a disk
+	late    *lateCache     // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 
