@@ -21,9 +21,9 @@ type SwarmConfig struct {
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
-	Said swarm.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+	Said swarm.Control `json:"said,omitzero"` // bytes exchanged with trackers when this boot started
 
-	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
+	// delay of the network that a tracker announced when this boot started; 0: none
 	Late time.Duration `json:"late,omitempty"`
 }
 

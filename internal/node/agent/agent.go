@@ -27,7 +27,7 @@ const (
 	spacePause   = 5 * time.Minute  // and when only its writable memory changed, which it does all the time
 	beatEvery    = time.Minute      // between heartbeats, a quarter more or less
 	askSystemd   = 6 * time.Second  // at shutdown, which is when a slow machine has most to do
-	farewell     = 6 * time.Second  // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
+	farewell     = 6 * time.Second  // for the last report; with askSystemd it stays below the unit's TimeoutStopSec
 )
 
 // Agent reports how the node is and does what the server asks for. It may be killed and started again at any time: the
@@ -160,7 +160,7 @@ func (a *Agent) renewMedium(ctx context.Context) {
 	}
 }
 
-// goodbye reports that the machine goes down; a restart of the agent alone is not worth a word.
+// goodbye reports that the machine goes down. A restart of the agent alone is not reported.
 func (a *Agent) goodbye() {
 	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
 	defer cancelAsk()
@@ -169,7 +169,7 @@ func (a *Agent) goodbye() {
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
 	switch {
 	case a.Leaving():
-		a.leaveSwarms() // the rest was said
+		a.leaveSwarms() // the rest was reported
 	case systemd.GoingDown(ask) || ask.Err() != nil:
 		a.leaveSwarms()
 		a.Goodbye(ctx, "the machine goes down")

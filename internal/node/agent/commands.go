@@ -14,14 +14,15 @@ import (
 	"pando/internal/systemd"
 )
 
-// Whoever asked a node for something often asks for the next thing soon: so long, and so often, it speaks more.
+// After a command the node reports more often for a while, because the next command often follows soon.
 const (
 	commandRecent = 2 * time.Minute
 	commandEvery  = time.Second
 	commandMost   = 2 * time.Minute // for one, with its report
 )
 
-// commands are what the server wants this node to do. The same one is given until its report arrived, and done once.
+// commands does what the server wants this node to do. The server repeats a command until its report arrives; the node does
+// it once.
 type commands struct {
 	who    *identity
 	sender *sender

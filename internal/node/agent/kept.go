@@ -4,7 +4,7 @@ import (
 	"pando/internal/lastboot"
 )
 
-// bootedNote has the cache's disk say that this boot came up.
+// bootedNote notes on the cache's disk that this boot came up, so that it may be booted again without a server.
 type bootedNote struct {
 	who    *identity
 	sender *sender
@@ -12,8 +12,8 @@ type bootedNote struct {
 	marked bool
 }
 
-// look has the cache's disk say that this boot came up, once. Nothing waits for it: a disk that hangs is left
-// alone with it. The block daemon has the disk open, and writes elsewhere.
+// look notes once, on the cache's disk, that this boot came up. Nothing waits for it, because a disk may hang. The block
+// daemon has the same disk open, and writes to other parts of it.
 func (n *bootedNote) look() {
 	k := n.who.session.Kept
 	if k == nil || !n.record.up.Load() || n.marked {

@@ -47,7 +47,7 @@ type status struct {
 	asked   int // times that systemd gave an account, whole or not
 }
 
-// report reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
+// report reads the block daemon's counters and systemd's figures, and sends what is due.
 func (w *status) report(ctx context.Context) {
 	if time.Now().Before(w.again) {
 		return
@@ -136,7 +136,7 @@ func (w *status) askSystemd(ctx context.Context) {
 }
 
 // due decides what to send: the full status at once while people watch a boot, else now and then if it changed; a heartbeat,
-// which is a tenth of their bytes, when nothing was said for a while.
+// which has a tenth of the bytes, when nothing was sent for a while.
 func (w *status) due(s api.NodeStatus) due {
 	since := time.Since(w.sent)
 	spoke := w.sender.spoke.Load()
@@ -165,7 +165,7 @@ func (w *status) due(s api.NodeStatus) due {
 	return nothingDue
 }
 
-// interval is how soon there may be something to say.
+// interval is how soon the loop runs again.
 func (w *status) interval() time.Duration {
 	if w.commands.recent() {
 		return commandEvery

@@ -216,8 +216,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon
-// that takes over in mid-life begins with usual links, because reads wait for it.
+// slow is the delay of the network: what the tracker announced at the start of this boot, later what it announces in its
+// answers. A daemon that replaces another one assumes no delay, because reads wait for it.
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {

@@ -20,7 +20,7 @@ import (
 // clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
 const clockError = 2 * time.Second
 
-// hello redeems the boot's token for the right to speak as this node and for the assignment.
+// hello registers the node: it redeems the boot's token for a session and the assignment.
 func (q *registration) hello(ctx context.Context) (string, error) {
 	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like

@@ -88,7 +88,7 @@ type timeline struct {
 	begin      atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
 	assignment atomic.Pointer[fleet.Assignment]  // once the node has registered
 
-	telling sync.Mutex                // of begun: the cache's disk is told of beside the phases
+	telling sync.Mutex                // of begun: the search for the cache's disk reports beside the phases
 	begun   map[trace.Stage]time.Time // for the console
 
 	rootDevice *rootDevice // for the bytes that it received
@@ -129,7 +129,7 @@ type registration struct {
 // fallback boots a machine that was started from its boot medium without a server, as it booted before.
 type fallback struct {
 	offline *lastboot.Boot   // what it boots; nil: it needs a server
-	told    sync.Once        // why it needs one
+	told    sync.Once        // logs once why it needs one
 	kept    *rundir.KeptMark // where the agent notes that this boot came up; nil: nowhere
 
 	timeline     *timeline
