@@ -50,14 +50,14 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Conf
 	defer client.CloseIdleConnections()
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		help := peer.StartPeers(
+		help := peer.Join(
 			ctx,
 			client,
 			[]string{n.server},
-			peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
+			peer.JoinOptions{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
 		)
-		c.Swarm = &blockapi.SwarmConfig{Late: help.Late, Said: help.Said, Start: help.Peers}
-		sources = startSources{late: help.Late}
+		c.Swarm = &blockapi.SwarmConfig{Late: help.AnnounceDelay, Said: help.Control, Start: help.Peers}
+		sources = startSources{late: help.AnnounceDelay}
 		for _, p := range help.Peers {
 			sources.urls = append(sources.urls, "http://"+p.String())
 		}

@@ -53,23 +53,23 @@ func Sources(
 	pack *fleet.PackRef,
 	prefix int,
 ) (out []Source) {
-	var help swarm.StartHelp
+	var help swarm.JoinResult
 	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
 		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
-			help = peer.StartPeers(
+			help = peer.Join(
 				ctx,
 				client,
 				a.Servers,
-				peer.StartAsk{Pack: id, Prefix: prefix, Place: a.Swarm.Place, Near: a.Swarm.Near},
+				peer.JoinOptions{Pack: id, Prefix: prefix, Location: a.Swarm.Place, LocalOnly: a.Swarm.Near},
 			)
 			for _, p := range help.Peers {
-				out = append(out, Source{"http://" + p.String(), true, help.Late, help.Said})
+				out = append(out, Source{"http://" + p.String(), true, help.AnnounceDelay, help.Control})
 			}
 		}
 	}
 	// the one whose tracker answered lives
 	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) {
-		out = append(out, Source{s, false, help.Late, help.Said})
+		out = append(out, Source{s, false, help.AnnounceDelay, help.Control})
 	}
 	return out
 }
@@ -100,8 +100,8 @@ func lateness(sources []Source) time.Duration {
 	return sources[0].late
 }
 
-// Accuse reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for an answer.
-func Accuse(servers []string, s Source, err error) {
+// ReportCorrupt reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for an answer.
+func ReportCorrupt(servers []string, s Source, err error) {
 	var file *wrongFileError
 	var object *chunk.WrongBytesError
 	a, parse := netip.ParseAddrPort(strings.TrimPrefix(s.URL, "http://"))
@@ -112,7 +112,7 @@ func Accuse(servers []string, s Source, err error) {
 		go func() {
 			client := NewClient()
 			defer client.CloseIdleConnections()
-			_ = peer.Accuse(context.Background(), client, tracker, a) // other nodes report the same peer
+			_ = peer.ReportCorrupt(context.Background(), client, tracker, a) // other nodes report the same peer
 		}()
 	}
 }

@@ -156,7 +156,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
 		}
 	}()
-	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
+	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers}
 	metered := &meteredDevice{
 		reader: dev,
 		ledger: d.ledger,
@@ -221,7 +221,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Tell(min(d.cfg.Swarm.Late, swarm.LateMost))
+		s.Tell(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
 	}
 	return s
 }
@@ -247,7 +247,7 @@ func (d *blockDaemon) status(since int64) blockapi.Status {
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), rootdaemon.ResidentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
 		said := swarm.Control()
-		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.Usual()
+		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.TransferTime()
 	}
 	return s
 }

@@ -13,10 +13,10 @@ import (
 
 // The first transfer that failed of a peer is told with what it was, and those of many in one incident.
 func TestFailedPeersAreTold(t *testing.T) {
-	first := swarm.Left{Peer: netip.MustParseAddrPort("10.0.0.7:8481")}
+	first := swarm.AvoidedPeer{Peer: netip.MustParseAddrPort("10.0.0.7:8481")}
 	slow, other := first, first
 	slow.Slow, other.Peer = true, netip.MustParseAddrPort("10.0.0.8:8481")
-	for want, peers := range map[string][]swarm.Left{
+	for want, peers := range map[string][]swarm.AvoidedPeer{
 		"a transfer from it broke off":                         {first},
 		"a transfer from it took much longer than others":      {slow},
 		"transfers from it and 2 more broke off, or took much": {slow, other, other},

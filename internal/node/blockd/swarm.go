@@ -78,32 +78,32 @@ func (d *blockDaemon) joinSwarm(
 	}
 	keeps := d.keepsSomething()
 	o := peer.NodeOptions{
-		Pack:     name,
-		Pieces:   pieces,
-		Proofs:   d.proofs,
-		Origin:   origin,
-		Trackers: d.cfg.Servers,
-		Port:     l.Addr().(*net.TCPAddr).AddrPort().Port(),
-		Prefix:   d.cfg.Network.PrefixLength(),
-		Place:    c.Place,
-		Near:     c.Near,
-		Idle:     pack == nil || pack.Idle || keeps,
-		Loose:    looseBytes(d.cfg),
-		Start: swarm.StartFiles{
+		Pack:        name,
+		Pieces:      pieces,
+		Proofs:      d.proofs,
+		Origin:      origin,
+		Trackers:    d.cfg.Servers,
+		Port:        l.Addr().(*net.TCPAddr).AddrPort().Port(),
+		Prefix:      d.cfg.Network.PrefixLength(),
+		Location:    c.Place,
+		LocalOnly:   c.Near,
+		Idle:        pack == nil || pack.Idle || keeps,
+		DemandBytes: looseBytes(d.cfg),
+		Bootstrap: swarm.BootstrapFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
 		},
-		Observer: &swarmWatch{d.watch},
-		Helpers:  c.Start,
-		Said:     c.Said,
-		Slow:     slow,
-		Log:      d.log,
+		Observer:       &swarmWatch{d.watch},
+		BootstrapPeers: c.Start,
+		Control:        c.Said,
+		Slow:           slow,
+		Log:            d.log,
 	}
 	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
-		o.Start.Map = v
+		o.Bootstrap.Map = v
 	}
 	if d.ledger.get(countRestarts) > 0 { // they helped long ago
-		o.Helpers, o.Said = nil, swarm.Control{}
+		o.BootstrapPeers, o.Control = nil, swarm.Control{}
 	}
 	if d.through != nil {
 		o.Cached = d.through.Before
@@ -214,19 +214,19 @@ func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
 }
 
 // Left reports a peer that was slow or failed.
-func (w *swarmWatch) Left(l swarm.Left) {
+func (w *swarmWatch) Left(l swarm.AvoidedPeer) {
 	why := "it failed, or broke off"
 	switch {
 	case l.Slow:
 		why = "it is much slower than others"
-	case l.Unreached:
+	case l.Unreachable:
 		why = "it cannot be reached (is it off, or its port closed by a firewall?)"
 	}
 	w.report(blockapi.Incident{Kind: blockapi.PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
 }
 
 // PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
-func (w *swarmWatch) PeersFailed(peers []swarm.Left) {
+func (w *swarmWatch) PeersFailed(peers []swarm.AvoidedPeer) {
 	text := "a transfer from it broke off"
 	if peers[0].Slow {
 		text = "a transfer from it took much longer than others"

@@ -27,7 +27,7 @@ func (v *version) peerFailed(s bootfiles.Source, err error) {
 		slices.Clone(v.sources),
 		func(x bootfiles.Source) bool { return x == s },
 	) // nor is it asked for what is read next
-	bootfiles.Accuse(v.timeline.assigned().Servers, s, err)
+	bootfiles.ReportCorrupt(v.timeline.assigned().Servers, s, err)
 	v.timeline.event(
 		trace.Event{
 			Stage:   trace.Manifest,
