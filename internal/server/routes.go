@@ -17,6 +17,7 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/store"
 	"pando/internal/volume"
@@ -25,8 +26,8 @@ import (
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumePath, s.serveVolume)
@@ -106,7 +107,7 @@ type operator struct {
 
 	packs *packs.Maker
 
-	keeper *keeper
+	keeper *objects.Collector
 
 	loads func() api.Loads // how many nodes load kernel and initramfs now
 
@@ -145,6 +146,8 @@ type operator struct {
 	rebootAfter time.Duration // of nodes whose group says nothing
 
 	packAPI *packs.API
+
+	storeAPI *objects.API
 }
 
 func (s *Server) operator() *operator {
@@ -178,5 +181,6 @@ func (s *Server) operator() *operator {
 	o.now = s.now
 	o.log = s.log
 	o.packAPI = s.packAPI
+	o.storeAPI = s.storeAPI
 	return o
 }

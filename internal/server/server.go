@@ -25,6 +25,7 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/sockopt"
 	"pando/internal/store"
@@ -51,7 +52,9 @@ type Server struct {
 	traces   *packs.Traces
 	packs    *packs.Maker
 	packAPI  *packs.API
-	keeper   *keeper
+	keeper   *objects.Collector
+	objects  *objects.Handler
+	storeAPI *objects.API
 	mediumKs kDigests
 	disks    *diskDrivers
 
@@ -152,16 +155,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
-	s.keeper = &keeper{
-		store:    s.store,
-		registry: s.registry,
-		traces:   s.traces,
-		work:     filepath.Join(s.cfg.Dir, workDir),
-		now:      s.now,
-		written:  time.Now,
-		seen:     s.heard.Seen,
-		log:      s.log,
-	}
+	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
+		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
+	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
 	s.methods = &methods{
 		registry: s.registry,
 		store:    s.store,
@@ -183,7 +179,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.disks = newDiskDrivers(s.store, s.log)
-	s.swarm = newSwarm(s.cfg, s.store, s.log)
+	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
+	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
+		Direct: s.cfg.Direct, Kernels: s})
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
