@@ -30,7 +30,6 @@ var longer = map[string]string{
 var larger = map[string]string{
 	"cmd/pando":       "becomes internal/cli",
 	"cmd/pando-lab":   "becomes internal/lab",
-	"internal/boot":   "becomes internal/node",
 	"internal/server": "becomes rooms",
 }
 
