@@ -58,7 +58,7 @@ func BenchmarkLook(b *testing.B) {
 					MAC:   mac,
 					Stage: trace.Script,
 					Kind:  trace.Info,
-					Attrs: map[string]string{attrArgs: "quiet splash"},
+					Attrs: map[string]string{trace.AttrArgs: "quiet splash"},
 				},
 				trace.Event{
 					Time:  now.Add(time.Minute),

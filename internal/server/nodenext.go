@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
@@ -74,9 +75,9 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			Kind:    trace.End,
 			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.image, p.version.Short()),
 			Attrs: map[string]string{
-				"version": string(p.version),
-				"address": from.String(),
-				attrArgs:  strings.Join(p.kernelArgs(), " "),
+				"version":      string(p.version),
+				"address":      from.String(),
+				trace.AttrArgs: strings.Join(p.kernelArgs(), " "),
 			},
 		},
 	)
@@ -126,7 +127,7 @@ func (s *Server) planAfter(ctx context.Context, c *current, b registry.Boot, ear
 		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
 	}
 	if early {
-		node = ahead(ctx, s.registry, node)
+		node = bootmethod.Ahead(ctx, s.registry, node)
 	}
 	return s.plan(ctx, node, fleet.Hardware{})
 }

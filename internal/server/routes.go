@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -17,16 +18,20 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
 	"pando/internal/store"
+	"pando/internal/versions"
 	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumePath, s.serveVolume)
@@ -106,7 +111,7 @@ type operator struct {
 
 	packs *packs.Maker
 
-	keeper *keeper
+	keeper *objects.Collector
 
 	loads func() api.Loads // how many nodes load kernel and initramfs now
 
@@ -128,11 +133,13 @@ type operator struct {
 
 	swaps *volume.Swaps
 
-	rollouts *rollouts
+	rollouts *rollouts.Runner
 
-	powers *powers
+	powers *power.Controller
 
-	methods *methods
+	methods *bootmethod.Chooser
+
+	versions *versions.Cache
 
 	configs *configs
 
@@ -145,6 +152,8 @@ type operator struct {
 	rebootAfter time.Duration // of nodes whose group says nothing
 
 	packAPI *packs.API
+
+	storeAPI *objects.API
 }
 
 func (s *Server) operator() *operator {
@@ -173,10 +182,12 @@ func (s *Server) operator() *operator {
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods
+	o.versions = s.versions
 	o.configs = s.configs
 	o.journals = s.journals
 	o.now = s.now
 	o.log = s.log
 	o.packAPI = s.packAPI
+	o.storeAPI = s.storeAPI
 	return o
 }

@@ -156,11 +156,11 @@ func (s *Server) Run(ctx context.Context) error {
 	start("boot packs", s.packs.Run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("samples", s.sampler.run)
-	start("rollouts", s.rollouts.run)
-	start("power", s.powers.run)
+	start("rollouts", s.rollouts.Run)
+	start("power", s.powers.Run)
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
-	start("store", s.keeper.run)
+	start("store", s.keeper.Run)
 	s.log.Info(
 		"serving",
 		"data",

@@ -128,9 +128,6 @@ func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.
 	return node, nil
 }
 
-// attrArgs is the attribute of Script's end that has the kernel arguments of the boot.
-const attrArgs = "args"
-
 // start lets the machine boot what is planned.
 func (s *Server) start(
 	ctx context.Context,
@@ -166,10 +163,10 @@ func (s *Server) start(
 	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
 			Attrs: map[string]string{
-				"version": string(p.version),
-				"address": from.String(),
-				"drivers": drivers.list,
-				attrArgs:  strings.Join(in.Args, " "),
+				"version":      string(p.version),
+				"address":      from.String(),
+				"drivers":      drivers.list,
+				trace.AttrArgs: strings.Join(in.Args, " "),
 			}})
 	if drivers.why != "" {
 		s.record(

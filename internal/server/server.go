@@ -13,9 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pando/internal/bootmethod"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/hint"
+	"pando/internal/hooks"
 	"pando/internal/identity"
 	"pando/internal/lastseen"
 	"pando/internal/metrics"
@@ -25,7 +28,10 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -51,7 +57,9 @@ type Server struct {
 	traces   *packs.Traces
 	packs    *packs.Maker
 	packAPI  *packs.API
-	keeper   *keeper
+	keeper   *objects.Collector
+	objects  *objects.Handler
+	storeAPI *objects.API
 	mediumKs kDigests
 	disks    *diskDrivers
 
@@ -67,9 +75,9 @@ type Server struct {
 	levels      levels
 	told        told
 	recordings  *packs.Recordings
-	rollouts    *rollouts
-	methods     *methods
-	powers      *powers
+	rollouts    *rollouts.Runner
+	methods     *bootmethod.Chooser
+	powers      *power.Controller
 	configs     *configs
 	journals    *logs.Journals
 	consoles    *logs.Consoles
@@ -152,25 +160,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
-	s.keeper = &keeper{
-		store:    s.store,
-		registry: s.registry,
-		traces:   s.traces,
-		work:     filepath.Join(s.cfg.Dir, workDir),
-		now:      s.now,
-		written:  time.Now,
-		seen:     s.heard.Seen,
-		log:      s.log,
-	}
-	s.methods = &methods{
-		registry: s.registry,
-		store:    s.store,
-		versions: s.versions,
-		release:  s.cfg.Release,
-		plan:     s.plan,
-	}
-	s.rollouts = newRollouts(s)
-	s.powers = newPowers(s)
+	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
+		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
+	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
+	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
+	s.wireActions()
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
@@ -183,7 +177,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.disks = newDiskDrivers(s.store, s.log)
-	s.swarm = newSwarm(s.cfg, s.store, s.log)
+	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
+	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
+		Direct: s.cfg.Direct, Kernels: s})
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
@@ -223,6 +219,36 @@ func (s *Server) netconsolePort() int {
 		return 0
 	}
 	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
+}
+
+// nextVersion says what a node's next boot runs.
+func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
+	p, err := s.plan(ctx, n, fleet.Hardware{})
+	if err != nil {
+		return bootmethod.Next{}, err
+	}
+	return bootmethod.Next{Group: p.group, Version: p.version, Manifest: p.manifest, Args: p.kernelArgs()}, nil
+}
+
+// wireActions wires what switches and reboots nodes.
+func (s *Server) wireActions() {
+	s.rollouts = rollouts.New(rollouts.Config{
+		Registry: s.registry, Store: s.store, Versions: s.versions, Commands: s.errands, Methods: s.methods,
+		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
+		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
+		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
+			return slower(ctx, s.registry, group, before, after)
+		},
+	})
+	s.powers = power.New(s.powerConfig())
+}
+
+// powerConfig is what switching nodes needs.
+func (s *Server) powerConfig() power.Config {
+	return power.Config{
+		Registry: s.registry, Keys: s.keys, Commands: s.errands, Methods: s.methods, LastSeen: s.heard.Seen,
+		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Started: s.started, Now: s.now, Log: s.log,
+	}
 }
 
 // newAccess wires who may use the operator's API.

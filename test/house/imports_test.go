@@ -31,6 +31,7 @@ func names(entry, pkg string) bool {
 // belowServer is what the rooms of the server and the server's own package may import.
 var belowServer = []string{
 	"api",
+	"bootmethod",
 	"build/*",
 	"chunk",
 	"configfile",
@@ -157,6 +158,7 @@ var mayImport = []rule{
 	{"hooks", []string{"fleet"}},
 	{"ratelimit", nil},
 	{"metrics", []string{"fleet", "trace"}},
+	{"bootmethod", []string{"fleet", "image", "trace", "rollout", "store", "registry", "api", "fleetview", "versions"}},
 	{"server/*", belowServer},
 	{"server", slices.Concat(belowServer, []string{"server/*", "build/*"})},
 	{"sim", []string{"chunk", "fleet", "netboot", "swarm"}},
