@@ -161,7 +161,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start("power", s.powers.Run)
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
-	start("store", s.keeper.run)
+	start("store", s.keeper.Run)
 	s.log.Info(
 		"serving",
 		"data",
