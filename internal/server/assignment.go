@@ -65,3 +65,23 @@ func (s *Server) assign(
 func (s *Server) rebootAfter(g fleet.Group) time.Duration {
 	return cmp.Or(fleet.ValueOf(g.RebootAfter), s.cfg.RebootAfter)
 }
+
+// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
+func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
+	policy := fleet.ValueOf(g.Peers).Effective()
+	if policy == fleet.PeersOff {
+		return nil
+	}
+	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
+}
+
+// places are the base URLs of objects that nodes shall ask before this server.
+func (s *Server) places() []string {
+	if s.cfg.Direct == nil {
+		return nil
+	}
+	if u := s.cfg.Direct.NodeURL(); u != "" {
+		return []string{u}
+	}
+	return nil
+}

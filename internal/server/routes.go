@@ -17,7 +17,9 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
@@ -29,8 +31,8 @@ import (
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumePath, s.serveVolume)
@@ -110,7 +112,7 @@ type operator struct {
 
 	packs *packs.Maker
 
-	keeper *keeper
+	keeper *objects.Collector
 
 	loads func() api.Loads // how many nodes load kernel and initramfs now
 
@@ -118,7 +120,9 @@ type operator struct {
 
 	heard *lastseen.Times
 
-	faults *faults
+	faults *history.Faults
+
+	history *history.API
 
 	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
 
@@ -151,6 +155,8 @@ type operator struct {
 	rebootAfter time.Duration // of nodes whose group says nothing
 
 	packAPI *packs.API
+
+	storeAPI *objects.API
 }
 
 func (s *Server) operator() *operator {
@@ -170,6 +176,7 @@ func (s *Server) operator() *operator {
 	o.medium = s.medium
 	o.heard = s.heard
 	o.faults = s.faults
+	o.history = history.NewAPI(s.registry)
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
@@ -185,5 +192,6 @@ func (s *Server) operator() *operator {
 	o.now = s.now
 	o.log = s.log
 	o.packAPI = s.packAPI
+	o.storeAPI = s.storeAPI
 	return o
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/netip"
 	"time"
 
+	"pando/internal/chunk"
 	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
@@ -122,4 +124,22 @@ func (s *Server) recordLocked(c *current, events ...trace.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.record(ctx, c, events...)
+}
+
+// SendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
+func (s *Server) SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
+	c := s.boots.at(machine)
+	if c == nil || !isKernel(c, id) {
+		return nil
+	}
+	return func(w http.ResponseWriter, r *http.Request, f io.ReadSeeker) error {
+		return s.sendK(w, r, c, trace.Kernel, f)
+	}
+}
+
+// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
+func isKernel(c *current, id chunk.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kernel == id.Name()
 }

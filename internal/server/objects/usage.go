@@ -1,4 +1,4 @@
-package server
+package objects
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // collectStore answers POST /v1/store/collect.
-func (o *operator) collectStore(r *http.Request) (any, error) {
+func (a *API) collectStore(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.StoreCollect](r)
 	if err != nil {
 		return nil, err
@@ -22,14 +22,14 @@ func (o *operator) collectStore(r *http.Request) (any, error) {
 	if req.Keep != nil && *req.Keep < 0 || req.Grace != nil && *req.Grace < 0 {
 		return nil, httpapi.BadRequest("keep and grace are not negative", "")
 	}
-	return o.keeper.collect(r.Context(), req)
+	return a.collector.collect(r.Context(), req)
 }
 
 // storeUsage answers GET /v1/store/usage.
-func (o *operator) storeUsage(r *http.Request) (any, error) {
+func (a *API) storeUsage(r *http.Request) (any, error) {
 	var versions []registry.ImageVersion
 	var tags []fleet.Tag
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if versions, err = tx.Versions(""); err == nil {
 			tags, err = tx.Tags("")
 		}
@@ -39,10 +39,10 @@ func (o *operator) storeUsage(r *http.Request) (any, error) {
 		return nil, err
 	}
 	u := newUsage()
-	if err := u.add(r.Context(), o, versions, tags); err != nil {
+	if err := u.add(r.Context(), a, versions, tags); err != nil {
 		return nil, err
 	}
-	work, err := workdir.List(o.keeper.work)
+	work, err := workdir.List(a.collector.work)
 	for _, w := range work {
 		if w.Layers {
 			u.out.Layers += w.Bytes
@@ -75,8 +75,8 @@ func newUsage() *usage {
 
 // add looks at the whole store. Versions of the registry come by image, newest first; those that no image has come
 // last.
-func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageVersion, tags []fleet.Tag) error {
-	err := o.store.EachObject(ctx, func(id chunk.ID, size int64) { u.sizes[id] = size })
+func (u *usage) add(ctx context.Context, a *API, versions []registry.ImageVersion, tags []fleet.Tag) error {
+	err := a.store.EachObject(ctx, func(id chunk.ID, size int64) { u.sizes[id] = size })
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 	for _, v := range versions {
 		named[v.Version] = true
 	}
-	all, err := o.store.Versions()
+	all, err := a.store.Versions()
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 	}
 	objects := make([][]chunk.ID, len(versions))
 	for i, v := range versions {
-		if objects[i], err = u.version(ctx, o, v); err != nil {
+		if objects[i], err = u.version(ctx, a, v); err != nil {
 			return err
 		}
 	}
@@ -105,11 +105,11 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 }
 
 // version notes what a version names and returns its objects, each once.
-func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersion) (ids []chunk.ID, err error) {
+func (u *usage) version(ctx context.Context, a *API, v registry.ImageVersion) (ids []chunk.ID, err error) {
 	seen := map[chunk.ID]bool{}
-	m, err := o.store.Manifest(v.Version)
+	m, err := a.store.Manifest(v.Version)
 	if err == nil {
-		err = o.store.UsesOf(ctx, m, func(use store.Use) {
+		err = a.store.UsesOf(ctx, m, func(use store.Use) {
 			if _, ok := u.sizes[use.ID]; ok && !seen[use.ID] {
 				seen[use.ID] = true
 				ids = append(ids, use.ID)
@@ -128,7 +128,7 @@ func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersio
 		w.versions, w.image = w.versions+1, v.Image
 		u.by[id] = w
 	}
-	return ids, o.store.PackUses(ctx, v.Version, func(id chunk.ID) {
+	return ids, a.store.PackUses(ctx, v.Version, func(id chunk.ID) {
 		w := u.by[id]
 		w.pack = true
 		u.by[id] = w

@@ -1,10 +1,11 @@
-package server
+package objects
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/registry"
-	"pando/internal/server/packs"
 	"pando/internal/store"
 	"pando/internal/workdir"
 )
@@ -28,14 +28,14 @@ const (
 // workDir is where unfinished builds are, in the data directory.
 const workDir = "work"
 
-// keeper removes what nothing holds.
-type keeper struct {
+// Collector removes versions and objects that nothing needs.
+type Collector struct {
 	store    *store.Dir
 	registry *registry.Registry
-	traces   *packs.Traces
+	traces   traceForgetter
 	work     string                     // where unfinished builds are
 	now      func() time.Time           // the registry's clock
-	written  func() time.Time           // the clock of the store's files
+	Written  func() time.Time           // the clock of the store's files
 	seen     func(fleet.Node) time.Time // when a node was heard of
 	log      *slog.Logger
 
@@ -44,9 +44,37 @@ type keeper struct {
 	naming sync.Mutex
 }
 
-// run collects once a day, the first time a while after the start: not in the middle of what started the server.
-func (k *keeper) run(ctx context.Context) error {
-	k.reserve()
+// CollectorOptions are what a Collector needs.
+type CollectorOptions struct {
+	Store    *store.Dir
+	Registry *registry.Registry
+	Traces   traceForgetter
+	Dir      string           // the data directory
+	Now      func() time.Time // the registry's clock
+	LastSeen func(fleet.Node) time.Time
+	Log      *slog.Logger
+}
+
+// traceForgetter removes the read traces of a version.
+type traceForgetter interface {
+	Forget(v fleet.Digest) error
+}
+
+// NewCollector returns a Collector.
+func NewCollector(o CollectorOptions) *Collector {
+	return &Collector{store: o.Store, registry: o.Registry, traces: o.Traces, work: filepath.Join(o.Dir, workDir),
+		now: o.Now, Written: time.Now, seen: o.LastSeen, log: o.Log}
+}
+
+// LockNames keeps versions from getting their first name, and from being collected, until unlock is called.
+func (k *Collector) LockNames() (unlock func()) {
+	k.naming.Lock()
+	return k.naming.Unlock
+}
+
+// Run collects once a day, the first time a while after the start: not in the middle of what started the server.
+func (k *Collector) Run(ctx context.Context) error {
+	k.Reserve()
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
 	for {
@@ -58,11 +86,11 @@ func (k *keeper) run(ctx context.Context) error {
 		}
 		c, err := k.collect(ctx, api.StoreCollect{})
 		if err != nil && ctx.Err() == nil {
-			k.log.Error("what nothing holds was not removed", "err", err)
+			k.log.Error("garbage collection failed", "err", err)
 		}
 		if len(c.Versions)+c.Objects+len(c.Work) > 0 {
 			k.log.Info(
-				"removed what nothing holds",
+				"garbage collection removed what nothing needs",
 				"versions",
 				len(c.Versions),
 				"objects",
@@ -76,9 +104,9 @@ func (k *keeper) run(ctx context.Context) error {
 	}
 }
 
-// collect removes the names of versions that nothing holds, then their files, then objects that nothing names, then
+// collect removes the names of versions that nothing needs, then their files, then objects that nothing names, then
 // the work of builds that nobody went on with.
-func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
+func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
 	keep, grace := keepVersions, time.Duration(keepGrace)
 	if req.Keep != nil {
 		keep = *req.Keep
@@ -92,13 +120,13 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 		Work:     []api.WorkDir{},
 		Held:     []api.HeldVersion{},
 	}
-	unlock, err := k.store.Lock(ctx, "collect what nothing holds")
+	unlock, err := k.store.Lock(ctx, "garbage collection")
 	if err != nil {
 		return out, err
 	}
 	defer unlock()
-	before := k.written().Add(-grace)
-	plan, err := k.unname(ctx, keep, min(grace, leftKept), before, req.DryRun)
+	before := k.Written().Add(-grace)
+	plan, err := k.unname(ctx, keep, min(grace, TagKept), before, req.DryRun)
 	if err != nil {
 		return out, err
 	}
@@ -113,7 +141,7 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 		return out, err
 	}
 	if !req.DryRun {
-		defer k.reserve()
+		defer k.Reserve()
 		for _, v := range swept.Versions {
 			err = errors.Join(err, k.traces.Forget(v))
 		}
@@ -125,17 +153,17 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 	return out, errors.Join(err, e)
 }
 
-// keepPlan is what stays and why.
-type keepPlan struct {
-	holds
+// plan is what stays and why.
+type plan struct {
+	Roots
 	image map[fleet.Digest]string // a name of each version that had one
 }
 
-func (p keepPlan) stays(v fleet.Digest) bool { return len(p.holds[v]) > 0 }
+func (p plan) stays(v fleet.Digest) bool { return len(p.Roots[v]) > 0 }
 
-func (p keepPlan) heldViews() []api.HeldVersion {
+func (p plan) heldViews() []api.HeldVersion {
 	out := []api.HeldVersion{}
-	for v, by := range p.holds {
+	for v, by := range p.Roots {
 		out = append(out, api.HeldVersion{Image: p.image[v], Version: v, By: by})
 	}
 	slices.SortFunc(out, func(a, b api.HeldVersion) int {
@@ -146,13 +174,13 @@ func (p keepPlan) heldViews() []api.HeldVersion {
 
 // unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an
 // error: no version gets a name again before its files are gone.
-func (k *keeper) unname(
+func (k *Collector) unname(
 	ctx context.Context,
 	keep int,
 	left time.Duration,
 	before time.Time,
 	dryRun bool,
-) (p keepPlan, err error) {
+) (p plan, err error) {
 	k.naming.Lock()
 	defer func() {
 		if err != nil {
@@ -161,7 +189,7 @@ func (k *keeper) unname(
 	}()
 	p.image = map[fleet.Digest]string{}
 	decide := func(tx *registry.Tx) error {
-		if p.holds, err = k.holds(ctx, tx, keep, left); err != nil {
+		if p.Roots, err = k.Roots(ctx, tx, keep, left); err != nil {
 			return err
 		}
 		versions, err := tx.Versions("")
@@ -171,7 +199,7 @@ func (k *keeper) unname(
 		for _, v := range versions {
 			p.image[v.Version] = v.Image
 			if at := k.store.Written(v.Version); !at.Before(before) {
-				p.add(v.Version, "written "+k.written().Sub(at).Round(time.Second).String()+" ago")
+				p.add(v.Version, "written "+k.Written().Sub(at).Round(time.Second).String()+" ago")
 			}
 		}
 		for _, v := range versions {

@@ -1,4 +1,4 @@
-package server
+package objects
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const reserveFile = "reserve"
 // reserveSize is far more than the registry writes to forget a thousand versions, in bytes.
 const reserveSize = 4 << 20
 
-// reserve takes the room, if it is to be had: a disk that is full when the server starts has none to reserve.
-func (k *keeper) reserve() {
+// Reserve takes the room, if it is to be had: a disk that is full when the server starts has none to reserve.
+func (k *Collector) Reserve() {
 	path := filepath.Join(filepath.Dir(k.work), reserveFile)
 	if info, err := os.Stat(path); err == nil && info.Size() == reserveSize {
 		return
@@ -41,7 +41,7 @@ func (k *keeper) reserve() {
 
 // forget runs a change of the registry that takes the names from versions. On a full disk it makes room and runs it
 // again.
-func (k *keeper) forget(ctx context.Context, before time.Time, change func(*registry.Tx) error) error {
+func (k *Collector) forget(ctx context.Context, before time.Time, change func(*registry.Tx) error) error {
 	err := k.registry.Update(ctx, change)
 	if !errors.Is(err, registry.ErrFull) {
 		return err
@@ -56,7 +56,7 @@ func (k *keeper) forget(ctx context.Context, before time.Time, change func(*regi
 // makeRoom removes what goes without the registry: objects that no version names, however unheld, the work of
 // builds that nobody went on with, and the reserve. Of a store that cannot be read whole nothing is removed, but
 // for the rest.
-func (k *keeper) makeRoom(ctx context.Context, before time.Time) error {
+func (k *Collector) makeRoom(ctx context.Context, before time.Time) error {
 	all := func(fleet.Digest) bool { return true }
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {
 		k.log.Warn("no objects were removed", "err", err)

@@ -1,4 +1,4 @@
-package server
+package objects
 
 import (
 	"context"
@@ -15,64 +15,64 @@ import (
 	"pando/internal/registry"
 )
 
-// holds is why versions stay.
-type holds map[fleet.Digest][]string
+// Roots are the versions that garbage collection keeps, each with the reasons why.
+type Roots map[fleet.Digest][]string
 
-func (h holds) add(v fleet.Digest, by string) {
-	if v != "" && !slices.Contains(h[v], by) {
-		h[v] = append(h[v], by)
+func (to Roots) add(v fleet.Digest, by string) {
+	if v != "" && !slices.Contains(to[v], by) {
+		to[v] = append(to[v], by)
 	}
 }
 
-// holds says of every version that must stay what holds it: a tag; a group or a node that wants it; a rollout; a
+// Roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
 // node that runs it, is on the way there, or went on from it to a boot that has not come far yet; that it is one of
 // the newest keep of its image; or that a tag was on it less than left ago.
-func (k *keeper) holds(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (holds, error) {
-	h := holds{}
-	for _, collect := range []func(*registry.Tx, holds) error{
-		holdTagged, holdRollouts,
-		func(tx *registry.Tx, h holds) error { return k.holdLeft(tx, h, left) },
-		func(tx *registry.Tx, h holds) error { return k.holdRunning(ctx, tx, h) },
-		func(tx *registry.Tx, h holds) error { return holdNewest(tx, h, keep) },
-		k.holdWanted, // the last: extensions stay with the versions that stay
+func (k *Collector) Roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
+	to := Roots{}
+	for _, collect := range []func(*registry.Tx, Roots) error{
+		addTagged, addRollouts,
+		func(tx *registry.Tx, to Roots) error { return k.addLeft(tx, to, left) },
+		func(tx *registry.Tx, to Roots) error { return k.addRunning(ctx, tx, to) },
+		func(tx *registry.Tx, to Roots) error { return addNewest(tx, to, keep) },
+		k.addWanted, // the last: extensions stay with the versions that stay
 	} {
-		if err := collect(tx, h); err != nil {
+		if err := collect(tx, to); err != nil {
 			return nil, err
 		}
 	}
-	return h, nil
+	return to, nil
 }
 
-func holdTagged(tx *registry.Tx, h holds) error {
+func addTagged(tx *registry.Tx, to Roots) error {
 	tags, err := tx.Tags("")
 	for _, t := range tags {
-		h.add(t.Version, "tag "+t.Image+":"+t.Tag)
+		to.add(t.Version, "tag "+t.Image+":"+t.Tag)
 	}
 	return err
 }
 
-// leftKept is how long a version stays that a tag has just left: a boot that was told of it may not have said so yet.
-const leftKept = 10 * time.Minute
+// TagKept is how long a version stays that a tag has just left: a boot that was told of it may not have said so yet.
+const TagKept = 10 * time.Minute
 
-func (k *keeper) holdLeft(tx *registry.Tx, h holds, left time.Duration) error {
+func (k *Collector) addLeft(tx *registry.Tx, to Roots, left time.Duration) error {
 	moves, err := tx.TagMoves("")
 	for _, m := range moves {
 		if k.now().Sub(m.At) < left {
-			h.add(m.Was, "tag "+m.Image+":"+m.Tag+" until a moment ago")
+			to.add(m.Was, "tag "+m.Image+":"+m.Tag+" until a moment ago")
 		}
 	}
 	return err
 }
 
-// holdWanted holds what groups and nodes name by digest or by tag.
-func (k *keeper) holdWanted(tx *registry.Tx, h holds) error {
+// addWanted adds what groups and nodes name by digest or by tag.
+func (k *Collector) addWanted(tx *registry.Tx, to Roots) error {
 	want := func(ref fleet.Ref, by string) {
 		if _, _, digest, err := ref.Split(); err == nil && digest != "" {
-			h.add(digest, by)
+			to.add(digest, by)
 			return
 		}
 		if d, err := tx.Resolve(ref); err == nil {
-			h.add(d, by)
+			to.add(d, by)
 		}
 	}
 	groups, err := tx.Groups()
@@ -98,7 +98,7 @@ func (k *keeper) holdWanted(tx *registry.Tx, h holds) error {
 			over[nameOf(r)] = true
 		}
 	}
-	return k.holdOver(tx, h, over)
+	return k.addExtensions(tx, to, over)
 }
 
 // nameOf is the name in a reference, "" for what is none.
@@ -110,9 +110,9 @@ func nameOf(ref string) string {
 	return name
 }
 
-// holdOver holds, of the extensions that are declared somewhere, the newest version for each version that stays: a
+// addExtensions adds, of the extensions that are declared somewhere, the newest version for each version that stays: a
 // node that goes there gets it.
-func (k *keeper) holdOver(tx *registry.Tx, h holds, names map[string]bool) error {
+func (k *Collector) addExtensions(tx *registry.Tx, to Roots, names map[string]bool) error {
 	for name := range names {
 		all, err := tx.Versions(name) // the newest first
 		if err != nil {
@@ -125,32 +125,31 @@ func (k *keeper) holdOver(tx *registry.Tx, h holds, names map[string]bool) error
 				continue // it is gone: nothing is to be held
 			}
 			m, err := image.Decode(kept.Manifest)
-			if err != nil || !m.IsExtension() || seen[m.Extends.Base] || len(h[m.Extends.Base]) == 0 {
+			if err != nil || !m.IsExtension() || seen[m.Extends.Base] || len(to[m.Extends.Base]) == 0 {
 				continue
 			}
 			seen[m.Extends.Base] = true
-			h.add(v.Version, "extends "+m.Extends.Base.Short())
+			to.add(v.Version, "extends "+m.Extends.Base.Short())
 		}
 	}
 	return nil
 }
 
-// holdRollouts holds both versions of the rollouts that are under way: the new one, and the one to go back to.
-func holdRollouts(tx *registry.Tx, h holds) error {
+// addRollouts adds both versions of the rollouts that are under way: the new one, and the one to go back to.
+func addRollouts(tx *registry.Tx, to Roots) error {
 	live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
 	for _, r := range live {
-		for _, ref := range []fleet.Ref{r.From, r.To} {
-			if _, _, d, err := ref.Split(); err == nil {
-				h.add(d, "rollout "+r.ID)
-			}
+		for _, d := range r.Versions() {
+			to.add(d, "rollout "+r.ID)
 		}
 	}
 	return err
 }
 
-// holdRunning holds what nodes run and what they are booting. A node that was silent for fleetview.SilentAfter does not run.
+// addRunning adds what nodes run and what they are booting. A node that was silent for fleetview.SilentAfter does not
+// run.
 // What a node reports counts besides what it was told.
-func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) error {
+func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) error {
 	boots, err := tx.Boots(registry.BootFilter{})
 	if err != nil {
 		return err
@@ -168,7 +167,7 @@ func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) erro
 			return err
 		}
 		if now.Sub(last) < fleetview.SilentAfter {
-			h.add(b.Version, who)
+			to.add(b.Version, who)
 			ids, of[b.ID] = append(ids, b.ID), who
 		}
 	}
@@ -179,9 +178,9 @@ func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) erro
 	for id, p := range progress {
 		var status api.NodeStatus
 		if len(p.Status) > 0 && json.Unmarshal(p.Status, &status) == nil {
-			h.add(status.Version, of[id])
+			to.add(status.Version, of[id])
 			for _, e := range status.Extensions {
-				h.add(e.Version, of[id])
+				to.add(e.Version, of[id])
 			}
 		}
 	}
@@ -189,7 +188,7 @@ func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) erro
 }
 
 // lastSign names the machine of a boot, and says when it was last heard of.
-func (k *keeper) lastSign(tx *registry.Tx, b registry.Boot) (who string, last time.Time, err error) {
+func (k *Collector) lastSign(tx *registry.Tx, b registry.Boot) (who string, last time.Time, err error) {
 	last = b.Started
 	for _, t := range []time.Time{b.Scripted, b.TokenUsed} {
 		if t.After(last) {
@@ -206,12 +205,12 @@ func (k *keeper) lastSign(tx *registry.Tx, b registry.Boot) (who string, last ti
 	return "node " + n.Name, last, err
 }
 
-func holdNewest(tx *registry.Tx, h holds, keep int) error {
+func addNewest(tx *registry.Tx, to Roots, keep int) error {
 	versions, err := tx.Versions("") // by image, newest first
 	seen := map[string]int{}
 	for _, v := range versions {
 		if seen[v.Image]++; seen[v.Image] <= keep {
-			h.add(v.Version, fmt.Sprintf("one of the newest %d of %s", keep, v.Image))
+			to.add(v.Version, fmt.Sprintf("one of the newest %d of %s", keep, v.Image))
 		}
 	}
 	return err

@@ -1,11 +1,13 @@
-package server
+package objects
 
 import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -13,26 +15,62 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/sockopt"
-	"pando/internal/trace"
+	"pando/internal/store"
+	"pando/internal/swarm/tracker"
 )
+
+// sendTime is how long the end of an answer may take to reach the node.
+const sendTime = time.Minute
 
 // forEver is the caching of what is named by its digest.
 const forEver = "public, max-age=31536000, immutable"
 
-// serveObject answers GET and HEAD /o/<64 hex>, with ranges.
-func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
+// Handler sends objects and manifests to nodes.
+type Handler struct {
+	store   *store.Dir
+	tracker *tracker.Server
+	uploads *sockopt.Scheduler
+	direct  Direct // nil: nodes get objects from here only
+	kernels Kernels
+}
+
+// Kernels knows which machines load their kernel now.
+type Kernels interface {
+	// SendKernel returns what sends the kernel to a machine, and notes that as a stage of its boot; nil if the object
+	// is not the kernel that the machine's boot script names, or is on its way already.
+	SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
+}
+
+// HandlerOptions are what an objectHandler needs.
+type HandlerOptions struct {
+	Store   *store.Dir
+	Tracker *tracker.Server
+	Uploads *sockopt.Scheduler // in which transfers wait for each other
+	Direct  Direct             // nil: nodes get objects from here only
+	Kernels Kernels
+}
+
+// NewHandler returns an objectHandler.
+func NewHandler(o HandlerOptions) *Handler {
+	return &Handler{store: o.Store, tracker: o.Tracker, uploads: o.Uploads, direct: o.Direct, kernels: o.Kernels}
+}
+
+// ServeObject answers GET and HEAD /o/<64 hex>, with ranges.
+func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 	id, err := objectID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	c := s.boots.at(httpapi.RemoteAddr(r))
-	kernel := c != nil && r.Method == http.MethodGet && isKernel(c, id)
+	var kernel func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
+	if r.Method == http.MethodGet {
+		kernel = s.kernels.SendKernel(httpapi.RemoteAddr(r), id)
+	}
 	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
 	if again {
 		s.store.Refresh(id)
 	}
-	if !kernel && !again {
-		if sent, err := s.sendElsewhere(w, r, id); sent || err != nil {
+	if kernel == nil && !again {
+		if sent, err := s.redirect(w, r, id); sent || err != nil {
 			return err
 		}
 	}
@@ -45,11 +83,11 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", forEver)
 	h.Set("ETag", `"`+id.Name()+`"`)
-	if kernel {
-		return s.sendK(w, r, c, trace.Kernel, f)
+	if kernel != nil {
+		return kernel(w, r, f)
 	}
 	size, ok := s.store.Stat(id)
-	if ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
+	if ok && r.Method == http.MethodGet && !s.tracker.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
 		return nil // it asks no more
 	}
 	if r.Method != http.MethodGet {
@@ -58,9 +96,9 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.uploads.Upload(r.Context(), size)()
 	http.ServeContent(w, r, "", time.Time{}, f)
-	s.swarm.Sent(httpapi.RemoteAddr(r), id)
+	s.tracker.Sent(httpapi.RemoteAddr(r), id)
 	if http.NewResponseController(w).Flush() == nil {
-		sockopt.Drain(r.Context(), uploadTime)
+		sockopt.Drain(r.Context(), sendTime)
 	}
 	return nil
 }
@@ -77,15 +115,8 @@ func objectID(name string) (chunk.ID, error) {
 	return id, nil
 }
 
-// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
-func isKernel(c *current, id chunk.ID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kernel == id.Name()
-}
-
-// serveManifest answers GET /m/<64 hex> with a manifest's exact bytes, and /m/<64 hex>.minisig with their signature.
-func (s *Server) serveManifest(w http.ResponseWriter, r *http.Request) error {
+// ServeManifest answers GET /m/<64 hex> with a manifest's exact bytes, and /m/<64 hex>.minisig with their signature.
+func (s *Handler) ServeManifest(w http.ResponseWriter, r *http.Request) error {
 	name, signature := strings.CutSuffix(r.PathValue("name"), ".minisig")
 	digest, err := fleet.ParseDigest("sha256:" + name)
 	if err != nil {

@@ -1,4 +1,4 @@
-package server
+package objects
 
 import (
 	"bytes"
@@ -20,26 +20,26 @@ import (
 )
 
 // storedVersion answers GET /v1/store/versions/{digest}.
-func (o *operator) storedVersion(r *http.Request) (any, error) {
+func (a *API) storedVersion(r *http.Request) (any, error) {
 	digest, err := fleet.ParseDigest(r.PathValue("digest"))
 	if err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	v, err := o.store.GetVersion(digest)
+	v, err := a.store.GetVersion(digest)
 	if err != nil {
 		return nil, err
 	}
-	packs, err := o.store.Packs(digest)
+	packs, err := a.store.Packs(digest)
 	return api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance, Packs: packs}, err
 }
 
 // storedObject answers GET /v1/store/objects/{id}: what the data path sends, to an operator who may not reach that.
-func (o *operator) storedObject(w http.ResponseWriter, r *http.Request) error {
+func (a *API) storedObject(w http.ResponseWriter, r *http.Request) error {
 	id, err := objectID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	f, err := o.store.Open(id)
+	f, err := a.store.Open(id)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (o *operator) storedObject(w http.ResponseWriter, r *http.Request) error {
 }
 
 // missingObjects answers POST /v1/store/missing. What is there counts as written now: somebody is about to name it.
-func (o *operator) missingObjects(r *http.Request) (any, error) {
+func (a *API) missingObjects(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.ObjectList](r)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (o *operator) missingObjects(r *http.Request) (any, error) {
 		)
 	}
 	out := api.ObjectList{Objects: []api.ObjectSize{}}
-	err = o.writing(r.Context(), func(w *store.Writer) error {
+	err = a.writing(r.Context(), func(w *store.Writer) error {
 		for _, x := range req.Objects {
 			there, err := w.Uses(r.Context(), x.ID, x.Size)
 			if err != nil {
@@ -78,13 +78,13 @@ func (o *operator) missingObjects(r *http.Request) (any, error) {
 }
 
 // writing holds the store's lock for a moment.
-func (o *operator) writing(ctx context.Context, write func(*store.Writer) error) error {
-	unlock, err := o.store.Lock(ctx, "image push")
+func (a *API) writing(ctx context.Context, write func(*store.Writer) error) error {
+	unlock, err := a.store.Lock(ctx, "image push")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	w := o.store.NewWriter()
+	w := a.store.NewWriter()
 	defer w.Close()
 	if err := write(w); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (o *operator) writing(ctx context.Context, write func(*store.Writer) error)
 
 // addObjects answers POST /v1/store/objects. All of the body is read before the store is locked: whoever sends it
 // may be slow.
-func (o *operator) addObjects(w http.ResponseWriter, r *http.Request) error {
+func (a *API) addObjects(w http.ResponseWriter, r *http.Request) error {
 	in := http.MaxBytesReader(w, r.Body, api.MaxObject+api.MaxObjects)
 	var objects [][]byte
 	for {
@@ -111,7 +111,7 @@ func (o *operator) addObjects(w http.ResponseWriter, r *http.Request) error {
 		}
 		objects = append(objects, b.Bytes())
 	}
-	err := o.writing(r.Context(), func(w *store.Writer) error {
+	err := a.writing(r.Context(), func(w *store.Writer) error {
 		for _, b := range objects {
 			if _, _, err := w.Put(r.Context(), b); err != nil {
 				return err
@@ -137,19 +137,19 @@ func cutOff(err error) error {
 const maxVersionBody = 64 << 20
 
 // putVersion answers POST /v1/store/versions.
-func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
+func (a *API) putVersion(w http.ResponseWriter, r *http.Request) error {
 	var v api.VersionPut
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxVersionBody)).Decode(&v); err != nil {
 		return httpapi.BadRequest("request body: "+err.Error(), "")
 	}
-	m, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature)
+	m, err := a.ring.Trust().Verify(v.Manifest, v.Signature)
 	if err != nil {
 		return api.NewError(api.BadRequest, err.Error(), "nodes boot only what a key signed that this site trusts: "+
 			"build the image here from its recipe, or trust the other site's key: pando key create NAME --public "+
 			"ITS-site.pub")
 	}
 	if !v.DryRun {
-		if err := o.storeVersion(r.Context(), m, v.StoredVersion); err != nil {
+		if err := a.storeVersion(r.Context(), m, v.StoredVersion); err != nil {
 			return err
 		}
 	}
@@ -158,28 +158,28 @@ func (o *operator) putVersion(w http.ResponseWriter, r *http.Request) error {
 }
 
 // storeVersion writes a version whose objects are all there.
-func (o *operator) storeVersion(ctx context.Context, m image.Manifest, v api.StoredVersion) error {
-	unlock, err := o.store.Lock(ctx, "image push")
+func (a *API) storeVersion(ctx context.Context, m image.Manifest, v api.StoredVersion) error {
+	unlock, err := a.store.Lock(ctx, "image push")
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := o.allThere(ctx, m); err != nil {
+	if err := a.allThere(ctx, m); err != nil {
 		return err
 	}
-	if old, err := o.store.GetVersion(image.Version(v.Manifest)); err == nil {
-		if _, err := o.signer.ring.Trust().Verify(old.Manifest, old.Signature); err == nil {
+	if old, err := a.store.GetVersion(image.Version(v.Manifest)); err == nil {
+		if _, err := a.ring.Trust().Verify(old.Manifest, old.Signature); err == nil {
 			v.Signature = old.Signature // it may have more of them
 		}
 	}
-	digest, err := o.store.PutVersion(
+	digest, err := a.store.PutVersion(
 		store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance},
 	)
 	if err != nil {
 		return err
 	}
 	for _, p := range v.Packs {
-		if err := o.putPack(ctx, digest, m, p); err != nil {
+		if err := a.putPack(ctx, digest, m, p); err != nil {
 			return err
 		}
 	}
@@ -187,10 +187,10 @@ func (o *operator) storeVersion(ctx context.Context, m image.Manifest, v api.Sto
 }
 
 // allThere refuses a version that would not be whole.
-func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
+func (a *API) allThere(ctx context.Context, m image.Manifest) error {
 	missing := 0
-	err := o.store.UsesOf(ctx, m, func(u store.Use) {
-		if size, ok := o.store.Stat(u.ID); !ok || u.Size >= 0 && size != u.Size {
+	err := a.store.UsesOf(ctx, m, func(u store.Use) {
+		if size, ok := a.store.Stat(u.ID); !ok || u.Size >= 0 && size != u.Size {
 			missing++
 		}
 	})
@@ -210,12 +210,12 @@ func (o *operator) allThere(ctx context.Context, m image.Manifest) error {
 
 // putPack takes a boot pack that is signed as one of this site and is whole. A version boots without one as well,
 // so one that is not is left out. One that this server made itself of later boots stays.
-func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
-	keys := o.signer.ring.Trust().Accepted()
+func (a *API) putPack(ctx context.Context, v fleet.Digest, m image.Manifest, r bootpack.Record) error {
+	keys := a.ring.Trust().Accepted()
 	if m.PackKey != "" {
 		keys = []string{m.PackKey}
 	}
-	b, err := o.store.Get(ctx, r.Object)
+	b, err := a.store.Get(ctx, r.Object)
 	if err != nil {
 		return nil
 	}
@@ -224,11 +224,11 @@ func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest
 		return nil
 	}
 	for _, e := range p.Pieces {
-		if _, ok := o.store.Stat(e.ID); !ok {
+		if _, ok := a.store.Stat(e.ID); !ok {
 			return nil
 		}
 	}
-	have, err := o.store.Packs(v)
+	have, err := a.store.Packs(v)
 	if err != nil {
 		return err
 	}
@@ -237,5 +237,5 @@ func (o *operator) putPack(ctx context.Context, v fleet.Digest, m image.Manifest
 			return nil
 		}
 	}
-	return o.store.PutPack(v, r)
+	return a.store.PutPack(v, r)
 }

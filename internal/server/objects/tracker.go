@@ -1,4 +1,4 @@
-package server
+package objects
 
 import (
 	"context"
@@ -18,16 +18,12 @@ import (
 // without time stamps.
 const goodput = 0.94
 
-// newSwarm makes the tracker of the site's swarms. A link whose rate nobody knows is not taken for a fast one here:
-// then the tracker counts the transfers that are under way.
-func newSwarm(c Config, dir *store.Dir, log *slog.Logger) *tracker.Server {
-	uplink := c.Uplink
-	if uplink == 0 {
-		uplink = interfaceRate(sysNet, c.DHCP.Interfaces)
-	}
+// NewTracker makes the tracker of the site's swarms, for an uplink and links of nodes of so many bytes a second. 0 means
+// that a rate is not known; then the tracker counts the transfers that are under way.
+func NewTracker(uplink, nodeLink int64, dir *store.Dir, log *slog.Logger) *tracker.Server {
 	packs := &packPieces{store: dir}
 	return tracker.New(
-		swarm.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(c.NodeLink) * goodput),
+		swarm.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(nodeLink) * goodput),
 			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 		packs.of,
 		log,
@@ -85,13 +81,4 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 		ids[i] = e.ID
 	}
 	return ids
-}
-
-// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
-func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
-	policy := fleet.ValueOf(g.Peers).Effective()
-	if policy == fleet.PeersOff {
-		return nil
-	}
-	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
 }
