@@ -29,6 +29,7 @@ import (
 	"pando/internal/server/access"
 	"pando/internal/server/history"
 	"pando/internal/server/logs"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
@@ -87,7 +88,7 @@ type Server struct {
 	access      *access.Guard
 	faults      *history.Faults
 	metrics     *metrics.Site
-	lookouts    lookouts
+	lookout     *sitemetrics.Lookout
 	sent        atomic.Int64 // bytes to nodes, by all ways
 	sampler     *history.Sampler
 	senders     *history.Senders
@@ -124,7 +125,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		discoveries: ratelimit.New(discoverBurst, discoverRate),
 		adoptions:   ratelimit.New(adoptBurst, adoptRate),
 	}
-	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) }, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -184,6 +185,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Direct: s.cfg.Direct, Kernels: s})
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
+	s.lookout = s.newLookout()
 	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
 	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
 		b, _ := s.bootAt(a)
