@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -28,11 +29,11 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx, from := r.Context(), httpapi.RemoteAddr(r)
-	c, err := s.boots.of(ctx, req.MAC)
+	c, err := s.boots.Of(ctx, req.MAC)
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
+	defer c.Unlock()
 	if !s.proven(c, req.MAC, from, exchangeFresh) {
 		return api.NewError(
 			api.NotFound,
@@ -43,14 +44,14 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case req.Runs:
 		began := s.now().Add(-min(max(req.Uptime, 0), longestUptime))
-		if latest := c.boot.Started; !began.After(latest) {
+		if latest := c.Boot.Started; !began.After(latest) {
 			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
 		}
-		c.begin(began)
-	case !c.underWay(s.now()):
-		c.begin(s.now())
+		c.Begin(began)
+	case !c.UnderWay(s.now()):
+		c.Begin(s.now())
 	}
-	s.boots.has(c, from)
+	s.boots.SetAddr(c, from)
 	p, err := s.mediumPlan(ctx, c, req)
 	if err != nil {
 		return hint.API(err)
@@ -59,11 +60,11 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
-func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginRequest) (plan, error) {
+func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (plan, error) {
 	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
 		return plan{}, err
@@ -100,10 +101,10 @@ func (s *Server) mediumPlan(ctx context.Context, c *current, req api.BeginReques
 	return p, nil
 }
 
-// beginMedium records the boot and makes its token. c's mu is held.
-func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip.Addr, runs bool) (string, error) {
+// beginMedium records the boot and makes its token. c's lock is held.
+func (s *Server) beginMedium(ctx context.Context, c *bootlog.Entry, p plan, from netip.Addr, runs bool) (string, error) {
 	token, now := identity.NewToken(), s.now()
-	err := s.boots.save(ctx, c, func(b *registry.Boot) {
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, everyNIC)
 		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, now, p.image, p.version
 		b.Token, b.TokenMade = registry.HashSecret(token), now
@@ -111,15 +112,15 @@ func (s *Server) beginMedium(ctx context.Context, c *current, p plan, from netip
 	if err != nil {
 		return "", err
 	}
-	c.kernel, c.token, c.failure = "", "", ""
-	if c.dhcp == trace.Begin {
-		s.dhcpDone(ctx, c, from)
+	c.Kernel, c.Token, c.Failure = "", "", ""
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
 	}
 	what := "kernel and initramfs from a boot medium"
 	if runs {
-		now, what = c.boot.Started, "booted from its own disk while no server answered"
+		now, what = c.Boot.Started, "booted from its own disk while no server answered"
 	}
-	s.record(
+	s.boots.Record(
 		ctx,
 		c,
 		trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},

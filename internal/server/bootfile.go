@@ -67,7 +67,7 @@ func (s *Server) serveBootFile(w http.ResponseWriter, r *http.Request, name stri
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
 	}
 	w.Header().Set("Content-Type", "application/efi")
-	if c := s.boots.at(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
+	if c := s.boots.At(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
 		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))

@@ -123,10 +123,10 @@ func (k *consoles) keep(ctx context.Context, from netip.Addr, text string) error
 
 // bootAt is the latest boot of the machine that has an address: from memory, or, long after its boot, from the record.
 func (k *consoles) bootAt(ctx context.Context, from netip.Addr) (registry.Boot, error) {
-	if c := k.boots.at(from); c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.boot, nil
+	if c := k.boots.At(from); c != nil {
+		c.Lock()
+		defer c.Unlock()
+		return c.Boot, nil
 	}
 	var found registry.Boot
 	err := k.registry.View(ctx, func(tx *registry.Tx) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/netboot"
@@ -161,13 +162,13 @@ func listOf(drivers []image.Driver) string {
 	return strings.Join(names, " ")
 }
 
-// driversFor chooses the drivers of a boot whose script is asked for. The boot's mu is held.
-func (s *Server) driversFor(ctx context.Context, c *current, p plan, q netboot.Query) (driverChoice, error) {
+// driversFor chooses the drivers of a boot whose script is asked for. The boot's lock is held.
+func (s *Server) driversFor(ctx context.Context, c *bootlog.Entry, p plan, q netboot.Query) (driverChoice, error) {
 	var nic image.NIC
 	nic.Vendor, nic.Device, nic.PCI = q.PCI()
 	var boots []registry.Boot
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		boots, err = tx.Boots(registry.BootFilter{MAC: c.mac, Limit: driverBoots})
+		boots, err = tx.Boots(registry.BootFilter{MAC: c.MAC, Limit: driverBoots})
 		return err
 	})
 	if err != nil {

@@ -53,11 +53,11 @@ func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[strin
 func (s *Server) sender(from string) registry.Sender {
 	addr, err := netip.ParseAddr(from)
 	if err == nil {
-		if c := s.boots.at(addr.Unmap()); c != nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.boot.Node != "" {
-				return registry.Sender{Node: c.boot.Node}
+		if c := s.boots.At(addr.Unmap()); c != nil {
+			c.Lock()
+			defer c.Unlock()
+			if c.Boot.Node != "" {
+				return registry.Sender{Node: c.Boot.Node}
 			}
 		}
 		return registry.Sender{Other: "node at " + from}

@@ -451,6 +451,7 @@ func (n *node) hello(cfg api.BootConfig) api.HelloResponse {
 // eventsOf returns "stage kind" of a boot's events.
 func (s *site) eventsOf(id fleet.BootID) []string {
 	s.t.Helper()
+	s.flushHistory()
 	events, err := s.registry.Events(s.t.Context(), registry.EventFilter{Boot: id})
 	if err != nil {
 		s.t.Fatal(err)
@@ -464,9 +465,18 @@ func (s *site) eventsOf(id fleet.BootID) []string {
 
 func (s *site) progress(id fleet.BootID) trace.Progress {
 	s.t.Helper()
+	s.flushHistory()
 	p, err := s.registry.Progress(s.t.Context(), id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return p[id].Progress
+}
+
+// flushHistory writes events that are written behind.
+func (s *site) flushHistory() {
+	s.t.Helper()
+	if err := s.boots.Flush(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 }

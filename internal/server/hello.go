@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -33,14 +34,14 @@ func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.boots.byID(r.Context(), req.Boot)
+	c, err := s.boots.ByID(r.Context(), req.Boot)
 	if errors.Is(err, registry.ErrNotFound) {
 		return refusedHello("no such boot")
 	}
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
+	defer c.Unlock()
 	if err := s.checkHello(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
 		return err
 	}
@@ -59,28 +60,28 @@ func refusedHello(why string) error {
 	)
 }
 
-// checkHello decides whether the token is good, and in whose hands. The boot's mu is held.
-func (s *Server) checkHello(ctx context.Context, c *current, req api.HelloRequest, from netip.Addr) error {
-	b, now := c.boot, s.now()
+// checkHello decides whether the token is good, and in whose hands. The boot's lock is held.
+func (s *Server) checkHello(ctx context.Context, c *bootlog.Entry, req api.HelloRequest, from netip.Addr) error {
+	b, now := c.Boot, s.now()
 	hash := registry.HashSecret(req.Token)
-	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.mac {
+	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.MAC {
 		return refusedHello("unknown token")
 	}
 	if now.Sub(b.TokenMade) > tokenLife {
 		return refusedHello(fmt.Sprintf("the token is older than %s", tokenLife))
 	}
-	if from != b.Addr && !s.proven(c, c.mac, from, exchangeKept) {
-		s.fail(
+	if from != b.Addr && !s.proven(c, c.MAC, from, exchangeKept) {
+		s.boots.Fail(
 			ctx,
 			c,
 			trace.Hello,
-			fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.mac),
+			fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.MAC),
 			"somebody may have read the token; or the node has an address that does not come from DHCP",
 		)
 		return refusedHello(fmt.Sprintf("address %s is not this node's", from))
 	}
 	if !b.TokenUsed.IsZero() && !again(b, req, now) {
-		s.fail(ctx, c, trace.Hello, fmt.Sprintf("token already used: second hello from %s", from),
+		s.boots.Fail(ctx, c, trace.Hello, fmt.Sprintf("token already used: second hello from %s", from),
 			"one of the two was not the node: look who else is on this network, and reboot the node")
 		return refusedHello("token already used")
 	}
@@ -93,10 +94,10 @@ func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 && now.Sub(b.TokenUsed) < againFor
 }
 
-// redeem makes the session and the assignment. The boot's mu is held.
+// redeem makes the session and the assignment. The boot's lock is held.
 func (s *Server) redeem(
 	ctx context.Context,
-	c *current,
+	c *bootlog.Entry,
 	req api.HelloRequest,
 	at netip.Addr,
 ) (api.HelloResponse, error) {
@@ -116,23 +117,23 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.boot.Version, fleetview.HardwareClass(req.Hardware))
+	pack := s.packs.assigned(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.render(n, s.configs.secrets(n))
-	resp.Assignment, resp.Signature, err = s.assign(ctx, c.boot, n, set, pack, at)
+	resp.Assignment, resp.Signature, err = s.assign(ctx, c.Boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
 	_, resp.Secrets = set.parts()
-	_, key, err := s.journalFiles(c.boot.ID, at)
+	_, key, err := s.journalFiles(c.Boot.ID, at)
 	if err != nil {
 		return resp, err
 	}
 	resp.Secrets = append(resp.Secrets, key...)
 	resp.Session, resp.Time = identity.NewToken(), s.now().UTC()
-	if resp.Cached, err = s.hadCache(ctx, c.boot.ID, n); err != nil {
+	if resp.Cached, err = s.hadCache(ctx, c.Boot.ID, n); err != nil {
 		return resp, err
 	}
-	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
 		b.Config = s.configs.digests(set.all())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
@@ -140,8 +141,8 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, err
 	}
-	c.token, c.kernel = "", ""
-	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSessions(c.mac, c.boot.ID) })
+	c.Token, c.Kernel = "", ""
+	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
 	if err != nil {
 		return resp, err
 	}
@@ -181,8 +182,8 @@ func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) 
 	return false, nil
 }
 
-// takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's mu is held.
-func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req api.HelloRequest) error {
+// takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
+func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeConfig, req api.HelloRequest) error {
 	n.boot.Proof = ""
 	if req.TPM != nil {
 		key, err := identity.VerifyTPM(
@@ -191,7 +192,7 @@ func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req a
 			api.TPMDigest(req, base64.StdEncoding.EncodeToString(s.keys.ServerPublic())),
 		)
 		if err != nil {
-			s.fail(
+			s.boots.Fail(
 				ctx,
 				c,
 				trace.Hello,
@@ -201,22 +202,22 @@ func (s *Server) takeProof(ctx context.Context, c *current, n *nodeConfig, req a
 		}
 		n.boot.Proof = key
 	}
-	if n.boot.Proof == c.boot.Proof {
+	if n.boot.Proof == c.Boot.Proof {
 		return nil
 	}
-	return s.boots.save(ctx, c, func(b *registry.Boot) { b.Proof = n.boot.Proof })
+	return s.boots.Save(ctx, c, func(b *registry.Boot) { b.Proof = n.boot.Proof })
 }
 
-// helloConfig is what the config files of a boot are made of that says hello. The boot's mu is held.
-func (s *Server) helloConfig(ctx context.Context, c *current, h fleet.Hardware, at netip.Addr) (nodeConfig, error) {
-	node, group, err := s.member(ctx, c.mac)
-	n := nodeConfig{node: node, group: group, boot: c.boot}
+// helloConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
+func (s *Server) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeConfig, error) {
+	node, group, err := s.member(ctx, c.MAC)
+	n := nodeConfig{node: node, group: group, boot: c.Boot}
 	if err != nil {
 		return n, err
 	}
 	n.boot.Server = at
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
-		stored, err := tx.Boot(c.boot.ID)
+		stored, err := tx.Boot(c.Boot.ID)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
@@ -27,12 +28,12 @@ const kernelTime = 15 * time.Minute
 // served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
 // answer, which is allowed.
 func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
-	c, err := s.boots.byID(r.Context(), id)
+	c, err := s.boots.ByID(r.Context(), id)
 	if err != nil {
 		return err
 	}
 	content, fresh, err := s.initramfs(r, c)
-	c.mu.Unlock()
+	c.Unlock()
 	if err != nil {
 		return err
 	}
@@ -51,16 +52,16 @@ func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet
 }
 
 // initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
-// what was sent before, if anything, had another token. The boot's mu is held.
-func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh bool, err error) {
+// what was sent before, if anything, had another token. The boot's lock is held.
+func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *joined, fresh bool, err error) {
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err
 	}
-	_, group, err := s.member(r.Context(), c.mac)
+	_, group, err := s.member(r.Context(), c.MAC)
 	if err != nil {
 		return nil, false, err
 	}
-	m, err := s.versions.Bootable(c.boot.Version)
+	m, err := s.versions.Bootable(c.Boot.Version)
 	if err != nil {
 		return nil, false, err
 	}
@@ -68,20 +69,20 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 	if err != nil {
 		return nil, false, err
 	}
-	token := c.token
+	token := c.Token
 	if r.Method == http.MethodHead && token == "" {
 		token = identity.NewToken() // for its length
 	} else if token == "" {
 		fresh, token = true, identity.NewToken()
-		err := s.boots.save(r.Context(), c, func(b *registry.Boot) {
+		err := s.boots.Save(r.Context(), c, func(b *registry.Boot) {
 			b.Token, b.TokenMade = registry.HashSecret(token), s.now()
 		})
 		if err != nil {
 			return nil, false, err
 		}
-		c.token = token
+		c.Token = token
 	}
-	drivers, short := driversOf(m, c.boot)
+	drivers, short := driversOf(m, c.Boot)
 	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
 	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
 	trust, err := build.TrustCPIO(cfg)
@@ -93,8 +94,8 @@ func (s *Server) initramfs(r *http.Request, c *current) (content *joined, fresh 
 }
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
-func (s *Server) mayHaveToken(r *http.Request, c *current) error {
-	b, from, now := c.boot, httpapi.RemoteAddr(r), s.now()
+func (s *Server) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
+	b, from, now := c.Boot, httpapi.RemoteAddr(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
 		return api.NewError(
@@ -104,7 +105,7 @@ func (s *Server) mayHaveToken(r *http.Request, c *current) error {
 		)
 	case b.Addr != from:
 		ctx := r.Context()
-		s.fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
+		s.boots.Fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
 			"somebody asks for another machine's initramfs, or its address changed in mid-boot")
 		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address than %s", b.ID, from), "")
 	case !b.TokenUsed.IsZero():
@@ -114,9 +115,9 @@ func (s *Server) mayHaveToken(r *http.Request, c *current) error {
 }
 
 // bootConfig is what the trust cpio tells the node.
-func (s *Server) bootConfig(c *current, group fleet.Group, token string, at netip.Addr) api.BootConfig {
+func (s *Server) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
-		Format: 1, Boot: c.boot.ID, MAC: c.mac, Token: token,
+		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
 		Control:   []string{s.controlURL(at)},
 		ServerKey: api.KeyText(s.keys.ServerPublic()),
 		TrustKeys: s.keys.Ring.Trust().Accepted(),
@@ -125,14 +126,14 @@ func (s *Server) bootConfig(c *current, group fleet.Group, token string, at neti
 }
 
 // diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
-// them goes on without. The boot's mu is held.
-func (s *Server) diskDriversOf(ctx context.Context, c *current, group fleet.Group, m image.Manifest) []byte {
+// them goes on without. The boot's lock is held.
+func (s *Server) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
 	if !group.WantsDisks() {
 		return nil
 	}
-	cpio, err := s.disks.get(ctx, c.boot.Version, m)
+	cpio, err := s.disks.get(ctx, c.Boot.Version, m)
 	if err != nil {
-		s.record(
+		s.boots.Record(
 			ctx,
 			c,
 			trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers of disks: " + err.Error(),

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -34,12 +35,12 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	}
 	turn := s.turns.begin(b.MAC)
 	defer turn.end()
-	c, err := s.boots.of(r.Context(), b.MAC)
+	c, err := s.boots.Of(r.Context(), b.MAC)
 	if err != nil {
 		return err
 	}
 	next, kernel, initramfs, err := s.nextBoot(r, c, b)
-	c.mu.Unlock()
+	c.Unlock()
 	if err != nil {
 		return hint.API(err)
 	}
@@ -60,18 +61,18 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// nextBoot begins the boot that follows b, as a script does. c's mu is held.
+// nextBoot begins the boot that follows b, as a script does. c's lock is held.
 func (s *Server) nextBoot(
 	r *http.Request,
-	c *current,
+	c *bootlog.Entry,
 	b registry.Boot,
 ) (next api.NextBoot, kernel *os.File, initramfs *joined, err error) {
 	ctx := r.Context()
-	node, _, err := s.member(ctx, c.mac)
+	node, _, err := s.member(ctx, c.MAC)
 	if err != nil {
 		return next, nil, nil, err
 	}
-	if b.Session.IsZero() || c.boot.ID != b.ID {
+	if b.Session.IsZero() || c.Boot.ID != b.ID {
 		return next, nil, nil, api.NewError(
 			api.Conflict,
 			fmt.Sprintf("boot %s is not what this machine runs", b.ID),
@@ -82,9 +83,9 @@ func (s *Server) nextBoot(
 	if err != nil {
 		return next, nil, nil, err
 	}
-	c.begin(s.now())
-	c.boot.Node, c.boot.Firmware = node.Name, string(fleet.MethodKexec)
-	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.mac}, p, netboot.Query{MAC: c.mac}, httpapi.RemoteAddr(r))
+	c.Begin(s.now())
+	c.Boot.Node, c.Boot.Firmware = node.Name, string(fleet.MethodKexec)
+	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.MAC}, p, netboot.Query{MAC: c.MAC}, httpapi.RemoteAddr(r))
 	if err != nil {
 		return next, nil, nil, err
 	}
@@ -98,19 +99,19 @@ func (s *Server) nextBoot(
 		_ = initramfs.Close()
 		return next, nil, nil, err
 	}
-	next.Boot, next.Kernel, next.Initramfs = c.boot.ID, p.manifest.Kernel.Size, initramfs.size
+	next.Boot, next.Kernel, next.Initramfs = c.Boot.ID, p.manifest.Kernel.Size, initramfs.size
 	return next, kernel, initramfs, nil
 }
 
 // sentByKexec closes the stages that firmware has in other boots.
-func (s *Server) sentByKexec(ctx context.Context, c *current, next api.NextBoot) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.boot.ID != next.Boot {
+func (s *Server) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
+	c.Lock()
+	defer c.Unlock()
+	if c.Boot.ID != next.Boot {
 		return
 	}
 	for stage, n := range map[trace.Stage]int64{trace.Kernel: next.Kernel, trace.Initramfs: next.Initramfs} {
-		s.record(ctx, c, trace.Event{Stage: stage, Kind: trace.Begin, Message: "to the node that runs; no firmware"},
-			trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(n)})
+		s.boots.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Begin, Message: "to the node that runs; no firmware"},
+			trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(n)})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
@@ -23,7 +24,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Unlock()
+	c.Unlock()
 	b.Image, b.Version = p.image, p.version
 	pack := s.packs.assigned(p.version, fleetview.BootClass(b))
 	var resp api.StageResponse
@@ -50,11 +51,11 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
+	defer c.Unlock()
 	ctx, from := r.Context(), httpapi.RemoteAddr(r)
 	token, now := identity.NewToken(), s.now()
-	c.begin(now)
-	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+	c.Begin(now)
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.node.Name, from, string(
 			fleet.MethodSoftReboot,
 		), now, p.image, p.version
@@ -63,8 +64,8 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.boots.has(c, from)
-	s.record(
+	s.boots.SetAddr(c, from)
+	s.boots.Record(
 		ctx,
 		c,
 		trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
@@ -80,7 +81,7 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
@@ -98,7 +99,7 @@ func (s *Server) nextPlan(
 	w http.ResponseWriter,
 	r *http.Request,
 	early bool,
-) (b registry.Boot, c *current, p plan, err error) {
+) (b registry.Boot, c *bootlog.Entry, p plan, err error) {
 	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return b, nil, p, err
@@ -106,23 +107,23 @@ func (s *Server) nextPlan(
 	if b, err = s.bySession(r, req.Boot); err != nil {
 		return b, nil, p, err
 	}
-	if c, err = s.boots.of(r.Context(), b.MAC); err != nil {
+	if c, err = s.boots.Of(r.Context(), b.MAC); err != nil {
 		return b, nil, p, err
 	}
 	if p, err = s.planAfter(r.Context(), c, b, early); err != nil {
-		c.mu.Unlock()
+		c.Unlock()
 		return b, nil, p, hint.API(err)
 	}
 	return b, c, p, nil
 }
 
-// planAfter is what the boot that follows b runs. c's mu is held.
-func (s *Server) planAfter(ctx context.Context, c *current, b registry.Boot, early bool) (p plan, err error) {
-	node, _, err := s.member(ctx, c.mac)
+// planAfter is what the boot that follows b runs. c's lock is held.
+func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p plan, err error) {
+	node, _, err := s.member(ctx, c.MAC)
 	if err != nil {
 		return p, err
 	}
-	if b.Session.IsZero() || c.boot.ID != b.ID {
+	if b.Session.IsZero() || c.Boot.ID != b.ID {
 		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
 	}
 	if early {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
@@ -25,7 +26,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c := s.boots.at(httpapi.RemoteAddr(r))
+	c := s.boots.At(httpapi.RemoteAddr(r))
 	kernel := c != nil && r.Method == http.MethodGet && isKernel(c, id)
 	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
 	if again {
@@ -78,10 +79,10 @@ func objectID(name string) (chunk.ID, error) {
 }
 
 // isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
-func isKernel(c *current, id chunk.ID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kernel == id.Name()
+func isKernel(c *bootlog.Entry, id chunk.ID) bool {
+	c.Lock()
+	defer c.Unlock()
+	return c.Kernel == id.Name()
 }
 
 // serveManifest answers GET /m/<64 hex> with a manifest's exact bytes, and /m/<64 hex>.minisig with their signature.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
@@ -16,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// observeTime bounds how long a DHCP answer waits for the record of it.
+// observeTime bounds how long a DHCP answer waits for the record of its boot.
 const observeTime = 2 * time.Second
 
 // sawDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
@@ -36,15 +37,15 @@ func (s *Server) sawDHCP(seen dhcp.Seen) {
 
 // packet puts a packet of firmware or boot loader into its boot.
 func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
-	c, err := s.boots.of(ctx, seen.MAC)
+	c, err := s.boots.Of(ctx, seen.MAC)
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
+	defer c.Unlock()
 	now := s.now()
-	isNew := !c.underWay(now)
+	isNew := !c.UnderWay(now)
 	if isNew {
-		c.begin(now)
+		c.Begin(now)
 	}
 	if err := s.knowNode(ctx, c, seen.Client.UUID, s.discoveries); err != nil {
 		return err
@@ -54,40 +55,28 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 		return err
 	}
 	if isNew {
-		s.record(
-			ctx,
-			c,
-			trace.Event{
-				Stage:   trace.DHCP,
-				Kind:    trace.Begin,
-				Message: string(seen.Client.Kind) + ", " + seen.Client.Arch.String(),
-			},
-		)
-		c.dhcp = trace.Begin
+		what := string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
+		s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: what})
+		c.DHCP = trace.Begin
 	}
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
-		s.fail(
-			ctx,
-			c,
-			trace.DHCP,
-			"no address for this machine: "+seen.Reason,
-			"look at the range that is given out, and at `pando doctor`",
-		)
+		s.boots.FailBehind(c, trace.DHCP, "no address for this machine: "+seen.Reason,
+			"look at the range that is given out, and at `pando doctor`")
 	}
 	if strings.HasPrefix(seen.Reason, netboot.NoBootFile) {
-		s.fail(ctx, c, trace.BootFile, seen.Reason, "")
+		s.boots.FailBehind(c, trace.BootFile, seen.Reason, "")
 	}
-	if addr.IsValid() && c.dhcp == trace.Begin {
-		s.dhcpDone(ctx, c, addr)
+	if addr.IsValid() && c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, addr)
 	}
 	return nil
 }
 
 // note records what a packet tells of the boot, if it tells something new.
-func (s *Server) note(ctx context.Context, c *current, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
+func (s *Server) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
 	now := s.now()
 	change := func(b *registry.Boot) {
-		b.Node = c.boot.Node
+		b.Node = c.Boot.Node
 		if seen.Client.Kind != netboot.IPXE || b.Firmware == "" {
 			b.Firmware = seen.Client.Arch.String()
 		}
@@ -96,43 +85,34 @@ func (s *Server) note(ctx context.Context, c *current, seen dhcp.Seen, addr neti
 		}
 	}
 	if addr.IsValid() {
-		s.boots.has(c, addr)
+		s.boots.SetAddr(c, addr)
 	}
-	if c.boot.Node == "" { // a stranger who is not worth a record
-		change(&c.boot)
+	if c.Boot.Node == "" { // a stranger who is not worth a record
+		change(&c.Boot)
 		return nil
 	}
-	if !isNew && c.saved && !addr.IsValid() {
+	if !isNew && c.Saved && !addr.IsValid() {
 		return nil
 	}
-	return s.boots.save(ctx, c, change)
+	return s.boots.Save(ctx, c, change)
 }
 
 // knowNode fills in the node of a boot. A machine that nobody knows is recorded as discovered, if the limit lets it.
-func (s *Server) knowNode(ctx context.Context, c *current, uuid string, limit *ratelimit.Bucket) error {
-	n, err := s.nodeOf(ctx, c.mac)
+func (s *Server) knowNode(ctx context.Context, c *bootlog.Entry, uuid string, limit *ratelimit.Bucket) error {
+	n, err := s.nodeOf(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
-		n, err = s.discover(ctx, c.mac, uuid, limit)
+		n, err = s.discover(ctx, c.MAC, uuid, limit)
 	}
 	switch {
 	case errors.Is(err, errCrowd):
-		c.boot.Node = ""
+		c.Boot.Node = ""
 		return nil
 	case err != nil:
 		return err
 	}
-	c.boot.Node = n.Name
+	c.Boot.Node = n.Name
 	s.touch(ctx, n, uuid, "")
 	return nil
-}
-
-func (s *Server) dhcpDone(ctx context.Context, c *current, addr netip.Addr) {
-	c.dhcp = trace.End
-	s.record(
-		ctx,
-		c,
-		trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}},
-	)
 }
 
 // sentFile takes notice of a finished TFTP transfer.
@@ -147,40 +127,40 @@ func (s *Server) sentFile(t tftp.Transfer) {
 
 // bootFileDone puts the transfer of a boot file into the boot of the machine at an address.
 func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started time.Time, err error) {
-	c := s.boots.at(peer)
+	c := s.boots.At(peer)
 	if c == nil || strings.HasSuffix(name, ".ipxe") {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
 	defer cancel()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dhcp == trace.Begin { // as proxy the end of the exchange may have gone past us
-		s.dhcpDone(ctx, c, peer)
+	c.Lock()
+	defer c.Unlock()
+	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
+		s.boots.DHCPDone(c, peer)
 	}
 	attrs := map[string]string{"file": name}
 	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
 	if err != nil {
-		s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
+		s.boots.Record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
 			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node " +
 				"and this server, for port 69 and for ports above 1023?"})
 		return
 	}
-	s.record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bytesK(n), Attrs: attrs})
+	s.boots.Record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs})
 }
 
 // proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
 // seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max. A
 // DHCP packet is easily forged; so whatever was seen, it is no proof where the ARP table knows another machine by
 // this address.
-func (s *Server) proven(c *current, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
+func (s *Server) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
 	now := s.now()
 	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
 	got, known := s.neighbour(addr)
 	if known && got != mac {
 		return false
 	}
-	if fresh(s.exchanges.shown(mac, addr)) || c.boot.Addr == addr && fresh(c.boot.Exchanged) {
+	if fresh(s.exchanges.shown(mac, addr)) || c.Boot.Addr == addr && fresh(c.Boot.Exchanged) {
 		return true
 	}
 	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's

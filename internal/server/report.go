@@ -47,6 +47,9 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	for i := range events {
 		events[i].Time = b.Init.Add(events[i].Offset)
 	}
+	if err := s.boots.Flush(r.Context()); err != nil { // the server's own events of this boot came before
+		return err
+	}
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
 		return err
 	}
@@ -120,21 +123,21 @@ func (s *Server) reached(ctx context.Context, b registry.Boot, uptime time.Durat
 	if !b.Init.IsZero() {
 		return b, nil
 	}
-	c, err := s.boots.of(ctx, b.MAC)
+	c, err := s.boots.Of(ctx, b.MAC)
 	if err != nil {
 		return b, err
 	}
-	defer c.mu.Unlock()
-	if c.boot.ID != b.ID { // an older boot whose first report comes late
+	defer c.Unlock()
+	if c.Boot.ID != b.ID { // an older boot whose first report comes late
 		b.Init = s.now().Add(-uptime)
 		return b, nil
 	}
-	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		if b.Init.IsZero() {
 			b.Init = s.now().Add(-uptime)
 		}
 	})
-	return c.boot, err
+	return c.Boot, err
 }
 
 // markName is what an image may call its own stages.

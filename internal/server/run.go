@@ -126,6 +126,11 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	l := s.listeners
+	// It ends after all that write history, so that it writes the last of it.
+	history, endHistory := context.WithCancel(context.WithoutCancel(ctx))
+	defer endHistory()
+	written := make(chan error, 1)
+	go func() { written <- s.boots.Run(history) }()
 	start("data path", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
@@ -177,6 +182,10 @@ func (s *Server) Run(ctx context.Context) error {
 	)
 	<-ctx.Done()
 	wg.Wait()
+	endHistory()
+	if err := <-written; err != nil {
+		s.log.Error("events lost", "err", err)
+	}
 	s.volumes.Wait()
 	s.swaps.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -75,11 +76,11 @@ func (s *Server) script(
 	if ctx.Err() != nil {
 		return in, ctx.Err()
 	}
-	c, err := s.boots.of(ctx, q.MAC)
+	c, err := s.boots.Of(ctx, q.MAC)
 	if err != nil {
 		return in, err
 	}
-	defer c.mu.Unlock()
+	defer c.Unlock()
 	if !s.proven(c, q.MAC, from, exchangeFresh) {
 		in.Action, in.Retry = netboot.Wait, soon
 		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
@@ -87,10 +88,10 @@ func (s *Server) script(
 		s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
 		return in, nil
 	}
-	if !c.underWay(s.now()) {
-		c.begin(s.now())
+	if !c.UnderWay(s.now()) {
+		c.Begin(s.now())
 	}
-	s.boots.has(c, from)
+	s.boots.SetAddr(c, from)
 	node, err := s.admit(ctx, c, q)
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
@@ -102,7 +103,7 @@ func (s *Server) script(
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if turn := s.turns.ask(c.mac); turn.Place > 0 {
+	if turn := s.turns.ask(c.MAC); turn.Place > 0 {
 		if !hold {
 			turn.Hold, turn.Sleep = 0, 0
 		}
@@ -112,18 +113,18 @@ func (s *Server) script(
 }
 
 // admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
-func (s *Server) admit(ctx context.Context, c *current, q netboot.Query) (fleet.Node, error) {
-	node, err := s.nodeOf(ctx, c.mac)
+func (s *Server) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (fleet.Node, error) {
+	node, err := s.nodeOf(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
-		node, err = s.discover(ctx, c.mac, q.UUID, s.adoptions)
+		node, err = s.discover(ctx, c.MAC, q.UUID, s.adoptions)
 	}
 	if err == nil && node.State == fleet.Discovered {
-		node, err = s.adopt(ctx, c.mac, q.Serial)
+		node, err = s.adopt(ctx, c.MAC, q.Serial)
 	}
 	if err != nil {
 		return node, err
 	}
-	c.boot.Node = node.Name
+	c.Boot.Node = node.Name
 	s.touch(ctx, node, q.UUID, q.Serial)
 	return node, nil
 }
@@ -134,7 +135,7 @@ const attrArgs = "args"
 // start lets the machine boot what is planned.
 func (s *Server) start(
 	ctx context.Context,
-	c *current,
+	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	p plan,
 	q netboot.Query,
@@ -150,7 +151,7 @@ func (s *Server) start(
 	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
 	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()
 	began := s.now()
-	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, drivers.list)
 		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, began, p.image, p.version
 		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
@@ -158,12 +159,12 @@ func (s *Server) start(
 	if err != nil {
 		return in, err
 	}
-	in.Boot = c.boot.ID
-	c.kernel, c.token, c.failure = in.Kernel, "", ""
-	if c.dhcp == trace.Begin {
-		s.dhcpDone(ctx, c, from)
+	in.Boot = c.Boot.ID
+	c.Kernel, c.Token, c.Failure = in.Kernel, "", ""
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
 	}
-	s.record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
+	s.boots.Record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
 			Attrs: map[string]string{
 				"version": string(p.version),
@@ -172,7 +173,7 @@ func (s *Server) start(
 				attrArgs:  strings.Join(in.Args, " "),
 			}})
 	if drivers.why != "" {
-		s.record(
+		s.boots.Record(
 			ctx,
 			c,
 			trace.Event{
@@ -188,7 +189,7 @@ func (s *Server) start(
 // waits tells a machine that nobody adopted to ask again.
 func (s *Server) waits(
 	ctx context.Context,
-	c *current,
+	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	node fleet.Node,
 	from netip.Addr,
@@ -196,15 +197,15 @@ func (s *Server) waits(
 	in.Action = netboot.Wait
 	in.Message = "this machine is new here and waits until an operator adopts it"
 	in.Hint = fmt.Sprintf("pando node adopt %s", node.Name)
-	if c.saved && c.boot.Addr == from && c.failure == in.Message {
+	if c.Saved && c.Boot.Addr == from && c.Failure == in.Message {
 		return in, nil
 	}
-	err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = node.Name, from })
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = node.Name, from })
 	if err != nil {
 		return in, err
 	}
-	c.failure = in.Message
-	s.record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin, Message: in.Message, Hint: in.Hint})
+	c.Failure = in.Message
+	s.boots.Record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin, Message: in.Message, Hint: in.Hint})
 	return in, nil
 }
 
@@ -212,7 +213,7 @@ func (s *Server) waits(
 // own is one for the log and, in short, for the screen.
 func (s *Server) cannot(
 	ctx context.Context,
-	c *current,
+	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	err error,
 ) (netboot.ScriptInput, error) {
@@ -224,9 +225,9 @@ func (s *Server) cannot(
 	if ctx.Err() != nil {
 		return in, ctx.Err()
 	}
-	if err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node = c.boot.Node }); err != nil {
+	if err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node = c.Boot.Node }); err != nil {
 		return in, err
 	}
-	s.fail(ctx, c, trace.Script, in.Message, in.Hint)
+	s.boots.Fail(ctx, c, trace.Script, in.Message, in.Hint)
 	return in, nil
 }

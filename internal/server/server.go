@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/hint"
@@ -52,7 +53,7 @@ type Server struct {
 	disks    *diskDrivers
 
 	exchanges   *exchanges
-	boots       *boots
+	boots       *bootlog.Boots
 	heard       *lastseen.Times
 	errands     *nodecommand.Queue
 	nudger      *nodecommand.Waker
@@ -178,9 +179,9 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store, s.log)
 	s.turns.busy = s.swarm.Busy
-	s.boots = &boots{registry: s.registry, now: s.now}
+	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
-	if err := s.boots.restore(ctx, s.versions.Kernel); err != nil {
+	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
 	return s.findPrograms()

@@ -65,12 +65,12 @@ func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
 	for _, f := range rep.Files {
 		differs[f.Path] = f.Error != "" || dryRun
 	}
-	c, err := s.boots.byID(ctx, rep.Boot)
+	c, err := s.boots.ByID(ctx, rep.Boot)
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
-	return s.boots.save(ctx, c, func(b *registry.Boot) {
+	defer c.Unlock()
+	return s.boots.Save(ctx, c, func(b *registry.Boot) {
 		b.Config = maps.Clone(b.Config)
 		for path, digest := range handed {
 			if differs[path] {

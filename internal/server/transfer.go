@@ -1,13 +1,13 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
@@ -71,7 +71,7 @@ func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func (s *Server) sendK(
 	w http.ResponseWriter,
 	r *http.Request,
-	c *current,
+	c *bootlog.Entry,
 	stage trace.Stage,
 	content io.ReadSeeker,
 ) error {
@@ -79,12 +79,12 @@ func (s *Server) sendK(
 	if err != nil {
 		return err
 	}
-	s.recordLocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
+	s.boots.RecordUnlocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
 	var turn transfer
 	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
 		sockopt.LetMessagesPass(r.Context())
 	} else {
-		turn = s.turns.begin(c.mac)
+		turn = s.turns.begin(c.MAC)
 		leave := s.uploads.Beside(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
@@ -101,25 +101,15 @@ func (s *Server) sendK(
 		turn.sent(bytes, left)
 	}
 	http.ServeContent(out, r, "", time.Time{}, content)
-	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bytesK(out.n)}
+	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(out.n)}
 	if out.n < size && out.status == http.StatusOK {
 		end.Kind = trace.Fail
-		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bytesText(out.n), bytesText(size))
+		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bootlog.BytesText(out.n), bootlog.BytesText(size))
 		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
 	}
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
 		turn.end()
 	}
-	s.recordLocked(c, end)
+	s.boots.RecordUnlocked(c, end)
 	return nil
-}
-
-// recordLocked is record for who does not hold the boot's mu. It does not depend on the request, which may have
-// been broken off.
-func (s *Server) recordLocked(c *current, events ...trace.Event) {
-	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
-	defer cancel()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.record(ctx, c, events...)
 }

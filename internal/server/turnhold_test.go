@@ -61,7 +61,7 @@ func TestTurnIsHeld(t *testing.T) {
 	) {
 		t.Errorf("whose turn has not come sees its place and asks again:\n%s", script)
 	}
-	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.at(third.addr).boot.ID})
+	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.At(third.addr).Boot.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestTurnIsHeld(t *testing.T) {
 			t.Errorf("timeline: %s", e.Message)
 		}
 	}
-	if s.checkTurn(s.boots.at(fourth.addr).boot.ID) != 1 {
+	if s.checkTurn(s.boots.At(fourth.addr).Boot.ID) != 1 {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
 	if got := s.turns.status(); got.Loading != 2 || got.Waiting != 1 {

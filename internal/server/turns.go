@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -184,28 +185,28 @@ func (t *turns) status() api.Loads {
 // told first, however often the machine asks.
 func (s *Server) queued(
 	ctx context.Context,
-	c *current,
+	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	turn netboot.Turn,
 	from netip.Addr,
 ) (netboot.ScriptInput, error) {
-	in.Action, in.Node, in.Turn = netboot.Queued, c.boot.Node, turn
-	in.Renew = !s.proven(c, c.mac, from, exchangeFresh/2)
-	waits := c.queued.After(c.boot.Scripted) // for this turn, and not for one before
+	in.Action, in.Node, in.Turn = netboot.Queued, c.Boot.Node, turn
+	in.Renew = !s.proven(c, c.MAC, from, exchangeFresh/2)
+	waits := c.Queued.After(c.Boot.Scripted) // for this turn, and not for one before
 	if turn.Hold == 0 {
-		c.queued = s.now()
+		c.Queued = s.now()
 	}
-	if waits && c.boot.Addr == from {
+	if waits && c.Boot.Addr == from {
 		return in, nil
 	}
-	if err := s.boots.save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = c.boot.Node, from }); err != nil {
+	if err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = c.Boot.Node, from }); err != nil {
 		return in, err
 	}
-	if c.dhcp == trace.Begin {
-		s.dhcpDone(ctx, c, from)
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
 	}
 	if !waits && turn.Hold == 0 {
-		s.record(
+		s.boots.Record(
 			ctx,
 			c,
 			trace.Event{Stage: trace.Script, Kind: trace.Begin},

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -284,7 +285,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	n.fast = true
 	n.exchange(netboot.IPXE)
 	n.script()
-	boot := s.boots.at(n.addr).boot.ID
+	boot := s.boots.At(n.addr).Boot.ID
 	renewed := 0
 	for {
 		s.clock.add(10 * time.Second)
@@ -292,7 +293,7 @@ func TestTurnsTakeLong(t *testing.T) {
 			s.turns.ask(fleet.MAC{5: i})
 		}
 		script := n.script()
-		if now := s.boots.at(n.addr).boot.ID; now != boot {
+		if now := s.boots.At(n.addr).Boot.ID; now != boot {
 			t.Fatalf("the machine began boot %s while it waited in %s", now, boot)
 		}
 		if !strings.Contains(script, " waits for its turn to load: ") {
@@ -307,10 +308,10 @@ func TestTurnsTakeLong(t *testing.T) {
 		}
 	}
 	n.exchange(netboot.IPXE) // its transfer broke off
-	if now := s.boots.at(n.addr).boot.ID; now != boot {
+	if now := s.boots.At(n.addr).Boot.ID; now != boot {
 		t.Errorf("the machine began boot %s when its turn in %s had come", now, boot)
 	}
-	if waited := s.now().Sub(s.boots.at(n.addr).boot.Started); waited < continues {
+	if waited := s.now().Sub(s.boots.At(n.addr).Boot.Started); waited < bootlog.Continues {
 		t.Errorf("the machine waited only %s", waited)
 	}
 	if s.checkTurn(boot) != 1 {
