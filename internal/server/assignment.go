@@ -1,17 +1,16 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -20,13 +19,13 @@ import (
 func (s *Server) assign(
 	ctx context.Context,
 	b registry.Boot,
-	n nodeConfig,
-	set configSet,
+	n nodeconfig.Node,
+	set nodeconfig.Set,
 	pack *fleet.PackRef,
 	at netip.Addr,
 ) (bytes, signature []byte, err error) {
-	node, group := n.node, n.group
-	public, _ := set.parts()
+	node, group := n.Node, n.Group
+	public, _ := set.Parts()
 	sends, _, err := s.journalFiles(b.ID, at)
 	if err != nil {
 		return nil, nil, err
@@ -39,17 +38,17 @@ func (s *Server) assign(
 	if err != nil {
 		return nil, nil, err
 	}
-	problems := slices.Clone(set.problems)
+	problems := slices.Clone(set.Problems)
 	for _, l := range lacks {
 		problems = append(problems, l.Error())
 	}
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
-		Servers:  append([]string{s.dataURL(at)}, s.cfg.Servers...),
+		Servers:  append([]string{s.ports.DataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
 		Files:    slices.Concat(public, s.watchFiles(at), sends, state),
 		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
-		RebootAfter: s.rebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
+		RebootAfter: s.planner.RebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
 		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
@@ -59,8 +58,4 @@ func (s *Server) assign(
 		return nil, nil, fmt.Errorf("encode assignment of %s: %w", node.Name, err)
 	}
 	return bytes, ed25519.Sign(s.keys.Server, append([]byte(api.AssignmentContext), bytes...)), nil
-}
-
-func (s *Server) rebootAfter(g fleet.Group) time.Duration {
-	return cmp.Or(fleet.ValueOf(g.RebootAfter), s.cfg.RebootAfter)
 }

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -60,23 +61,23 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
-func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (plan, error) {
+func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
 	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
-		return plan{}, err
+		return bootplan.Plan{}, err
 	}
 	if node.State != fleet.Adopted {
-		return plan{}, api.NewError(
+		return bootplan.Plan{}, api.NewError(
 			api.NotFound,
 			"this machine is new here and waits until an operator adopts it",
 			"pando node adopt "+node.Name,
 		)
 	}
-	p, err := s.plan(ctx, node, fleet.Hardware{})
+	p, err := s.planner.Plan(ctx, node, fleet.Hardware{})
 	if err != nil {
 		return p, err
 	}
@@ -84,16 +85,16 @@ func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begin
 		if _, err := s.versions.Manifest(req.Medium); err != nil {
 			return p, err
 		}
-		p.version = req.Medium
+		p.Version = req.Medium
 		return p, nil
 	}
-	if started := s.versions.Kernel(req.Medium); started != p.manifest.Kernel.Object.Name() {
+	if started := s.versions.Kernel(req.Medium); started != p.Manifest.Kernel.Object.Name() {
 		return p, api.NewError(
 			api.NotFound,
 			fmt.Sprintf(
 				"the boot medium has the kernel of version %s, and this node boots %s with another one",
 				req.Medium.Short(),
-				p.version.Short(),
+				p.Version.Short(),
 			),
 			fmt.Sprintf("make the medium anew: pando media create %s", node.Name),
 		)
@@ -102,11 +103,11 @@ func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begin
 }
 
 // beginMedium records the boot and makes its token. c's lock is held.
-func (s *Server) beginMedium(ctx context.Context, c *bootlog.Entry, p plan, from netip.Addr, runs bool) (string, error) {
+func (s *Server) beginMedium(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, from netip.Addr, runs bool) (string, error) {
 	token, now := identity.NewToken(), s.now()
 	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, everyNIC)
-		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, now, p.image, p.version
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, now, p.Image, p.Version
 		b.Token, b.TokenMade = registry.HashSecret(token), now
 	})
 	if err != nil {
@@ -128,9 +129,9 @@ func (s *Server) beginMedium(ctx context.Context, c *bootlog.Entry, p plan, from
 			Time:    now,
 			Stage:   trace.Script,
 			Kind:    trace.End,
-			Message: fmt.Sprintf("%s %s, %s", p.image, p.version.Short(), what),
+			Message: fmt.Sprintf("%s %s, %s", p.Image, p.Version.Short(), what),
 			Attrs: map[string]string{
-				"version": string(p.version),
+				"version": string(p.Version),
 				"address": from.String(),
 				"drivers": everyNIC,
 				"medium":  "true",

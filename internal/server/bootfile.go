@@ -77,7 +77,7 @@ func (s *Server) serveBootFile(w http.ResponseWriter, r *http.Request, name stri
 // openTFTP finds what a TFTP name stands for.
 func (s *Server) openTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
 	if r.Name == autoexec {
-		return bytes.NewReader(netboot.Chain(s.dataURL(r.Local.Unmap()))), nil
+		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
 	}
 	data, ok := s.files.data[r.Name]
 	if !ok {

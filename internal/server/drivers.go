@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/netboot"
@@ -163,7 +164,7 @@ func listOf(drivers []image.Driver) string {
 }
 
 // driversFor chooses the drivers of a boot whose script is asked for. The boot's lock is held.
-func (s *Server) driversFor(ctx context.Context, c *bootlog.Entry, p plan, q netboot.Query) (driverChoice, error) {
+func (s *Server) driversFor(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, q netboot.Query) (driverChoice, error) {
 	var nic image.NIC
 	nic.Vendor, nic.Device, nic.PCI = q.PCI()
 	var boots []registry.Boot
@@ -174,7 +175,7 @@ func (s *Server) driversFor(ctx context.Context, c *bootlog.Entry, p plan, q net
 	if err != nil {
 		return driverChoice{}, err
 	}
-	return chooseDrivers(p.manifest, p.version, nic, attemptsOf(boots), s.rebootAfter(p.group) >= 0), nil
+	return chooseDrivers(p.Manifest, p.Version, nic, attemptsOf(boots), s.planner.RebootAfter(p.Group) >= 0), nil
 }
 
 // addList records the list of a script. One that was sent stays on record, the one of a script that led to no

@@ -10,6 +10,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -99,7 +100,7 @@ func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has strin
 	if has == "" || b.Session.IsZero() {
 		return false
 	}
-	_, group, err := s.member(ctx, b.MAC)
+	_, group, err := s.planner.Member(ctx, b.MAC)
 	if err != nil {
 		return false
 	}
@@ -114,11 +115,11 @@ func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.bySession(r, req.Boot)
+	b, err := s.nodeAuth.BySession(r, req.Boot)
 	if err != nil {
 		return err
 	}
-	node, group, err := s.member(r.Context(), b.MAC)
+	node, group, err := s.planner.Member(r.Context(), b.MAC)
 	if err != nil {
 		return err
 	}
@@ -127,8 +128,8 @@ func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 	resp.Assignment, resp.Signature, err = s.assign(
 		r.Context(),
 		b,
-		nodeConfig{node: node, group: group, boot: b},
-		configSet{},
+		nodeconfig.Node{Node: node, Group: group, Boot: b},
+		nodeconfig.Set{},
 		nil,
 		httpapi.LocalAddr(r),
 	)

@@ -261,7 +261,7 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 	req, err := http.NewRequestWithContext(
 		n.t.Context(),
 		"GET",
-		fmt.Sprintf("http://127.0.0.1:%d%s", n.dataPort, path),
+		fmt.Sprintf("http://127.0.0.1:%d%s", n.ports.Data, path),
 		nil,
 	)
 	if err != nil {
@@ -387,7 +387,7 @@ func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	req, err := http.NewRequestWithContext(
 		n.t.Context(),
 		"POST",
-		fmt.Sprintf("https://127.0.0.1:%d%s", n.controlPort, path),
+		fmt.Sprintf("https://127.0.0.1:%d%s", n.ports.Control, path),
 		bytes.NewReader(body),
 	)
 	if err != nil {

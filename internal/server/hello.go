@@ -17,6 +17,8 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/nodeauth"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -24,9 +26,6 @@ import (
 // againFor is how long a hello whose answer was lost may be said again. The nonce tells it from a second one: it
 // never left the node but inside TLS.
 const againFor = 5 * time.Minute
-
-// tokenLife is how long after its initramfs was sent a token can be used.
-const tokenLife = 30 * time.Minute
 
 // hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
 func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
@@ -67,8 +66,8 @@ func (s *Server) checkHello(ctx context.Context, c *bootlog.Entry, req api.Hello
 	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.MAC {
 		return refusedHello("unknown token")
 	}
-	if now.Sub(b.TokenMade) > tokenLife {
-		return refusedHello(fmt.Sprintf("the token is older than %s", tokenLife))
+	if now.Sub(b.TokenMade) > nodeauth.TokenLife {
+		return refusedHello(fmt.Sprintf("the token is older than %s", nodeauth.TokenLife))
 	}
 	if from != b.Addr && !s.proven(c, c.MAC, from, exchangeKept) {
 		s.boots.Fail(
@@ -106,24 +105,24 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, err
 	}
-	node := n.node
+	node := n.Node
 	if err := s.takeProof(ctx, c, &n, req); err != nil {
 		return resp, err
 	}
-	if why := n.claim().Withheld(); why != "" && fleet.ValueOf(n.group.Secrets).Wait() {
-		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, approveHint(n))
+	if why := n.Claim().Withheld(); why != "" && fleet.ValueOf(n.Group.Secrets).Wait() {
+		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, nodeconfig.ApproveHint(n))
 	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
 	pack := s.packs.assigned(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
-	set := s.configs.render(n, s.configs.secrets(n))
+	set := s.configs.Render(n, s.configs.Secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.Boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
-	_, resp.Secrets = set.parts()
+	_, resp.Secrets = set.Parts()
 	_, key, err := s.journalFiles(c.Boot.ID, at)
 	if err != nil {
 		return resp, err
@@ -135,7 +134,7 @@ func (s *Server) redeem(
 	}
 	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		b.Node, b.TokenUsed, b.Hardware, b.Server = node.Name, s.now(), hardware, at
-		b.Config = s.configs.digests(set.all())
+		b.Config = s.configs.Digests(set.All())
 		b.Nonce, b.Session = registry.HashSecret(req.Nonce), registry.HashSecret(resp.Session)
 	})
 	if err != nil {
@@ -155,13 +154,13 @@ func (s *Server) redeem(
 const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
-func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) (bool, error) {
-	if fleet.ValueOf(n.group.Cache) != fleet.CacheDisk {
+func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
+	if fleet.ValueOf(n.Group.Cache) != fleet.CacheDisk {
 		return false, nil
 	}
 	var before []registry.Boot
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		before, err = tx.Boots(registry.BootFilter{Node: n.node.Name, Limit: 1 + cacheBoots})
+		before, err = tx.Boots(registry.BootFilter{Node: n.Node.Name, Limit: 1 + cacheBoots})
 		return err
 	})
 	if err != nil {
@@ -183,8 +182,8 @@ func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeConfig) 
 }
 
 // takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
-func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeConfig, req api.HelloRequest) error {
-	n.boot.Proof = ""
+func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.HelloRequest) error {
+	n.Boot.Proof = ""
 	if req.TPM != nil {
 		key, err := identity.VerifyTPM(
 			req.TPM.Key,
@@ -200,57 +199,35 @@ func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeConfig,
 				"a machine says that it has a key which it has not: look who is on this network",
 			)
 		}
-		n.boot.Proof = key
+		n.Boot.Proof = key
 	}
-	if n.boot.Proof == c.Boot.Proof {
+	if n.Boot.Proof == c.Boot.Proof {
 		return nil
 	}
-	return s.boots.Save(ctx, c, func(b *registry.Boot) { b.Proof = n.boot.Proof })
+	return s.boots.Save(ctx, c, func(b *registry.Boot) { b.Proof = n.Boot.Proof })
 }
 
 // helloConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
-func (s *Server) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeConfig, error) {
-	node, group, err := s.member(ctx, c.MAC)
-	n := nodeConfig{node: node, group: group, boot: c.Boot}
+func (s *Server) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeconfig.Node, error) {
+	node, group, err := s.planner.Member(ctx, c.MAC)
+	n := nodeconfig.Node{Node: node, Group: group, Boot: c.Boot}
 	if err != nil {
 		return n, err
 	}
-	n.boot.Server = at
+	n.Boot.Server = at
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		stored, err := tx.Boot(c.Boot.ID)
 		if err != nil {
 			return err
 		}
-		n.boot.Approved = stored.Approved
+		n.Boot.Approved = stored.Approved
 		all, err := tx.ConfigFiles()
 		if err != nil {
 			return err
 		}
-		return n.of(tx, h, all)
+		return n.Of(tx, h, all)
 	})
 	return n, err
-}
-
-// member returns the adopted node that has a MAC, and its group with what the node has otherwise.
-func (s *Server) member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error) {
-	var node fleet.Node
-	var group fleet.Group
-	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		if node, err = tx.NodeByMAC(mac); err != nil {
-			return err
-		}
-		group, err = tx.Group(node.Group)
-		group = node.Settings.Of(group)
-		return err
-	})
-	if errors.Is(err, registry.ErrNotFound) || err == nil && node.State != fleet.Adopted {
-		return node, group, api.NewError(
-			api.Unauthorized,
-			"no adopted node has MAC "+mac.String(),
-			"adopt it with `pando node adopt`, then reset the machine",
-		)
-	}
-	return node, group, err
 }
 
 // clipHardware bounds what a node says of itself.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/initrd"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -53,11 +53,11 @@ func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet
 
 // initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
 // what was sent before, if anything, had another token. The boot's lock is held.
-func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *joined, fresh bool, err error) {
+func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err
 	}
-	_, group, err := s.member(r.Context(), c.MAC)
+	_, group, err := s.planner.Member(r.Context(), c.MAC)
 	if err != nil {
 		return nil, false, err
 	}
@@ -65,7 +65,7 @@ func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *joined, 
 	if err != nil {
 		return nil, false, err
 	}
-	agent, err := s.agents.get(r.Context(), m.Architecture)
+	agent, err := s.agents.Get(r.Context(), m.Architecture)
 	if err != nil {
 		return nil, false, err
 	}
@@ -89,7 +89,7 @@ func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *joined, 
 	if err != nil {
 		return nil, false, err
 	}
-	content, err = s.join(trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
+	content, err = initrd.Join(s.store, trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
 	return content, fresh, err
 }
 
@@ -118,10 +118,10 @@ func (s *Server) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 func (s *Server) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
-		Control:   []string{s.controlURL(at)},
+		Control:   []string{s.ports.ControlURL(at)},
 		ServerKey: api.KeyText(s.keys.ServerPublic()),
 		TrustKeys: s.keys.Ring.Trust().Accepted(),
-		Release:   s.cfg.Release, RebootAfter: s.rebootAfter(group),
+		Release:   s.cfg.Release, RebootAfter: s.planner.RebootAfter(group),
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *Server) diskDriversOf(ctx context.Context, c *bootlog.Entry, group flee
 	if !group.WantsDisks() {
 		return nil
 	}
-	cpio, err := s.disks.get(ctx, c.Boot.Version, m)
+	cpio, err := s.disks.Get(ctx, c.Boot.Version, m)
 	if err != nil {
 		s.boots.Record(
 			ctx,
@@ -141,22 +141,4 @@ func (s *Server) diskDriversOf(ctx context.Context, c *bootlog.Entry, group flee
 		)
 	}
 	return cpio
-}
-
-// join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
-func (s *Server) join(trust []byte, drivers []image.Driver, disks, agent []byte) (*joined, error) {
-	j := &joined{}
-	j.addBytes(trust)
-	for _, d := range drivers {
-		f, err := s.store.Open(d.Object)
-		if err == nil {
-			err = j.addFile(f)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("drivers %s: %w", d.Name, err), j.Close())
-		}
-	}
-	j.addBytes(disks)
-	j.addBytes(agent)
-	return j, nil
 }

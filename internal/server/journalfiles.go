@@ -28,7 +28,7 @@ func (s *Server) journalFiles(boot fleet.BootID, at netip.Addr) (public, secret 
 	if err != nil {
 		return nil, nil, err
 	}
-	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.controlPort))) + journalPath
+	url := "https://" + net.JoinHostPort(at.String(), strconv.Itoa(int(s.ports.Control))) + journalPath
 	public = append(
 		unit("pando-journal.timer", "sysinit.target", journalTimer),
 		fleet.File{

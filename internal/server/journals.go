@@ -131,7 +131,7 @@ func (s *Server) uploader(r *http.Request) (b registry.Boot, err error) {
 	if err != nil {
 		return b, err
 	}
-	n, _, err := s.member(r.Context(), b.MAC)
+	n, _, err := s.planner.Member(r.Context(), b.MAC)
 	b.Node = n.Name // by its name of today
 	return b, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/registry"
@@ -58,7 +59,7 @@ func BenchmarkLook(b *testing.B) {
 					MAC:   mac,
 					Stage: trace.Script,
 					Kind:  trace.Info,
-					Attrs: map[string]string{attrArgs: "quiet splash"},
+					Attrs: map[string]string{bootlog.AttrArgs: "quiet splash"},
 				},
 				trace.Event{
 					Time:  now.Add(time.Minute),

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/image"
@@ -24,7 +26,7 @@ type methods struct {
 	store    *store.Dir
 	versions *versions.Cache
 	release  string
-	plan     func(context.Context, fleet.Node, fleet.Hardware) (plan, error)
+	plan     func(context.Context, fleet.Node, fleet.Hardware) (bootplan.Plan, error)
 
 	mu      sync.Mutex
 	systemd map[fleet.Digest]int // of versions that were looked at
@@ -73,11 +75,11 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 	if err != nil {
 		return c, err
 	}
-	c.Architecture = p.manifest.Architecture
-	c.Kernel = was.Kernel.Object != p.manifest.Kernel.Object || !sameDrivers(was, p.manifest)
-	c.Args = !told || !slices.Equal(args, p.kernelArgs())
-	c.Running, c.Next = m.systemdOf(runs), m.systemdOf(p.version)
-	c.Keeps, c.Cache = keptOf(p.group), fleet.ValueOf(p.group.Cache) == fleet.CacheDisk
+	c.Architecture = p.Manifest.Architecture
+	c.Kernel = was.Kernel.Object != p.Manifest.Kernel.Object || !sameDrivers(was, p.Manifest)
+	c.Args = !told || !slices.Equal(args, p.KernelArgs())
+	c.Running, c.Next = m.systemdOf(runs), m.systemdOf(p.Version)
+	c.Keeps, c.Cache = keptOf(p.Group), fleet.ValueOf(p.Group.Cache) == fleet.CacheDisk
 	c.Agent = view.Status == nil || view.Status.Release != m.release
 	return c, nil
 }
@@ -131,7 +133,7 @@ func (m *methods) systemdOf(v fleet.Digest) int {
 func bootArgs(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []string, told bool, err error) {
 	events, err := reg.Events(ctx, registry.EventFilter{Boot: id})
 	for _, e := range events {
-		if text, ok := e.Attrs[attrArgs]; ok && e.Stage == trace.Script {
+		if text, ok := e.Attrs[bootlog.AttrArgs]; ok && e.Stage == trace.Script {
 			args, told = strings.Fields(text), true
 		}
 	}

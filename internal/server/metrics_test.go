@@ -142,7 +142,7 @@ func TestMetricsWantAToken(t *testing.T) {
 		req, err := http.NewRequestWithContext(
 			t.Context(),
 			"GET",
-			fmt.Sprintf("https://127.0.0.1:%d%s", s.controlPort, path),
+			fmt.Sprintf("https://127.0.0.1:%d%s", s.ports.Control, path),
 			nil,
 		)
 		if err != nil {
@@ -308,7 +308,7 @@ func TestPrometheus(t *testing.T) {
 	s.node(1).replay(readRecorded(t), trace.Booted)
 	dir := t.TempDir()
 	at := freePort(t)
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.controlPort), &tls.Config{InsecureSkipVerify: true})
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.ports.Control), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ scrape_configs:
   - job_name: node
     http_sd_configs:
       - url: https://127.0.0.1:%d/v1/sd
-        %s`, rules, auth, s.controlPort, s.controlPort, strings.ReplaceAll(auth, "\n    ", "\n        "))
+        %s`, rules, auth, s.ports.Control, s.ports.Control, strings.ReplaceAll(auth, "\n    ", "\n        "))
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})
 	for name, text := range map[string]string{"prometheus.yml": config, "pando.token": s.token("prometheus") + "\n", "pando.crt": string(cert)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
+	"pando/internal/initrd"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -26,7 +27,7 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.bySession(r, req.Boot)
+	b, err := s.nodeAuth.BySession(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -66,9 +67,9 @@ func (s *Server) nextBoot(
 	r *http.Request,
 	c *bootlog.Entry,
 	b registry.Boot,
-) (next api.NextBoot, kernel *os.File, initramfs *joined, err error) {
+) (next api.NextBoot, kernel *os.File, initramfs *initrd.Joined, err error) {
 	ctx := r.Context()
-	node, _, err := s.member(ctx, c.MAC)
+	node, _, err := s.planner.Member(ctx, c.MAC)
 	if err != nil {
 		return next, nil, nil, err
 	}
@@ -79,7 +80,7 @@ func (s *Server) nextBoot(
 			"",
 		)
 	}
-	p, err := s.plan(ctx, node, fleet.Hardware{})
+	p, err := s.planner.Plan(ctx, node, fleet.Hardware{})
 	if err != nil {
 		return next, nil, nil, err
 	}
@@ -95,11 +96,11 @@ func (s *Server) nextBoot(
 	if initramfs, _, err = s.initramfs(r, c); err != nil {
 		return next, nil, nil, err
 	}
-	if kernel, err = s.store.Open(p.manifest.Kernel.Object); err != nil {
+	if kernel, err = s.store.Open(p.Manifest.Kernel.Object); err != nil {
 		_ = initramfs.Close()
 		return next, nil, nil, err
 	}
-	next.Boot, next.Kernel, next.Initramfs = c.Boot.ID, p.manifest.Kernel.Size, initramfs.size
+	next.Boot, next.Kernel, next.Initramfs = c.Boot.ID, p.Manifest.Kernel.Size, initramfs.Size
 	return next, kernel, initramfs, nil
 }
 

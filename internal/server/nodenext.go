@@ -8,11 +8,13 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -25,16 +27,16 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c.Unlock()
-	b.Image, b.Version = p.image, p.version
-	pack := s.packs.assigned(p.version, fleetview.BootClass(b))
+	b.Image, b.Version = p.Image, p.Version
+	pack := s.packs.assigned(p.Version, fleetview.BootClass(b))
 	var resp api.StageResponse
-	group := p.group
+	group := p.Group
 	group.Keeping = fleet.Keeping{}
 	resp.Assignment, resp.Signature, err = s.assign(
 		r.Context(),
 		b,
-		nodeConfig{node: p.node, group: group, boot: b},
-		configSet{},
+		nodeconfig.Node{Node: p.Node, Group: group, Boot: b},
+		nodeconfig.Set{},
 		pack,
 		httpapi.LocalAddr(r),
 	)
@@ -56,9 +58,9 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	token, now := identity.NewToken(), s.now()
 	c.Begin(now)
 	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
-		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.node.Name, from, string(
+		b.Node, b.Addr, b.Firmware, b.Scripted, b.Image, b.Version = p.Node.Name, from, string(
 			fleet.MethodSoftReboot,
-		), now, p.image, p.version
+		), now, p.Image, p.Version
 		b.Token, b.TokenMade = registry.HashSecret(token), now
 	})
 	if err != nil {
@@ -73,24 +75,15 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			Time:    now,
 			Stage:   trace.Script,
 			Kind:    trace.End,
-			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.image, p.version.Short()),
+			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.Image, p.Version.Short()),
 			Attrs: map[string]string{
-				"version": string(p.version),
-				"address": from.String(),
-				attrArgs:  strings.Join(p.kernelArgs(), " "),
+				"version":        string(p.Version),
+				"address":        from.String(),
+				bootlog.AttrArgs: strings.Join(p.KernelArgs(), " "),
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.group.Secrets).Kind() == fleet.SecretsTPM})
-}
-
-// bySession is the boot that asks, by its session. Its token would not do: it came in the clear, and whoever gets
-// the next boot's is the node.
-func (s *Server) bySession(r *http.Request, boot fleet.BootID) (registry.Boot, error) {
-	if httpapi.Credential(r, "Bearer") == "" {
-		return registry.Boot{}, api.NewError(api.Unauthorized, "the next boot is given to a session only", "")
-	}
-	return s.reporter(r, api.ReportRequest{Boot: boot})
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
 // nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
@@ -99,12 +92,12 @@ func (s *Server) nextPlan(
 	w http.ResponseWriter,
 	r *http.Request,
 	early bool,
-) (b registry.Boot, c *bootlog.Entry, p plan, err error) {
+) (b registry.Boot, c *bootlog.Entry, p bootplan.Plan, err error) {
 	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {
 		return b, nil, p, err
 	}
-	if b, err = s.bySession(r, req.Boot); err != nil {
+	if b, err = s.nodeAuth.BySession(r, req.Boot); err != nil {
 		return b, nil, p, err
 	}
 	if c, err = s.boots.Of(r.Context(), b.MAC); err != nil {
@@ -118,8 +111,8 @@ func (s *Server) nextPlan(
 }
 
 // planAfter is what the boot that follows b runs. c's lock is held.
-func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p plan, err error) {
-	node, _, err := s.member(ctx, c.MAC)
+func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p bootplan.Plan, err error) {
+	node, _, err := s.planner.Member(ctx, c.MAC)
 	if err != nil {
 		return p, err
 	}
@@ -127,7 +120,7 @@ func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boo
 		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
 	}
 	if early {
-		node = ahead(ctx, s.registry, node)
+		node = bootplan.Ahead(ctx, s.registry, node)
 	}
-	return s.plan(ctx, node, fleet.Hardware{})
+	return s.planner.Plan(ctx, node, fleet.Hardware{})
 }

@@ -13,6 +13,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -49,11 +50,11 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			return err
 		}
 		if out.Proof = b.Proof; !b.Session.IsZero() {
-			c, err := configOf(tx, n, b)
+			c, err := nodeconfig.Read(tx, n, b)
 			if err != nil {
 				return err
 			}
-			out.Withheld = c.claim().Withheld()
+			out.Withheld = c.Claim().Withheld()
 		}
 		if err := o.showExtensions(tx, &out); err != nil {
 			return err

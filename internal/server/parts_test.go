@@ -42,7 +42,7 @@ func TestTFTP(t *testing.T) {
 		t.Errorf("loader: %q, %v", got, err)
 	}
 	if got, err := fetchTFTP(t, s, "autoexec.ipxe"); err != nil ||
-		!strings.Contains(got, s.dataURL(local)+"/boot/script") {
+		!strings.Contains(got, s.ports.DataURL(local)+"/boot/script") {
 		t.Errorf("autoexec.ipxe: %q, %v", got, err)
 	}
 	for _, name := range []string{"secret", "../data/keys/secret", "ipxe/undionly.kpxe", "none"} {

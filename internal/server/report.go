@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Events) > maxReported || req.Uptime < 0 || req.Uptime > maxUptime {
 		return api.NewError(api.BadRequest, "report has too many events, or an uptime that cannot be", "")
 	}
-	b, err := s.reporter(r, req)
+	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -87,34 +86,6 @@ func (s *Server) alive(ctx context.Context, b registry.Boot) {
 	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
 		s.touch(ctx, n, "", "")
 	}
-}
-
-// reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
-// that far, the one of its token.
-func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Boot, err error) {
-	session, token := registry.HashSecret(httpapi.Credential(r, "Bearer")), registry.HashSecret(httpapi.Credential(r, "Boot"))
-	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
-		if !session.IsZero() {
-			b, err = tx.BootBySession(session)
-			return err
-		}
-		b, err = tx.Boot(req.Boot)
-		return err
-	})
-	switch {
-	case errors.Is(err, registry.ErrNotFound):
-	case err != nil:
-		return b, err
-	case !session.IsZero() && b.ID == req.Boot:
-		return b, nil
-	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 && s.now().Sub(b.TokenMade) < tokenLife:
-		return b, nil
-	}
-	return b, api.NewError(
-		api.Unauthorized,
-		"neither session nor token of this boot",
-		"a newer boot of the node ends the older one's session",
-	)
 }
 
 // reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or

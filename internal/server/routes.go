@@ -14,6 +14,7 @@ import (
 	"pando/internal/lastseen"
 	"pando/internal/media"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/store"
@@ -111,7 +112,7 @@ type operator struct {
 	rollouts   *rollouts
 	powers     *powers
 	methods    *methods
-	configs    *configs
+	configs    *nodeconfig.Renderer
 	journals   *journals // nil: none are kept
 	now        func() time.Time
 	log        *slog.Logger

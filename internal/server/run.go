@@ -73,7 +73,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control, &s.sent); err != nil {
 		return err
 	}
-	s.dataPort, s.controlPort = port(l.data), port(l.control)
+	s.ports.Data, s.ports.Control = port(l.data), port(l.control)
 	if s.cfg.TFTP != "off" {
 		if l.tftp, err = listenUDP(ctx, "TFTP", s.cfg.TFTP); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	}
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
-	c.DataPort, c.Loaders = s.dataPort, s.files.loaders
+	c.DataPort, c.Loaders = s.ports.Data, s.files.loaders
 	s.dhcp = &dhcp.Server{Config: c, Leases: leases{s.registry}, Observe: s.sawDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
@@ -97,10 +97,10 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 func port(l net.Listener) uint16 { return l.Addr().(*net.TCPAddr).AddrPort().Port() }
 
 // DataPort and ControlPort are the ports that Listen got.
-func (s *Server) DataPort() uint16 { return s.dataPort }
+func (s *Server) DataPort() uint16 { return s.ports.Data }
 
 // ControlPort is the port of the control channel.
-func (s *Server) ControlPort() uint16 { return s.controlPort }
+func (s *Server) ControlPort() uint16 { return s.ports.Control }
 
 // Run listens and serves until ctx ends, which is no error, or until a part fails, which stops the others.
 func (s *Server) Run(ctx context.Context) error {
@@ -227,7 +227,7 @@ func (s *Server) prepareAgent(ctx context.Context) {
 	if a == nil {
 		return
 	}
-	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := a.Prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -25,7 +26,7 @@ const soon = 3 * time.Second
 // serveScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
 // error but its number.
 func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
-	base := s.dataURL(httpapi.LocalAddr(r))
+	base := s.ports.DataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
 	switch {
 	case errors.Is(err, netboot.ErrNoMAC):
@@ -99,7 +100,7 @@ func (s *Server) script(
 	if node.State != fleet.Adopted {
 		return s.waits(ctx, c, in, node, from)
 	}
-	p, err := s.plan(ctx, node, q.Hardware())
+	p, err := s.planner.Plan(ctx, node, q.Hardware())
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
@@ -129,15 +130,12 @@ func (s *Server) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (
 	return node, nil
 }
 
-// attrArgs is the attribute of Script's end that has the kernel arguments of the boot.
-const attrArgs = "args"
-
 // start lets the machine boot what is planned.
 func (s *Server) start(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
-	p plan,
+	p bootplan.Plan,
 	q netboot.Query,
 	from netip.Addr,
 ) (netboot.ScriptInput, error) {
@@ -145,15 +143,15 @@ func (s *Server) start(
 	if err != nil {
 		return in, err
 	}
-	if p.group.WantsDisks() {
-		s.disks.prepare(p.version, p.manifest) // the initramfs is asked for after the kernel, some seconds from now
+	if p.Group.WantsDisks() {
+		s.disks.Prepare(p.Version, p.Manifest) // the initramfs is asked for after the kernel, some seconds from now
 	}
-	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.node.Name, p.image, p.version
-	in.Kernel, in.Args = p.manifest.Kernel.Object.Name(), p.kernelArgs()
+	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.Node.Name, p.Image, p.Version
+	in.Kernel, in.Args = p.Manifest.Kernel.Object.Name(), p.KernelArgs()
 	began := s.now()
 	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, drivers.list)
-		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.node.Name, from, began, p.image, p.version
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, began, p.Image, p.Version
 		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
 	})
 	if err != nil {
@@ -165,12 +163,12 @@ func (s *Server) start(
 		s.boots.DHCPDone(c, from)
 	}
 	s.boots.Record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
-		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.image, p.version.Short()),
+		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.Image, p.Version.Short()),
 			Attrs: map[string]string{
-				"version": string(p.version),
-				"address": from.String(),
-				"drivers": drivers.list,
-				attrArgs:  strings.Join(in.Args, " "),
+				"version":        string(p.Version),
+				"address":        from.String(),
+				"drivers":        drivers.list,
+				bootlog.AttrArgs: strings.Join(in.Args, " "),
 			}})
 	if drivers.why != "" {
 		s.boots.Record(

@@ -13,13 +13,18 @@ import (
 	"time"
 
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/dhcp"
+	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/identity"
+	"pando/internal/initrd"
 	"pando/internal/lastseen"
 	"pando/internal/metrics"
+	"pando/internal/nodeauth"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/openid"
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
@@ -45,12 +50,12 @@ type Server struct {
 	versions *versions.Cache
 	signer   *signer
 	files    bootFiles
-	agents   agents
+	agents   initrd.Programs
 	traces   *traces
 	packs    *packs
 	keeper   *keeper
 	mediumKs kDigests
-	disks    *diskDrivers
+	disks    *initrd.DiskDrivers
 
 	exchanges   *exchanges
 	boots       *bootlog.Boots
@@ -67,7 +72,7 @@ type Server struct {
 	rollouts    *rollouts
 	methods     *methods
 	powers      *powers
-	configs     *configs
+	configs     *nodeconfig.Renderer
 	journals    *journals // nil: none are kept
 	turns       *turns
 	mediaSent   mediaSent
@@ -83,10 +88,11 @@ type Server struct {
 	adoptions   *ratelimit.Bucket // strangers recorded for their requests
 	neighbour   func(netip.Addr) (fleet.MAC, bool)
 
-	listeners   *listeners // nil before Listen
-	dhcp        *dhcp.Server
-	dataPort    uint16
-	controlPort uint16
+	listeners *listeners // nil before Listen
+	dhcp      *dhcp.Server
+	ports     *endpoint.Ports
+	planner   *bootplan.Planner
+	nodeAuth  *nodeauth.Checker
 
 	dashboardPort uint16
 	web           *identity.WebCertificate // nil: no TLS there
@@ -104,6 +110,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		log:         c.Log,
 		now:         c.Now,
 		started:     c.Now(),
+		ports:       &endpoint.Ports{},
 		exchanges:   &exchanges{},
 		heard:       &lastseen.Times{},
 		neighbour:   neighbour,
@@ -137,6 +144,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	if err := s.findPrograms(); err != nil {
+		return err
+	}
+	s.planner = bootplan.New(s.registry, s.versions, s.agents, s.cfg.RebootAfter)
+	s.nodeAuth = nodeauth.New(s.registry, s.now)
 	s.nudger = nodecommand.NewWaker(s.registry, s.log)
 	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
@@ -162,7 +174,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		store:    s.store,
 		versions: s.versions,
 		release:  s.cfg.Release,
-		plan:     s.plan,
+		plan:     s.planner.Plan,
 	}
 	s.rollouts = newRollouts(s)
 	s.powers = newPowers(s)
@@ -172,11 +184,16 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
 		return err
 	}
-	s.configs = newConfigs(s)
+	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
+		if !s.givesAddresses() {
+			return nil
+		}
+		return s.cfg.DHCP.Subnets
+	}, s.cfg.Servers)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
-	s.disks = newDiskDrivers(s.store, s.log)
+	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store, s.log)
 	s.turns.busy = s.swarm.Busy
 	s.boots = bootlog.New(s.registry, s.now, s.log)
@@ -184,7 +201,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
-	return s.findPrograms()
+	return nil
 }
 
 // newAccess wires who may use the operator's API.
@@ -206,10 +223,10 @@ func (s *Server) findPrograms() (err error) {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
-	if s.agents, err = findAgents(s.cfg.Agent, s.cfg.Dir); err != nil {
+	if s.agents, err = initrd.FindPrograms(s.cfg.Agent, s.cfg.Dir); err != nil {
 		return err
 	}
-	if err := s.agents.has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
+	if err := s.agents.Has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
 		s.log.Error("no node will boot: "+err.Error(), "hint", hint.Of(err))
 	}
 	return nil

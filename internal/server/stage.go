@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"pando/internal/api"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/power"
 	"pando/internal/registry"
@@ -38,29 +39,11 @@ func (p *powers) stage(ctx context.Context, x powered, do api.PowerDo, who strin
 
 // stages says why a node cannot have its next version ahead.
 func (m *methods) stages(ctx context.Context, ask fleet.BootMethod, n fleet.Node, b registry.Boot) error {
-	is, why, err := m.choose(ctx, ask, ahead(ctx, m.registry, n), b)
+	is, why, err := m.choose(ctx, ask, bootplan.Ahead(ctx, m.registry, n), b)
 	if err == nil && is != fleet.MethodSoftReboot {
 		err = fmt.Errorf("only what is gone to by soft-reboot is fetched ahead, and this is by %s: %s", is, why)
 	}
 	return err
-}
-
-// ahead is a node as it will be when the rollout that it waits in takes it: with the rollout's version. What cannot
-// be read counts as none.
-func ahead(ctx context.Context, reg *registry.Registry, n fleet.Node) fleet.Node {
-	_ = reg.View(ctx, func(tx *registry.Tx) error {
-		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
-		for _, r := range live {
-			if r.Group != n.Group || n.Version != "" {
-				continue
-			}
-			if full, e := tx.Rollout(r.ID); e == nil && rollout.StagesFor(full, n.Name) {
-				n.Version = full.To
-			}
-		}
-		return err
-	})
-	return n
 }
 
 // stage asks a node to fetch ahead what a rollout brings it, once in a boot.

@@ -64,7 +64,7 @@ func (n *node) swarm(path string, message map[string]any) (int, map[string]any) 
 		n.t.Fatal(err)
 	}
 	resp, err := n.http.Post(
-		fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.dataPort, path),
+		fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.ports.Data, path),
 		"application/json",
 		bytes.NewReader(body),
 	)

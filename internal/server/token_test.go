@@ -164,7 +164,7 @@ func TestInitramfsAgain(t *testing.T) {
 	n := s.node(1)
 	n.exchange(netboot.IPXE)
 	_, path := urls(t, n.script())
-	req, err := n.http.Head(s.dataURL(local) + path)
+	req, err := n.http.Head(s.ports.DataURL(local) + path)
 	if err != nil {
 		t.Fatal(err)
 	}

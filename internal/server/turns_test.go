@@ -260,7 +260,7 @@ func (s *site) bigObject() (id chunk.ID) {
 func (n *node) breakOff(path string) {
 	n.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: n.addr.AsSlice()}}
-	conn, err := dialer.DialContext(n.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.dataPort))
+	conn, err := dialer.DialContext(n.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.ports.Data))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package server
+package initrd
 
 import (
 	"context"
@@ -20,8 +20,8 @@ const (
 	diskDriversMost = 20 * time.Second
 )
 
-// diskDrivers makes and keeps the driver cpio for nodes that have a cache on a disk.
-type diskDrivers struct {
+// DiskDrivers makes and keeps the driver cpio for nodes that have a cache on a disk.
+type DiskDrivers struct {
 	make func(context.Context, image.Manifest) (build.DriverCPIO, error)
 	log  *slog.Logger
 
@@ -35,15 +35,15 @@ type diskDriver struct {
 	err  error
 }
 
-func newDiskDrivers(d *store.Dir, log *slog.Logger) *diskDrivers {
-	return &diskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
+func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
+	return &DiskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
 		make: func(ctx context.Context, m image.Manifest) (build.DriverCPIO, error) {
 			return build.DiskDrivers(ctx, d, m)
 		}}
 }
 
-// prepare begins to make the drivers of a version, unless they are there or being made.
-func (d *diskDrivers) prepare(version fleet.Digest, m image.Manifest) *diskDriver {
+// Prepare begins to make the drivers of a version, unless they are there or being made.
+func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *diskDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if x, ok := d.made[version]; ok {
@@ -78,9 +78,9 @@ func (d *diskDrivers) prepare(version fleet.Digest, m image.Manifest) *diskDrive
 	return x
 }
 
-// get waits for the drivers of a version. An error is a reason to boot without them.
-func (d *diskDrivers) get(ctx context.Context, version fleet.Digest, m image.Manifest) ([]byte, error) {
-	x := d.prepare(version, m)
+// Get waits for the drivers of a version. An error is a reason to boot without them.
+func (d *DiskDrivers) Get(ctx context.Context, version fleet.Digest, m image.Manifest) ([]byte, error) {
+	x := d.Prepare(version, m)
 	enough := time.NewTimer(diskDriversMost)
 	defer enough.Stop()
 	select {

@@ -1,17 +1,20 @@
-package server
+package initrd
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"pando/internal/image"
+	"pando/internal/store"
 )
 
-// joined reads several parts as one file.
-type joined struct {
+// Joined reads several parts as one file.
+type Joined struct {
 	parts []piece
 	files []*os.File
-	size  int64
+	Size  int64
 	at    int64
 }
 
@@ -20,17 +23,17 @@ type piece struct {
 	io.ReaderAt
 }
 
-func (j *joined) add(r io.ReaderAt, size int64) {
-	j.parts = append(j.parts, piece{j.size, size, r})
-	j.size += size
-	if pad := -j.size & 3; pad > 0 {
+func (j *Joined) add(r io.ReaderAt, size int64) {
+	j.parts = append(j.parts, piece{j.Size, size, r})
+	j.Size += size
+	if pad := -j.Size & 3; pad > 0 {
 		j.add(zeros{}, pad)
 	}
 }
 
-func (j *joined) addBytes(b []byte) { j.add(bytes.NewReader(b), int64(len(b))) }
+func (j *Joined) addBytes(b []byte) { j.add(bytes.NewReader(b), int64(len(b))) }
 
-func (j *joined) addFile(f *os.File) error {
+func (j *Joined) addFile(f *os.File) error {
 	j.files = append(j.files, f)
 	fi, err := f.Stat()
 	if err != nil {
@@ -41,7 +44,7 @@ func (j *joined) addFile(f *os.File) error {
 }
 
 // Read reads on from where the last Read or Seek ended.
-func (j *joined) Read(b []byte) (int, error) {
+func (j *Joined) Read(b []byte) (int, error) {
 	for _, p := range j.parts {
 		if off := j.at - p.start; off < p.size {
 			n, err := p.ReadAt(b[:min(int64(len(b)), p.size-off)], off)
@@ -59,12 +62,12 @@ func (j *joined) Read(b []byte) (int, error) {
 }
 
 // Seek sets where the next Read begins.
-func (j *joined) Seek(offset int64, whence int) (int64, error) {
+func (j *Joined) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += j.at
 	case io.SeekEnd:
-		offset += j.size
+		offset += j.Size
 	}
 	if offset < 0 {
 		return 0, errors.New("seek before the begin")
@@ -74,7 +77,7 @@ func (j *joined) Seek(offset int64, whence int) (int64, error) {
 }
 
 // Close closes the files.
-func (j *joined) Close() error {
+func (j *Joined) Close() error {
 	var err error
 	for _, f := range j.files {
 		err = errors.Join(err, f.Close())
@@ -88,4 +91,22 @@ type zeros struct{}
 func (zeros) ReadAt(b []byte, _ int64) (int, error) {
 	clear(b)
 	return len(b), nil
+}
+
+// Join puts the parts behind one another. The kernel wants each to begin at a multiple of four bytes.
+func Join(objects *store.Dir, trust []byte, drivers []image.Driver, disks, agent []byte) (*Joined, error) {
+	j := &Joined{}
+	j.addBytes(trust)
+	for _, d := range drivers {
+		f, err := objects.Open(d.Object)
+		if err == nil {
+			err = j.addFile(f)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("drivers %s: %w", d.Name, err), j.Close())
+		}
+	}
+	j.addBytes(disks)
+	j.addBytes(agent)
+	return j, nil
 }

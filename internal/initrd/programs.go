@@ -1,4 +1,4 @@
-package server
+package initrd
 
 import (
 	"bytes"
@@ -25,9 +25,9 @@ const agentName = "pando-init"
 // agentDir is where packages put it.
 const agentDir = "/usr/lib/pando"
 
-// agent is the agent cpio. Compressing it takes some seconds, so it begins when the server starts and who
+// program is the agent cpio. Compressing it takes some seconds, so it begins when the server starts and who
 // needs it waits; what was made is kept for the next start.
-type agent struct {
+type program struct {
 	path string
 	kept string // directory where it is kept
 	file string // name there, see keptName
@@ -37,13 +37,13 @@ type agent struct {
 	err  error
 }
 
-// agents are the node's programs, by architecture.
-type agents map[string]*agent
+// Programs are the node's programs, by architecture.
+type Programs map[string]*program
 
-// findAgents looks for the node's programs: that for nodes as this machine is pando-init, those for others have their
+// FindPrograms looks for the node's programs: that for nodes as this machine is pando-init, those for others have their
 // architecture behind the name. A path that was given must exist; others are looked for beside it, too.
-func findAgents(path, kept string) (agents, error) {
-	found := agents{}
+func FindPrograms(path, kept string) (Programs, error) {
+	found := Programs{}
 	dirs := []string{agentDir}
 	if exe, err := os.Executable(); err == nil {
 		dirs = append([]string{filepath.Dir(exe)}, dirs...)
@@ -67,10 +67,10 @@ func findAgents(path, kept string) (agents, error) {
 }
 
 // add takes a program, unless there is one for its architecture.
-func (s agents) add(path, kept string) {
+func (s Programs) add(path, kept string) {
 	architecture := programArchitecture(path)
 	if s[architecture] == nil {
-		s[architecture] = &agent{path: path, kept: kept, file: keptName(architecture), done: make(chan struct{})}
+		s[architecture] = &program{path: path, kept: kept, file: keptName(architecture), done: make(chan struct{})}
 	}
 }
 
@@ -91,8 +91,8 @@ func programArchitecture(path string) string {
 	return runtime.GOARCH
 }
 
-// has says what is missing for nodes of an architecture to boot, nil if nothing is.
-func (s agents) has(architecture string) error {
+// Has says what is missing for nodes of an architecture to boot, nil if nothing is.
+func (s Programs) Has(architecture string) error {
 	if s[architecture] != nil {
 		return nil
 	}
@@ -106,20 +106,20 @@ func (s agents) has(architecture string) error {
 	)
 }
 
-// get waits for the cpio of an architecture. It is shared: nobody changes it.
-func (s agents) get(ctx context.Context, architecture string) ([]byte, error) {
-	if err := s.has(architecture); err != nil {
+// Get waits for the cpio of an architecture. It is shared: nobody changes it.
+func (s Programs) Get(ctx context.Context, architecture string) ([]byte, error) {
+	if err := s.Has(architecture); err != nil {
 		return nil, err
 	}
 	a := s[architecture]
 	if architecture != runtime.GOARCH { // nobody has asked for it when the server started
-		go func() { _ = a.prepare(context.WithoutCancel(ctx)) }() // get tells the error
+		go func() { _ = a.Prepare(context.WithoutCancel(ctx)) }() // get tells the error
 	}
-	return a.get(ctx)
+	return a.Get(ctx)
 }
 
-// prepare makes the cpio of a program that was found. It is called once or more, and does it once.
-func (a *agent) prepare(ctx context.Context) error {
+// Prepare makes the cpio of a program that was found. It is called once or more, and does it once.
+func (a *program) Prepare(ctx context.Context) error {
 	a.once.Do(func() {
 		defer close(a.done)
 		var binary []byte
@@ -141,7 +141,7 @@ func keptName(architecture string) string {
 
 // make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is
 // made again at the next start, which is all that it costs.
-func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
+func (a *program) make(ctx context.Context, binary []byte) ([]byte, error) {
 	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
 	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))
 	if b, err := os.ReadFile(file); err == nil && len(b) > sha256.Size {
@@ -162,8 +162,8 @@ func (a *agent) make(ctx context.Context, binary []byte) ([]byte, error) {
 	return cpio, nil
 }
 
-// get waits for the cpio. It is shared: nobody changes it.
-func (a *agent) get(ctx context.Context) ([]byte, error) {
+// Get waits for the cpio. It is shared: nobody changes it.
+func (a *program) Get(ctx context.Context) ([]byte, error) {
 	select {
 	case <-a.done:
 		return a.cpio, a.err

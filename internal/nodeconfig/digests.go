@@ -1,4 +1,4 @@
-package server
+package nodeconfig
 
 import (
 	"crypto/hmac"
@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
+// Digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
 // secrets.
-func (c *configs) digests(files []fleet.File) map[string]string {
+func (c *Renderer) Digests(files []fleet.File) map[string]string {
 	out := make(map[string]string, len(files))
-	key := c.keys.ConfigKey()
+	key := c.Keys.ConfigKey()
 	for _, f := range files {
 		h := hmac.New(sha256.New, key)
 		fmt.Fprintf(h, "%s\n%o %s %d\n", f.Path, f.Mode, f.Owner, len(f.Data))
@@ -24,9 +24,9 @@ func (c *configs) digests(files []fleet.File) map[string]string {
 	return out
 }
 
-// configChanges tells which files of a boot are not what the node would be given now: those that are new or other,
+// Changes tells which files of a boot are not what the node would be given now: those that are new or other,
 // and those that are declared no more.
-func configChanges(has, gets map[string]string) (old, gone []string) {
+func Changes(has, gets map[string]string) (old, gone []string) {
 	for _, path := range slices.Sorted(maps.Keys(gets)) {
 		if has[path] != gets[path] {
 			old = append(old, path)
