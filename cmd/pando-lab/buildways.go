@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/identity"
 	"pando/internal/store"
 )
@@ -171,7 +172,7 @@ func (l *lab) builder(ctx context.Context, work string, change func(*build.Optio
 	}
 	o := build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")}
 	if l.recipe != "" {
-		if o.Recipe, err = build.LoadRecipe(l.recipe); err != nil {
+		if o.Recipe, err = recipe.Load(l.recipe); err != nil {
 			return build.Result{}, err
 		}
 	}

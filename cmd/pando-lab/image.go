@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -19,7 +20,7 @@ import (
 // image returns the version that the machines boot. It is built at the first run and used again afterwards, unless the
 // recipe says something else by now, or this Pando makes something else of it.
 func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
-	recipe, err := build.LoadRecipe(l.recipe)
+	recipe, err := recipe.Load(l.recipe)
 	if err != nil {
 		return "", err
 	}
@@ -48,7 +49,7 @@ func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 
 // madeOf tells whether a build of the recipe would make the version again, but for newer packages. One whose provenance
 // cannot be read is built again.
-func madeOf(data string, version fleet.Digest, recipe *build.Recipe) bool {
+func madeOf(data string, version fleet.Digest, recipe *recipe.Recipe) bool {
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {
 		return false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -14,13 +15,13 @@ import (
 // A recipe of the same name is not the same recipe.
 func TestChangedRecipeIsNoticed(t *testing.T) {
 	data := t.TempDir()
-	load := func(text string) *build.Recipe {
+	load := func(text string) *recipe.Recipe {
 		t.Helper()
 		file := filepath.Join(data, "lab.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		r, err := build.LoadRecipe(file)
+		r, err := recipe.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}

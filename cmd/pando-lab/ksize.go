@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/testkit"
 )
@@ -52,7 +52,7 @@ func agentSize(ctx context.Context, bin string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cpio, err := build.AgentCPIO(ctx, binary)
+	cpio, err := initramfs.AgentCPIO(ctx, binary)
 	return int64(len(cpio)), err
 }
 

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"pando/internal/build"
 	"pando/internal/chunk"
+	"pando/internal/imagefs"
 )
 
 // filePart is a part of a read as a file has it.
@@ -22,7 +22,7 @@ type filePart struct {
 
 // fileParts says which files a read of the root is of. What is left over is inodes and the super block: a system that
 // serves files has its own.
-func fileParts(m *build.RootMap, length int, off int64) (out []filePart) {
+func fileParts(m *imagefs.Map, length int, off int64) (out []filePart) {
 	for at := 0; at < length; {
 		block := uint32((off + int64(at)) / chunk.BlockSize)
 		step := min(length-at, chunk.BlockSize)
@@ -45,7 +45,7 @@ func fileParts(m *build.RootMap, length int, off int64) (out []filePart) {
 // what the rival's client asks for instead, to open a file, it asks for when it opens it. What a boot only looks at
 // without reading it costs the rival nothing.
 type fileRoot struct {
-	files *build.RootMap
+	files *imagefs.Map
 	raw   *os.File
 	read  func(path string, p []byte, off int64) error
 }
@@ -78,8 +78,8 @@ func (n *node) fileRoot(ctx context.Context, read func(path string, p []byte, of
 }
 
 // files is where each file lies in the root.
-func (m *material) files(ctx context.Context) (*build.RootMap, error) {
-	m.mapping.Do(func() { m.mapped, m.mapErr = build.MapRoot(ctx, m.store, m.manifest) })
+func (m *material) files(ctx context.Context) (*imagefs.Map, error) {
+	m.mapping.Do(func() { m.mapped, m.mapErr = imagefs.ReadMap(ctx, m.store, m.manifest) })
 	return m.mapped, m.mapErr
 }
 

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -174,7 +174,7 @@ func TestScript(t *testing.T) {
 		{Start: 1, Blocks: 1, At: at(10)},
 		{Start: 7, Blocks: 1, At: at(99)},
 	}
-	s := newScript(build.Recording{Reads: reads, Booted: at(50)})
+	s := newScript(packer.Recording{Reads: reads, Booted: at(50)})
 	if len(s.reads) != 3 || s.length != at(10) {
 		t.Fatalf("got %d reads in %s", len(s.reads), s.length)
 	}
@@ -184,10 +184,10 @@ func TestScript(t *testing.T) {
 	if want := []burst{{0, 2, at(200)}, {2, 3, at(800)}}; !slices.Equal(s.scaled(time.Second), want) {
 		t.Errorf("scaled: got %v, want %v", s.scaled(time.Second), want)
 	}
-	if s := newScript(build.Recording{Reads: reads}); len(s.reads) != 4 {
+	if s := newScript(packer.Recording{Reads: reads}); len(s.reads) != 4 {
 		t.Errorf("without a time of `booted`: %d reads, want all", len(s.reads))
 	}
-	all := newScript(build.Recording{Reads: []trace.Read{{Start: 1, Blocks: 1}}})
+	all := newScript(packer.Recording{Reads: []trace.Read{{Start: 1, Blocks: 1}}})
 	if got := all.scaled(time.Second); len(got) != 1 || got[0].think != 0 {
 		t.Errorf("a boot that took no time: %v", got)
 	}
@@ -209,7 +209,7 @@ func TestReplayComparesEveryByte(t *testing.T) {
 		root[i] = byte(i * 7)
 	}
 	m := &material{
-		boot: newScript(build.Recording{Reads: []trace.Read{{Start: 4, Blocks: 2}, {Start: 0, Blocks: 1, At: at(1)}}}),
+		boot: newScript(packer.Recording{Reads: []trace.Read{{Start: 4, Blocks: 2}, {Start: 0, Blocks: 1, At: at(1)}}}),
 	}
 	for _, r := range m.boot.reads {
 		m.want = append(m.want, bytes.Clone(root[int(r.Start)*chunk.BlockSize:][:int(r.Blocks)*chunk.BlockSize]))

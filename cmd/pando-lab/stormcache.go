@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/cache"
 )
 
@@ -88,7 +88,7 @@ func (d *cacheDisks) place(ctx context.Context, state cacheState, nodes int) (st
 }
 
 // disk is what the block daemon of a node gets.
-func (d *cacheDisks) disk(state cacheState, path string, i int) (c *boot.CacheDisk, err error) {
+func (d *cacheDisks) disk(state cacheState, path string, i int) (c *blockapi.CacheDisk, err error) {
 	flags := os.O_RDWR
 	switch state {
 	case cacheEmpty, cacheReadOnly:
@@ -111,7 +111,7 @@ func (d *cacheDisks) disk(state cacheState, path string, i int) (c *boot.CacheDi
 		return nil, err
 	}
 	d.undo = append(d.undo, f.Close)
-	return &boot.CacheDisk{Name: filepath.Base(path), Size: d.size, File: f}, nil
+	return &blockapi.CacheDisk{Name: filepath.Base(path), Size: d.size, File: f}, nil
 }
 
 // format makes a file an empty cache.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/image"
 	"pando/internal/store"
 )
@@ -37,7 +37,7 @@ func TestCommandLine(t *testing.T) {
 // An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was
 // asked for.
 func TestOtherSource(t *testing.T) {
-	recipe, err := build.LoadRecipe("debian:bookworm")
+	recipe, err := recipe.Load("debian:bookworm")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 )
 
 // fault is something that goes wrong in mid-storm.
@@ -24,9 +24,9 @@ type fault struct {
 	mend func(s *storm, nodes []*node) error
 	// strike finds the moment of each node by itself; else it is called after half of W/(eta B)
 	each  bool
-	cache cacheState          // of the nodes' disks
-	tells []boot.IncidentKind // one of them is on a timeline
-	of    whom                // and whose
+	cache cacheState              // of the nodes' disks
+	tells []blockapi.IncidentKind // one of them is on a timeline
+	of    whom                    // and whose
 }
 
 // noFault is the storm that others are compared with.
@@ -39,14 +39,14 @@ const serverAway = 120 * time.Second
 const faultShare = 0.2
 
 func faults() []fault {
-	left := []boot.IncidentKind{boot.PeerFailed, boot.PeerLeft}
+	left := []blockapi.IncidentKind{blockapi.PeerFailed, blockapi.PeerLeft}
 	return []fault{
 		{name: noFault, what: "nothing goes wrong"},
 		{
 			name:   "peers-killed",
 			what:   "a fifth of the nodes is killed",
 			strike: killPeers,
-			tells:  []boot.IncidentKind{boot.PeersGone},
+			tells:  []blockapi.IncidentKind{blockapi.PeersGone},
 			of:     eachFed,
 		},
 		{
@@ -54,20 +54,20 @@ func faults() []fault {
 			what:   "a fifth of the nodes loses its power: nobody hears of it",
 			strike: unplugPeers,
 			mend:   plugPeers,
-			tells:  []boot.IncidentKind{boot.PeersGone, boot.PeerFailed, boot.PeerLeft},
+			tells:  []blockapi.IncidentKind{blockapi.PeersGone, blockapi.PeerFailed, blockapi.PeerLeft},
 			of:     oneWaiting,
 		},
 		{name: "server-killed", what: "the server is killed, and back after " + serverAway.String(),
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, serverAway) },
-			tells:  []boot.IncidentKind{boot.ServerDown}, of: eachWaiting},
+			tells:  []blockapi.IncidentKind{blockapi.ServerDown}, of: eachWaiting},
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
 			strike: func(ctx context.Context, s *storm, _ []*node) error { return s.killServer(ctx, 0) },
-			tells:  []boot.IncidentKind{boot.TrackerLost}, of: eachWaiting},
+			tells:  []blockapi.IncidentKind{blockapi.TrackerLost}, of: eachWaiting},
 		{
 			name:  "corrupt-peer",
 			what:  "a fifth more peers, which send wrong bytes",
 			bad:   "corrupt",
-			tells: []boot.IncidentKind{boot.PeerBanned},
+			tells: []blockapi.IncidentKind{blockapi.PeerBanned},
 			of:    eachDeceived,
 		},
 		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: left, of: eachBroken},
@@ -75,7 +75,7 @@ func faults() []fault {
 			name:  "endless-peer",
 			what:  "a fifth more peers, which never stop sending",
 			bad:   "endless",
-			tells: []boot.IncidentKind{boot.PeerBanned},
+			tells: []blockapi.IncidentKind{blockapi.PeerBanned},
 			of:    eachDeceived,
 		},
 		{
@@ -91,21 +91,21 @@ func faults() []fault {
 			name:  "cache-read-only",
 			what:  "cache disks, empty, to which no write succeeds",
 			cache: cacheReadOnly,
-			tells: []boot.IncidentKind{boot.CacheFailed},
+			tells: []blockapi.IncidentKind{blockapi.CacheFailed},
 			of:    eachNode,
 		},
 		{
 			name:  "cache-full",
 			what:  "cache disks, empty, with room for half of W",
 			cache: cacheFull,
-			tells: []boot.IncidentKind{boot.CacheFailed},
+			tells: []blockapi.IncidentKind{blockapi.CacheFailed},
 			of:    eachNode,
 		},
 		{
 			name:  "cache-corrupt",
 			what:  "warm cache disks with wrong bytes at random places, one in 32 KiB",
 			cache: cacheCorrupt,
-			tells: []boot.IncidentKind{boot.CacheDamaged, boot.CacheFailed},
+			tells: []blockapi.IncidentKind{blockapi.CacheDamaged, blockapi.CacheFailed},
 			of:    eachNode,
 		},
 		{
@@ -114,7 +114,7 @@ func faults() []fault {
 			cache:  cacheRemoved,
 			each:   true,
 			strike: func(ctx context.Context, s *storm, nodes []*node) error { return s.disks.removeAll(ctx, nodes) },
-			tells:  []boot.IncidentKind{boot.CacheFailed, boot.CacheDamaged},
+			tells:  []blockapi.IncidentKind{blockapi.CacheFailed, blockapi.CacheDamaged},
 			of:     eachNode,
 		},
 	}

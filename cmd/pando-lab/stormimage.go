@@ -8,12 +8,13 @@ import (
 	"sync"
 
 	"pando/internal/blockdev"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/trace"
 )
@@ -40,7 +41,7 @@ type material struct {
 	served      string // URL of a file that a rival's web server sends
 	torrentFile string
 	mapping     sync.Once // of mapped
-	mapped      *build.RootMap
+	mapped      *imagefs.Map
 	mapErr      error
 }
 
@@ -111,17 +112,17 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 func mega(n int64) float64 { return float64(n) / 1e6 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, until trace.Stage, boots []build.Recording) error {
+func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
 	records, err := m.store.Packs(m.version)
 	if err != nil {
 		return err
 	}
 	var ok bool
 	if m.pack, ok = bootpack.Find(records, ""); !ok {
-		m.pack, err = build.Pack(
+		m.pack, err = packer.Make(
 			ctx,
-			build.PackOptions{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
-				Order: build.Merge(boots), Boots: len(boots)},
+			packer.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
+				Order: packer.Merge(boots), Boots: len(boots)},
 		)
 		if err != nil {
 			return err

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/link"
+	"pando/internal/node/blockd"
 	"pando/internal/swarm/peer"
 )
 
@@ -32,7 +34,7 @@ func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
 	c.Disk = n.disk
 	p := &pandoRoot{began: time.Now()}
 	err = n.net.Do(func() (err error) {
-		p.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
+		p.Alone, err = blockd.StartAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
 		return err
 	})
 	if err != nil {
@@ -43,19 +45,19 @@ func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
 }
 
 // blockConfig fetches what a boot starts with, from peers if they share and the tracker names some.
-func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockConfig, err error) {
+func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Config, err error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial}}
 	defer client.CloseIdleConnections()
 	sources := startSources{urls: []string{n.server}}
 	if step.peers {
-		help := peer.StartPeers(
+		help := peer.Join(
 			ctx,
 			client,
 			[]string{n.server},
-			peer.StartAsk{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
+			peer.JoinOptions{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
 		)
-		c.Swarm = &boot.SwarmConfig{Late: help.Late, Said: help.Said, Start: help.Peers}
-		sources = startSources{late: help.Late}
+		c.Swarm = &blockapi.SwarmConfig{Late: help.AnnounceDelay, Said: help.Control, Start: help.Peers}
+		sources = startSources{late: help.AnnounceDelay}
 		for _, p := range help.Peers {
 			sources.urls = append(sources.urls, "http://"+p.String())
 		}
@@ -68,7 +70,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c boot.BlockCon
 	c.Index, c.Size, c.ChunkSize, c.Servers, c.Idle = man.Root.Index, man.Root.Size, man.Root.ChunkSize, []string{
 		n.server,
 	}, step.idle
-	c.Network = boot.Network{
+	c.Network = link.Network{
 		Addresses: []netip.Prefix{n.net.Addr},
 	} // no interface: it is left alone, but its subnet is known
 	if !step.pack {
@@ -85,7 +87,7 @@ func (n *node) manifest(
 	ctx context.Context,
 	client *http.Client,
 	sources startSources,
-	c *boot.BlockConfig,
+	c *blockapi.Config,
 ) (m image.Manifest, err error) {
 	path := "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
 	data, err := getAny(ctx, client, sources, path, func(data []byte) error {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/trace"
 )
@@ -20,7 +20,7 @@ import (
 // recordings returns what boots of a version read, the one to replay first: of the files that were named, or what
 // the server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so
 // far are left out.
-func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
+func (s *storm) recordings(v fleet.Digest) (out []packer.Recording, err error) {
 	if len(s.traces) > 0 {
 		for _, name := range s.traces {
 			data, err := os.ReadFile(name)
@@ -31,7 +31,7 @@ func (s *storm) recordings(v fleet.Digest) (out []build.Recording, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			out = append(out, build.Recording{Reads: reads})
+			out = append(out, packer.Recording{Reads: reads})
 		}
 		return out, nil
 	}
@@ -82,7 +82,7 @@ func readKept(dir string) (kept []keptBoot, err error) {
 // of it is taken whole, unless the stage is a mark that the image makes. First are those of the node that was
 // recorded first, the newest in front: boots that were made with other things in mind, as those of one machine
 // alone, do not change the storms after them.
-func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
+func keptBoots(dir string, until trace.Stage) ([]packer.Recording, error) {
 	kept, err := readKept(dir)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func keptBoots(dir string, until trace.Stage) ([]build.Recording, error) {
 			func(a, b keptBoot) int { return cmp.Compare(side(a.Node == recorded), side(b.Node == recorded)) },
 		)
 	}
-	var out []build.Recording
+	var out []packer.Recording
 	for _, k := range kept {
-		r := build.Recording{}
+		r := packer.Recording{}
 		if r.Reads, err = trace.DecodeReads(k.Reads); err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ type burst struct {
 }
 
 // newScript takes what a boot read until it had booted.
-func newScript(r build.Recording) script {
+func newScript(r packer.Recording) script {
 	var s script
 	for _, x := range r.Reads {
 		if r.Booted > 0 && x.At > r.Booted {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
 	"pando/internal/store"
@@ -29,7 +29,7 @@ const recordBoots = 2
 
 // recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit
 // on its link, so that the pauses between the reads are those of the boot.
-func (s *storm) recorded(ctx context.Context, m *material) ([]build.Recording, error) {
+func (s *storm) recorded(ctx context.Context, m *material) ([]packer.Recording, error) {
 	boots, err := s.recordings(m.version)
 	if err != nil || len(boots) > 0 {
 		return boots, err

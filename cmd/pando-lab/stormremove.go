@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 )
 
 // A daemon reads a warm cache to its end as fast as the disk gives it, a small one in a hundredth of a second, and
@@ -130,7 +130,7 @@ func (d *cacheDisks) nextRead() (i int, allow func(), err error) {
 
 // fromDisk is how many bytes of objects a node's daemon has from its disk; 0 while there is none.
 func (n *node) fromDisk(ctx context.Context) int64 {
-	daemon := boot.BlockClient{Socket: filepath.Join(n.dir, boot.BlockSocket)}
+	daemon := blockapi.Client{Socket: filepath.Join(n.dir, blockapi.Socket)}
 	st, _ := daemon.Status(ctx, 0)
 	return st.Bytes["disk"]
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 )
 
 // whom says of which nodes it is wanted that they tell of a fault, among those that booted. One has to in any case.
@@ -76,9 +76,9 @@ func (r stormRun) timeline(n nodeRun) map[string]int {
 }
 
 // tells says whether a node's timeline has one of these kinds.
-func (r stormRun) tells(n nodeRun, kinds []boot.IncidentKind) bool {
+func (r stormRun) tells(n nodeRun, kinds []blockapi.IncidentKind) bool {
 	told := r.timeline(n)
-	return slices.ContainsFunc(kinds, func(k boot.IncidentKind) bool { return told[string(k)] > 0 })
+	return slices.ContainsFunc(kinds, func(k blockapi.IncidentKind) bool { return told[string(k)] > 0 })
 }
 
 // silent are the nodes of which it is wanted that they tell of the run's fault, and that did not.

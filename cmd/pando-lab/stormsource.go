@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -87,7 +87,7 @@ func (s *storm) otherSource(p image.Provenance) (made, wanted string) {
 	case p.Recipe == "":
 		return "the tree " + inCheckout(p.FromDir), "the recipe " + s.recipe
 	}
-	if r, err := build.LoadRecipe(s.recipe); err == nil && r.Text == p.RecipeText {
+	if r, err := recipe.Load(s.recipe); err == nil && r.Text == p.RecipeText {
 		return "", "" // another name of the same file
 	}
 	return "the recipe " + p.Recipe, "the recipe " + s.recipe

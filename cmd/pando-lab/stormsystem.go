@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/fleet"
+	"pando/internal/node/blockd"
 	"pando/internal/testkit"
 )
 
@@ -157,17 +158,17 @@ type node struct {
 	server string       // base URL of the data path
 	bin    string
 	m      *material
-	disk   *boot.CacheDisk // nil: none
-	works  bool            // between its reads, and does not sleep
-	tells  bool            // the server knows it, and hears how far it is
-	loads  bool            // it loads kernel and initramfs before its root
-	ahead  *telling        // it has its kernel and initramfs before the storm begins; nil: not
-	bootID fleet.BootID    // as the server names it; "": it does not
+	disk   *blockapi.CacheDisk // nil: none
+	works  bool                // between its reads, and does not sleep
+	tells  bool                // the server knows it, and hears how far it is
+	loads  bool                // it loads kernel and initramfs before its root
+	ahead  *telling            // it has its kernel and initramfs before the storm begins; nil: not
+	bootID fleet.BootID        // as the server names it; "": it does not
 }
 
 // pandoRoot is a root that a block daemon serves.
 type pandoRoot struct {
-	*boot.BlockAlone
+	*blockd.Alone
 	began time.Time // when its daemon was started
 }
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/boot"
 	"pando/internal/fleet"
+	"pando/internal/node/agent"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -31,7 +31,7 @@ type telling struct {
 	session string
 	version fleet.Digest
 	init    time.Time // kernel and initramfs were loaded: zero of its clock
-	agent   *boot.AgentAlone
+	agent   *agent.Alone
 }
 
 // tellingName is the node of a number.
@@ -130,9 +130,9 @@ func (t *telling) attached(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t.agent, err = boot.StartAgentAlone(
+	t.agent, err = agent.StartAlone(
 		t.n.dir,
-		boot.AgentConfig{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
+		agent.Config{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
 			ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial},
 		log,
 	)

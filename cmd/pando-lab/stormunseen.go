@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 )
 
@@ -19,13 +19,13 @@ type unseen struct {
 }
 
 // unseenOf leaves each boot out in turn; nil: there is but one.
-func unseenOf(boots []build.Recording) *unseen {
+func unseenOf(boots []packer.Recording) *unseen {
 	if len(boots) < 2 {
 		return nil
 	}
 	u := &unseen{Boots: len(boots)}
 	for i, b := range boots {
-		f := build.FitOf(build.Merge(slices.Delete(slices.Clone(boots), i, i+1)), newScript(b).reads)
+		f := packer.FitOf(packer.Merge(slices.Delete(slices.Clone(boots), i, i+1)), newScript(b).reads)
 		u.Hits += f.Hits * chunk.BlockSize
 		u.Misses += f.Misses * chunk.BlockSize
 		u.Wasted += f.Wasted * chunk.BlockSize

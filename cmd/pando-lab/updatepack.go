@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 
 	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 )
 
@@ -30,8 +32,8 @@ type packResult struct {
 // orderedBoots is what recorded boots of a server read, and where that lies.
 type orderedBoots struct {
 	image string
-	order build.Order
-	root  *build.RootMap
+	order packer.Order
+	root  *imagefs.Map
 }
 
 // updatePack makes the boot packs of the first version and of the one with all updates, as a server does.
@@ -49,12 +51,12 @@ func (u *update) updatePack(ctx context.Context, r *updateResult) error {
 		}
 	}
 	x := packResult{Image: boots.image}
-	order := build.CarryOver(boots.order, boots.root, v[0].root)
+	order := packer.CarryOver(boots.order, boots.root, v[0].root)
 	first, err := v[0].pack(ctx, order, nil)
 	if err != nil {
 		return err
 	}
-	order = build.CarryOver(build.OrderOf(first), v[0].root, v[1].root)
+	order = packer.CarryOver(packer.OrderOf(first), v[0].root, v[1].root)
 	cut, err := v[1].pack(ctx, order, nil)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) 
 		return b, fmt.Errorf("version %s in %s has no boot pack", v.version.Short(), u.boots)
 	}
 	p, err := v.load(ctx, record)
-	return orderedBoots{storm.Image, build.OrderOf(p), v.root}, err
+	return orderedBoots{storm.Image, packer.OrderOf(p), v.root}, err
 }
 
 // packVersion is a version that gets boot packs.
@@ -111,7 +113,7 @@ type packVersion struct {
 	keys     identity.Keys
 	version  fleet.Digest
 	manifest image.Manifest
-	root     *build.RootMap
+	root     *imagefs.Map
 }
 
 func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
@@ -143,15 +145,15 @@ func openPackVersion(
 	if p.manifest, err = image.Verify(v.Manifest, v.Signature, keys.SitePublic()); err != nil {
 		return p, err
 	}
-	p.root, err = build.MapRoot(ctx, p.store, p.manifest)
+	p.root, err = imagefs.ReadMap(ctx, p.store, p.manifest)
 	return p, err
 }
 
 // pack makes a boot pack, of which it keeps pieces of the one before.
-func (p packVersion) pack(ctx context.Context, order build.Order, before *bootpack.Map) (bootpack.Map, error) {
-	r, err := build.Pack(
+func (p packVersion) pack(ctx context.Context, order packer.Order, before *bootpack.Map) (bootpack.Map, error) {
+	r, err := packer.Make(
 		ctx,
-		build.PackOptions{
+		packer.Options{
 			Store:    p.store,
 			Keys:     p.keys.Ring.Signers(),
 			Version:  p.version,

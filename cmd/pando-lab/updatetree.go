@@ -11,8 +11,10 @@ import (
 	"strings"
 
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/steps"
 	"pando/internal/store"
 )
 
@@ -48,7 +50,7 @@ func (l *lab) installTree(ctx context.Context, work string) (string, error) {
 	tree := ""
 	var copied error
 	_, err := l.builder(ctx, work, func(o *build.Options) {
-		o.Progress = func(p build.Progress) {
+		o.Progress = func(p steps.Progress) {
 			if p.Step == build.StepScan && ctx.Err() == nil {
 				tree, copied = keepTree(ctx, work)
 				enough()
@@ -225,8 +227,8 @@ func (t updateTree) kernel() string {
 }
 
 // buildImage builds a version by a recipe, with keys and store below a directory, and no server.
-func (l *lab) buildImage(ctx context.Context, work, recipe string) (build.Result, error) {
-	r, err := build.LoadRecipe(recipe)
+func (l *lab) buildImage(ctx context.Context, work, name string) (build.Result, error) {
+	r, err := recipe.Load(name)
 	if err != nil {
 		return build.Result{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 )
@@ -34,7 +35,7 @@ func (a *app) imageBuild() *cobra.Command {
 		Long: `Build, sign and store a version of an image, on the machine of the server. The tag "latest" moves to it, and so do
 those given with --tag. Interrupted, the same command continues where it was. A recipe is a file, or one of
 ` + strings.Join(
-			build.BuiltinRecipes(),
+			recipe.Builtins(),
 			", ",
 		) + `. docs/images.md says what else an image is made from.`,
 		Example: `  pando image build debian --recipe debian:bookworm
@@ -97,7 +98,7 @@ func (a *app) buildFrom(ctx context.Context, name string, tags []string, opt bui
 				"recipe %s: from: %w (the built-in recipes are %s)",
 				opt.Recipe.Name,
 				err,
-				strings.Join(build.BuiltinRecipes(), ", "),
+				strings.Join(recipe.Builtins(), ", "),
 			)
 		}
 		opt.Recipe = opt.Recipe.WithBase(version)

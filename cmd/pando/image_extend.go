@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/build"
+	"pando/internal/build/extension"
 	"pando/internal/fleet"
 	"pando/internal/mount"
 )
@@ -91,7 +92,7 @@ func (a *app) extendImage(ctx context.Context, ref string, command []string, f e
 
 // extendHint says what can be done about an extension that was not made.
 func extendHint(err error) error {
-	var essential *build.EssentialError
+	var essential *extension.EssentialError
 	var exit *mount.ExitError
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/ship"
+	"pando/internal/steps"
 )
 
 // otherToken is where the token of the other server is looked for.
@@ -111,7 +111,7 @@ func (a *app) ship(ctx context.Context, verb string, o ship.Options) error {
 	}
 	p, begin := newProgress(out, a.now), a.now()
 	o.Progress = func(done, total int64) {
-		p.show(build.Progress{Step: verb, Done: done, Total: total, Unit: "bytes"})
+		p.show(steps.Progress{Step: verb, Done: done, Total: total, Unit: "bytes"})
 	}
 	r, err := ship.Copy(ctx, o)
 	p.end(err == nil)

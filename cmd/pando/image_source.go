@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/build/source"
 )
 
@@ -78,7 +79,7 @@ func (f *sourceFlags) into(opt *build.Options) error {
 		{
 			"--recipe",
 			f.recipe,
-			func() (err error) { opt.Recipe, err = build.LoadRecipeFor(f.recipe, f.architecture); return err },
+			func() (err error) { opt.Recipe, err = recipe.LoadFor(f.recipe, f.architecture); return err },
 		},
 		{"--from-dir", f.fromDir, func() error { opt.FromDir = f.fromDir; return nil }},
 		{
@@ -111,7 +112,7 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	if given != 1 {
 		return withHint(
 			usagef("give one of %s", strings.Join(names, ", ")),
-			"the built-in recipes are "+strings.Join(build.BuiltinRecipes(), ", "),
+			"the built-in recipes are "+strings.Join(recipe.Builtins(), ", "),
 		)
 	}
 	if f.architecture != "" && f.recipe == "" && f.fromOCI == "" {

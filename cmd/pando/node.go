@@ -235,7 +235,7 @@ func (a *app) printEffective(values []fleet.Value) {
 // ownSettings names the settings that a node has otherwise than its group.
 func ownSettings(s fleet.Settings) string {
 	var labels []string
-	for _, x := range s.Said() {
+	for _, x := range s.Explicit() {
 		labels = append(labels, x.Label())
 	}
 	return strings.Join(labels, ", ")

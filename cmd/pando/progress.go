@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/build"
+	"pando/internal/steps"
 )
 
 // progress draws how far a build is: a bar with rate and time left on a terminal, plain lines otherwise. What
@@ -18,7 +19,7 @@ type progress struct {
 	out     io.Writer
 	tty     *os.File // nil: plain lines
 	now     func() time.Time
-	step    build.Progress
+	step    steps.Progress
 	started time.Time // of the step
 	shown   time.Time
 	bar     string // what stands on the last line of the terminal
@@ -38,7 +39,7 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 }
 
 // show is told of every piece of progress.
-func (p *progress) show(s build.Progress) {
+func (p *progress) show(s steps.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -136,7 +137,7 @@ func (p *progress) end(ok bool) {
 		p.endStep(p.now())
 	}
 	p.clear()
-	p.step = build.Progress{}
+	p.step = steps.Progress{}
 }
 
 func (p *progress) draw(line string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/build"
+	"pando/internal/steps"
 )
 
 // TestProgressLines: a build whose output is no terminal: a line when a step begins and ends, and some between.
@@ -14,21 +15,21 @@ func TestProgressLines(t *testing.T) {
 	var b bytes.Buffer
 	now := zero
 	p := newProgress(&b, func() time.Time { return now })
-	step := func(after time.Duration, s build.Progress) {
+	step := func(after time.Duration, s steps.Progress) {
 		now = now.Add(after)
 		p.show(s)
 	}
-	step(0, build.Progress{Step: build.StepTree})
+	step(0, steps.Progress{Step: build.StepTree})
 	for range 40 {
-		step(time.Second, build.Progress{Step: build.StepTree, Note: "Setting up libc6 ..."})
+		step(time.Second, steps.Progress{Step: build.StepTree, Note: "Setting up libc6 ..."})
 	}
-	step(0, build.Progress{Step: build.StepScan})
-	step(time.Second, build.Progress{Step: build.StepScan, Done: 14000, Unit: "files"})
-	step(0, build.Progress{Step: build.StepObjects})
+	step(0, steps.Progress{Step: build.StepScan})
+	step(time.Second, steps.Progress{Step: build.StepScan, Done: 14000, Unit: "files"})
+	step(0, steps.Progress{Step: build.StepObjects})
 	for i := range int64(3) {
 		step(
 			20*time.Second,
-			build.Progress{Step: build.StepObjects, Done: (i + 1) * 200_000_000, Total: 720_000_000, Unit: "bytes"},
+			steps.Progress{Step: build.StepObjects, Done: (i + 1) * 200_000_000, Total: 720_000_000, Unit: "bytes"},
 		)
 	}
 	p.end(true)

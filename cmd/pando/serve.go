@@ -13,6 +13,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/server"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
 	"pando/internal/store/s3"
 )
 
@@ -108,7 +109,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(
 		&f.logs,
 		"logs",
-		server.LogsAuto,
+		logs.Auto,
 		"keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where "+
 			"systemd-journal-remote is installed here",
 	)

@@ -11,14 +11,14 @@ import (
 
 // settingFlags are the flags of the settings table: what a group says of its nodes, and a node of itself.
 type settingFlags struct {
-	said  fleet.Settings // by the flags that were given, but for lists
+	set   fleet.Settings // by the flags that were given, but for lists
 	lists []*settingFlag
 }
 
 // settingFlag is the flag of one setting.
 type settingFlag struct {
 	setting fleet.Setting
-	said    *fleet.Settings
+	set     *fleet.Settings
 	items   []string // of a list
 	given   bool     // of a list: at least one flag
 }
@@ -26,7 +26,7 @@ type settingFlag struct {
 // Set reads a value, or adds an item to a list. An empty item is none.
 func (f *settingFlag) Set(word string) error {
 	if f.setting.Kind != fleet.KindList {
-		return f.setting.Set(f.said, word)
+		return f.setting.Set(f.set, word)
 	}
 	if f.given = true; word != "" {
 		f.items = append(f.items, word)
@@ -56,7 +56,7 @@ func (noneFlag) Type() string       { return "bool" }
 
 func (f *settingFlags) add(c *cobra.Command) {
 	for _, x := range fleet.SettingTable() {
-		v := &settingFlag{setting: x, said: &f.said}
+		v := &settingFlag{setting: x, set: &f.set}
 		usage := x.Usage
 		if x.Kind == fleet.KindList {
 			f.lists = append(f.lists, v)
@@ -78,7 +78,7 @@ func (f *settingFlags) add(c *cobra.Command) {
 
 // settings are those whose flags were given.
 func (f *settingFlags) settings() (fleet.Settings, error) {
-	out := f.said
+	out := f.set
 	for _, v := range f.lists {
 		if !v.given {
 			continue

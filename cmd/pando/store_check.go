@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/imagefs"
+	"pando/internal/steps"
 	"pando/internal/store"
 )
 
@@ -136,7 +137,7 @@ func (a *app) checkStore(ctx context.Context, only []fleet.Digest, repair bool, 
 		out = a.err
 	}
 	p := newProgress(out, a.now)
-	in.Each = func(bytes int64) { p.show(build.Progress{Step: "check", Done: bytes, Unit: "bytes"}) }
+	in.Each = func(bytes int64) { p.show(steps.Progress{Step: "check", Done: bytes, Unit: "bytes"}) }
 	report, err := dir.Inspect(ctx, in)
 	p.end(err == nil)
 	if err != nil {
@@ -187,11 +188,11 @@ func (a *app) printChecked(ctx context.Context, dir *store.Dir, names versionNam
 		Problems: []brokenPart{},
 		Mended:   []brokenPart{},
 	}
-	maps := map[fleet.Digest]*build.RootMap{}
+	maps := map[fleet.Digest]*imagefs.Map{}
 	for _, p := range r.Problems {
 		out.Problems = append(out.Problems, namedProblem(ctx, dir, names, maps, p, true))
 	}
-	for _, p := range r.Mended {
+	for _, p := range r.Fixed {
 		out.Mended = append(out.Mended, namedProblem(ctx, dir, names, maps, p, false))
 	}
 	if a.json {
@@ -249,7 +250,7 @@ func namedProblem(
 	ctx context.Context,
 	dir *store.Dir,
 	names versionNames,
-	maps map[fleet.Digest]*build.RootMap,
+	maps map[fleet.Digest]*imagefs.Map,
 	p store.Problem,
 	open bool,
 ) brokenPart {
@@ -271,11 +272,11 @@ func namedProblem(
 
 // filesIn names what lies in the chunk of a problem. Of a version whose inodes are broken too, it names what can be
 // read.
-func filesIn(ctx context.Context, dir *store.Dir, maps map[fleet.Digest]*build.RootMap, p store.Problem) []string {
+func filesIn(ctx context.Context, dir *store.Dir, maps map[fleet.Digest]*imagefs.Map, p store.Problem) []string {
 	root, ok := maps[p.Version]
 	if !ok {
 		if m, err := manifestOf(dir, p.Version); err == nil {
-			root, _ = build.MapReadable(ctx, dir, m) // nil: not even the first inode can be read
+			root, _ = imagefs.ReadMapInPart(ctx, dir, m) // nil: not even the first inode can be read
 		}
 		maps[p.Version] = root
 	}

@@ -19,22 +19,22 @@ import (
 )
 
 // seconds opens what a store is mended from: a data directory, a store, a server, a bucket, or nodes.
-func (a *app) seconds(ctx context.Context, from string) ([]store.Second, error) {
+func (a *app) seconds(ctx context.Context, from string) ([]store.RepairSource, error) {
 	if set, ok := strings.CutPrefix(from, "node:"); ok {
 		return a.nodeSeconds(ctx, set)
 	}
 	s, err := second(ctx, from)
-	return []store.Second{s}, err
+	return []store.RepairSource{s}, err
 }
 
 // second opens another store.
-func second(ctx context.Context, from string) (store.Second, error) {
+func second(ctx context.Context, from string) (store.RepairSource, error) {
 	if strings.HasPrefix(from, "s3://") {
 		b, err := s3.Open(ctx, s3.Config{URL: from}.FromEnvironment())
 		if err != nil {
 			return nil, err
 		}
-		return store.Away{In: b}, nil
+		return store.RemoteSource{In: b}, nil
 	}
 	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
 		return &store.HTTP{URL: from, Client: &http.Client{Timeout: 5 * time.Minute}}, nil
@@ -42,7 +42,7 @@ func second(ctx context.Context, from string) (store.Second, error) {
 	for _, path := range []string{from, filepath.Join(from, "store")} {
 		if _, err := os.Stat(filepath.Join(path, "objects")); err == nil {
 			d, err := store.OpenDir(path)
-			return store.Beside{Dir: d}, err
+			return store.DirSource{Dir: d}, err
 		}
 	}
 	return nil, usagef(
@@ -53,7 +53,7 @@ func second(ctx context.Context, from string) (store.Second, error) {
 }
 
 // nodeSeconds are the nodes of a set that are up.
-func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, error) {
+func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.RepairSource, error) {
 	c, err := a.client()
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (a *app) nodeSeconds(ctx context.Context, set string) ([]store.Second, erro
 		)
 	}
 	client := store.NewClient(1, nil)
-	var out []store.Second
+	var out []store.RepairSource
 	for _, t := range targets {
 		out = append(
 			out,

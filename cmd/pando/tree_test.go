@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
-	"pando/internal/build"
 	"pando/internal/chunk"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 )
 
@@ -84,7 +84,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	m, err := manifestOf(d, versions[0])
 	ts.Check(err)
-	root, err := build.MapRoot(ctx, d, m)
+	root, err := imagefs.ReadMap(ctx, d, m)
 	ts.Check(err)
 	f, ok := root.Find(args[1])
 	if !ok {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/server"
@@ -90,7 +90,7 @@ func (f *upFlags) check() error {
 	if err := fleet.ValidName("image", f.image); err != nil {
 		return &usageError{err}
 	}
-	if _, err := build.LoadRecipe(f.recipe); err != nil {
+	if _, err := recipe.Load(f.recipe); err != nil {
 		return &usageError{err}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/build"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/server"
 )
@@ -31,7 +32,7 @@ func (a *app) firstRun(ctx context.Context, f upFlags, s *server.Server, bar *pr
 // firstImage builds the recipe with the server's own keys and store. Machines that come meanwhile are told to wait.
 func (a *app) firstImage(ctx context.Context, f upFlags, s *server.Server, c *api.Client, bar *progress) error {
 	a.printf("There is no image yet: building %s from recipe %s. This takes some minutes, once.\n", f.image, f.recipe)
-	recipe, err := build.LoadRecipe(f.recipe)
+	recipe, err := recipe.Load(f.recipe)
 	if err != nil {
 		return &usageError{err}
 	}

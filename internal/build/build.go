@@ -11,17 +11,22 @@ import (
 
 	"aead.dev/minisign"
 
+	"pando/internal/build/base"
+	"pando/internal/build/initramfs"
+	"pando/internal/build/recipe"
+	"pando/internal/build/rootfs"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
-	"pando/internal/mount"
+	"pando/internal/steps"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // Options says what to build, from what and where to.
 type Options struct {
 	// What the tree is: a recipe, a directory that exists, or what a source fills a directory with. Exactly one is set.
-	Recipe  *Recipe
+	Recipe  *recipe.Recipe
 	FromDir string
 	Source  Source
 
@@ -47,24 +52,15 @@ type Options struct {
 
 	extends *extends // of a tree that is laid over a version and boots nothing; nil: a version that nodes boot
 
-	Log      *slog.Logger     // nil: nothing is logged
-	Progress func(Progress)   // nil: nobody is told; called from one goroutine at a time
-	Now      func() time.Time // nil: time.Now; only for the provenance and for the age of a tree
+	Log      *slog.Logger         // nil: nothing is logged
+	Progress func(steps.Progress) // nil: nobody is told; called from one goroutine at a time
+	Now      func() time.Time     // nil: time.Now; only for the provenance and for the age of a tree
 
-	needs   func(context.Context, DriverOptions) error                 // of what drivers packs; nil: nothing is checked
-	drivers func(context.Context, DriverOptions) ([]DriverCPIO, error) // nil: Drivers
-	atOnce  bool                                                       // install recipes without layers
+	needs   func(context.Context, initramfs.DriverOptions) error                           // of what drivers packs; nil: nothing is checked
+	drivers func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) // nil: Drivers
+	atOnce  bool                                                                           // install recipes without layers
 	// take a tree without init; the trees of tests boot nowhere
 	anyInit bool
-}
-
-// Progress says how far a step is. The reader computes rates and the time left.
-type Progress struct {
-	Step  string // one of Steps
-	Done  int64  // in Unit
-	Total int64  // in Unit; 0: unknown
-	Unit  string // "bytes", "files" or "" if only Note says something
-	Note  string // one line of what is being done, such as a line of the installer's output
 }
 
 // The steps of a build, in order.
@@ -112,22 +108,21 @@ func Image(ctx context.Context, opt Options) (Result, error) {
 // builder is one run of Image.
 type builder struct {
 	Options
-	work   *workDir
+	work   *workdir.Dir
 	enc    *chunk.Encoder
 	result Result
 
 	root     string        // the tree
-	base     *base         // the copy of the version that a recipe begins with; nil without one
-	layers   *layers       // those that the tree of another recipe is made of; nil without
-	above    mount.Stack   // the tree, where it is made of layers
+	base     *base.Copy    // the copy of the version that a recipe begins with; nil without one
+	maker    *recipe.Maker // what makes the tree of a recipe; nil without one
 	origin   *image.Origin // what the source says of it; nil without a source
 	kernel   string        // release of the kernel that the tree was given; "" it has one
-	scan     treeScan
+	scan     rootfs.Scan
 	format   string        // kind of root file system
 	mkfs     string        // what wrote it, and of which version
 	early    *earlyDrivers // being packed
 	manifest image.Manifest
-	ids      map[chunk.ID]bool // distinct objects so far
+	counter  *rootfs.Counter
 }
 
 func newBuilder(opt Options) (*builder, error) {
@@ -145,7 +140,7 @@ func newBuilder(opt Options) (*builder, error) {
 		)
 	}
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
-		if _, err := opt.Recipe.baseVersion(); err != nil {
+		if _, err := opt.Recipe.BaseVersion(); err != nil {
 			return nil, err
 		}
 	}
@@ -162,19 +157,19 @@ func newBuilder(opt Options) (*builder, error) {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	if opt.Progress == nil {
-		opt.Progress = func(Progress) {}
+		opt.Progress = func(steps.Progress) {}
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
 	if opt.drivers == nil {
-		opt.drivers, opt.needs = Drivers, checkNeeds
+		opt.drivers, opt.needs = initramfs.Drivers, initramfs.CheckNeeds
 	}
 	enc, err := chunk.NewEncoder(opt.Workers)
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{Options: opt, enc: enc, ids: map[chunk.ID]bool{}}
+	b := &builder{Options: opt, enc: enc, counter: rootfs.NewCounter()}
 	b.result.Elapsed = map[string]time.Duration{}
 	b.manifest.Format = image.Format
 	return b, nil
@@ -185,20 +180,15 @@ func (b *builder) run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: the tree has files of many owners, and device nodes")
 	}
-	if b.work, err = openWork(ctx, b.Work, b.workName(), b.Progress); err != nil {
+	if b.work, err = workdir.Open(ctx, b.Work, b.workName(), Revision, b.at(StepTree)); err != nil {
 		return err
 	}
-	defer b.work.close()
-	defer func() {
-		err = errors.Join(err, b.closeBase())
-		if b.layers != nil {
-			b.layers.close()
-		}
-	}()
+	defer b.work.Close()
+	defer func() { err = errors.Join(err, b.closeBase()) }()
 	defer b.endDrivers()
 	unlock := func() {}
 	defer func() { unlock() }()
-	steps := []struct {
+	pipeline := []struct {
 		name string
 		do   func(context.Context) error
 	}{
@@ -222,11 +212,11 @@ func (b *builder) run(ctx context.Context) (err error) {
 		{StepObjects, b.addRoot},
 		{StepManifest, b.publish},
 	}
-	for _, step := range steps {
+	for _, step := range pipeline {
 		begin := time.Now()
-		b.Progress(Progress{Step: step.name})
+		b.Progress(steps.Progress{Step: step.name})
 		if err := step.do(ctx); err != nil {
-			b.work.note(step.name, err)
+			b.work.Note(step.name, err)
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		b.result.Elapsed[step.name] = time.Since(begin)
@@ -235,7 +225,38 @@ func (b *builder) run(ctx context.Context) (err error) {
 	if err := b.closeBase(); err != nil {
 		return err
 	}
-	return b.work.remove()
+	return b.work.Remove()
+}
+
+// makeRaw is the step that writes the raw image.
+func (b *builder) makeRaw(ctx context.Context) error {
+	w := &rootfs.Writer{Tree: b.root, Format: b.format, Progress: b.at(StepErofs), Now: b.Now, Work: b.work, Scan: b.scan}
+	err := w.Write(ctx)
+	b.mkfs = w.By
+	b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w.Lost...)
+	return err
+}
+
+// addRoot is the step that stores the raw image as objects.
+func (b *builder) addRoot(ctx context.Context) error {
+	s := &rootfs.Storer{
+		Store: b.Store, Format: b.format, ChunkSize: b.ChunkSize, Workers: b.Workers, Counter: b.counter,
+		Progress: b.at(StepObjects), Work: b.work, Enc: b.enc,
+	}
+	err := s.Run(ctx)
+	b.manifest.Root, b.manifest.Sizes, b.result.Chunks = s.Root, s.Sizes, s.Chunks
+	return err
+}
+
+// at tells of progress within a step.
+func (b *builder) at(step string) func(steps.Progress) { return within(step, b.Progress) }
+
+// within adds the step to progress that is told of by whoever does it.
+func within(step string, tell func(steps.Progress)) func(steps.Progress) {
+	return func(p steps.Progress) {
+		p.Step = step
+		tell(p)
+	}
 }
 
 // lockStore waits for other writers, and says so.
@@ -243,7 +264,7 @@ func (b *builder) lockStore(ctx context.Context) (func(), error) {
 	unlock, err := b.Store.TryLock("image build")
 	var locked *store.LockedError
 	if errors.As(err, &locked) {
-		b.Progress(Progress{Step: StepKernel, Note: "waiting for the store: " + locked.Holder})
+		b.Progress(steps.Progress{Step: StepKernel, Note: "waiting for the store: " + locked.Holder})
 		return b.Store.Lock(ctx, "image build")
 	}
 	return unlock, err

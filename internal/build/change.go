@@ -8,8 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/build/base"
+	"pando/internal/build/kernel"
 	"pando/internal/fleet"
 	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
 )
 
 // ChangeOptions says which version is changed, and how.
@@ -43,7 +48,7 @@ func (e *UnfinishedError) Error() string {
 func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
 	c := &change{ChangeOptions: opt}
 	if c.Build.Progress == nil {
-		c.Build.Progress = func(Progress) {}
+		c.Build.Progress = func(steps.Progress) {}
 	}
 	result, err := c.run(ctx)
 	if err != nil {
@@ -54,8 +59,8 @@ func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
 
 type change struct {
 	ChangeOptions
-	work *workDir
-	base *base
+	work *workdir.Dir
+	base *base.Copy
 }
 
 // changedPart is the part of the work directory that says that the command has ended well.
@@ -65,27 +70,27 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 	if os.Geteuid() != 0 {
 		return result, errors.New("it must run as root: it mounts file systems")
 	}
-	if c.work, err = openWork(ctx, c.Build.Work, "shell-"+c.Image, c.Build.Progress); err != nil {
+	if c.work, err = workdir.Open(ctx, c.Build.Work, "shell-"+c.Image, Revision, within(StepTree, c.Build.Progress)); err != nil {
 		return result, err
 	}
-	defer c.work.close()
+	defer c.work.Close()
 	if err := c.clear(); err != nil {
 		return result, err
 	}
 	kept := c.Resume
 	defer func() {
 		if !kept {
-			err = errors.Join(err, c.work.remove())
+			err = errors.Join(err, c.work.Remove())
 		}
 	}()
-	if c.base, err = openBase(ctx, c.work, c.Build.Store, c.Version, c.Build.Progress); err != nil {
+	if c.base, err = base.Open(ctx, c.work, c.Build.Store, c.Version, within(StepTree, c.Build.Progress)); err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, c.base.close()) }()
+	defer func() { err = errors.Join(err, c.base.Close()) }()
 	if err := c.inside(ctx); err != nil {
 		return result, err
 	}
-	if err := c.work.putStamp(changedPart, stamp{Of: string(c.Version), Made: time.Now()}); err != nil {
+	if err := c.work.PutStamp(changedPart, workdir.Stamp{Of: string(c.Version), Made: time.Now()}); err != nil {
 		return result, err
 	}
 	result, err = c.build(ctx)
@@ -95,21 +100,21 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 
 // clear removes what an earlier change left, unless that is gone on with.
 func (c *change) clear() error {
-	_, whole := c.work.stamped(changedPart, string(c.Version))
+	_, whole := c.work.Stamped(changedPart, string(c.Version))
 	switch {
 	case whole && c.Resume:
 		return nil
 	case c.Resume:
 		return fmt.Errorf("there is no earlier change of version %s to go on with", c.Version.Short())
-	case exists(c.work.file(changedPart+".stamp")) && !c.Fresh:
-		return &UnfinishedError{c.Image, c.work.file(changedPart)}
+	case systree.Exists(c.work.File(changedPart+".stamp")) && !c.Fresh:
+		return &UnfinishedError{c.Image, c.work.File(changedPart)}
 	}
 	return c.drop()
 }
 
 func (c *change) drop() error {
 	for _, part := range []string{changedPart, "overlay", "tmp"} {
-		if err := c.work.drop(part); err != nil {
+		if err := c.work.Drop(part); err != nil {
 			return err
 		}
 	}
@@ -119,14 +124,14 @@ func (c *change) drop() error {
 // inside runs the command.
 func (c *change) inside(ctx context.Context) error {
 	command := c.Command
-	command.Root, command.Hostname, command.Tmp = c.base.root, c.Image, c.work.file("tmp")
+	command.Root, command.Hostname, command.Tmp = c.base.Root, c.Image, c.work.File("tmp")
 	if err := os.MkdirAll(command.Tmp, 0o777); err != nil {
 		return err
 	}
 	if err := os.Chmod(command.Tmp, 0o777|os.ModeSticky); err != nil {
 		return err
 	}
-	c.Build.Progress(Progress{Step: StepTree, Note: "inside " + c.Image})
+	c.Build.Progress(steps.Progress{Step: StepTree, Note: "inside " + c.Image})
 	err := command.Run(ctx)
 	var exit *mount.ExitError
 	if errors.As(err, &exit) && c.Keep != nil && c.Keep(exit.Code) {
@@ -135,20 +140,20 @@ func (c *change) inside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.base.clean(c.Build.Progress)
+	return c.base.Clean(within(StepTree, c.Build.Progress))
 }
 
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
-	if kernel, err := KernelOf(c.base.root); err == nil {
-		was := c.base.manifest
-		can, _ := readable(c.base.root, kernel.Release)
-		if kernel.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
+	if k, err := kernel.Find(c.base.Root); err == nil {
+		was := c.base.Manifest
+		can, _ := kernel.FileSystems(c.base.Root, k.Release)
+		if k.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {
 			opt.Format = was.Root.FileSystem // as it was, unless the kernel that can read it went
 		}
 	}
-	opt.FromDir, opt.Parent, opt.Command = c.base.root, c.Version, c.Command.Args
-	opt.CommandLine = append(append([]string{}, c.base.manifest.CommandLine...), opt.CommandLine...)
+	opt.FromDir, opt.Parent, opt.Command = c.base.Root, c.Version, c.Command.Args
+	opt.CommandLine = append(append([]string{}, c.base.Manifest.CommandLine...), opt.CommandLine...)
 	return Image(ctx, opt)
 }

@@ -15,9 +15,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/build/initramfs"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/mount"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -33,13 +37,13 @@ var programs = []string{"sh", "cat", "mkdir", "rm", "touch", "ln", "mv", "chmod"
 // runnableTree is the awkward tree with a shell, and with the directories that a system has.
 func runnableTree(t *testing.T) string {
 	t.Helper()
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	var nodes []node
+	var nodes []testkit.Node
 	for _, d := range []string{"dev", "proc", "run", "sys", "root", "usr/sbin", "var/lib/apt/lists", "var/log/apt"} {
-		nodes = append(nodes, node{path: d, mode: unix.S_IFDIR | 0o755})
+		nodes = append(nodes, testkit.Node{Path: d, Mode: unix.S_IFDIR | 0o755})
 	}
-	makeTree(t, tree, append(awkwardTree(), nodes...))
+	testkit.MakeTree(t, tree, append(testkit.AwkwardTree(), nodes...))
 	const copyOne = `set -e; p=$(command -v "$1"); mkdir -p "$2/bin"; cp -L "$p" "$2/bin/$1"
 		ldd "$p" | grep -o '/[^ ]*' | while read -r l; do mkdir -p "$2${l%/*}"; cp -L "$l" "$2$l"; done; test -e "$2/etc" || mkdir "$2/etc"`
 	for _, p := range programs {
@@ -82,7 +86,7 @@ func mustChange(t *testing.T, data string, of Result, script string) Result {
 // rootOf is what describe says of the root of a version.
 func rootOf(t *testing.T, opt Options, m image.Manifest) []string {
 	t.Helper()
-	return describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, m)))
+	return testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, m)))
 }
 
 // What a command changes is in the new version, nothing else is, and the old version stays.
@@ -105,10 +109,10 @@ func TestChange(t *testing.T) {
 	if p := second.Provenance; p.Parent != first.Version || len(p.Command) != 3 || p.FromDir != "" {
 		t.Errorf("provenance: parent %q, command %q, directory %q", p.Parent, p.Command, p.FromDir)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
 	for path, want := range map[string]bool{"etc/new": true, "empty": false, "opt": false, "moved/boot/kept": true, "etc/link": true, "etc/resolv.conf": false,
 		"var/lib/apt/lists/x": false, "var/log/apt/y": false, "tmp/z": false, "run/r": false, "usr/sbin/policy-rc.d": false} {
-		if exists(filepath.Join(root, path)) != want {
+		if systree.Exists(filepath.Join(root, path)) != want {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
 	}
@@ -121,7 +125,7 @@ func TestChangeOfNothing(t *testing.T) {
 	first := mustBuild(t, opt)
 	if again := mustChange(t, data, first, "true"); again.Version != first.Version || !again.Existed {
 		t.Errorf("version %s, before %s", again.Version, first.Version)
-		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 	}
 	v, err := opt.Store.GetVersion(first.Version)
 	if err != nil {
@@ -145,7 +149,7 @@ func TestChangeKeepsTheFormat(t *testing.T) {
 	opt := testOptions(t, data, tree)
 	first := mustBuild(t, opt)
 	second := mustChange(t, data, first, "echo new > /etc/new")
-	r, err := ParseRecipe("lab.yaml", []byte("from: lab\ncustomize: ['echo newer > /etc/new']\n"))
+	r, err := recipe.Parse("lab.yaml", []byte("from: lab\ncustomize: ['echo newer > /etc/new']\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,18 +168,18 @@ func TestChangeKeepsTheFormat(t *testing.T) {
 func TestChangeKeepsTheDrivers(t *testing.T) {
 	for name, kept := range map[string]bool{"r8169.ko.xz": true, "r8169.ko": false} {
 		tree, data := runnableTree(t), t.TempDir()
-		archive, err := compressCPIO([]byte("/lib/modules/6.1.0-test/" + name))
+		archive, err := initramfs.CompressCPIO([]byte("/lib/modules/6.1.0-test/" + name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt := testOptions(t, data, tree)
-		opt.drivers = func(context.Context, DriverOptions) ([]DriverCPIO, error) {
-			return []DriverCPIO{{Name: "base", Data: archive}}, nil
+		opt.drivers = func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
+			return []initramfs.DriverCPIO{{Name: "base", Data: archive}}, nil
 		}
 		first := mustBuild(t, opt)
 		change, _ := changeOptions(t, data, first, "echo new > /etc/new")
-		var told DriverOptions
-		change.Build.drivers = func(_ context.Context, o DriverOptions) ([]DriverCPIO, error) {
+		var told initramfs.DriverOptions
+		change.Build.drivers = func(_ context.Context, o initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
 			told = o
 			return opt.drivers(t.Context(), o)
 		}
@@ -235,9 +239,9 @@ func TestChangeThatCannotBeStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
 	for _, name := range []string{"etc/one", "etc/two"} {
-		if !exists(filepath.Join(root, name)) {
+		if !systree.Exists(filepath.Join(root, name)) {
 			t.Errorf("%s is not there", name)
 		}
 	}

@@ -2,6 +2,7 @@ package build
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,15 +10,19 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/build/initramfs"
 	"pando/internal/image"
+	"pando/internal/testkit"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // The drivers of disks come out of a version's own root, without those of base, and are the same each time.
 func TestDiskDrivers(t *testing.T) {
-	needBuilder(t)
-	root := fakeTree(t)
-	dir := filepath.Join(root, "lib/modules", testRelease)
-	depmod(t, root)
+	testkit.NeedBuilder(t)
+	root := testkit.FakeTree(t)
+	dir := filepath.Join(root, "lib/modules", testkit.TestRelease)
+	testkit.Depmod(t, root)
 	more := map[string]string{
 		"kernel/ahci.ko":   "kernel/libata.ko kernel/nbd.ko",
 		"kernel/libata.ko": "",
@@ -25,7 +30,7 @@ func TestDiskDrivers(t *testing.T) {
 	}
 	var dep strings.Builder
 	for _, name := range []string{"kernel/ahci.ko", "kernel/libata.ko", "kernel/sd_mod.ko"} {
-		if err := os.WriteFile(filepath.Join(dir, name), fakeModule(t), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), testkit.FakeModule(t), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		dep.WriteString(name + ": " + more[name] + "\n")
@@ -37,18 +42,18 @@ func TestDiskDrivers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "modules.dep"), append(known, dep.String()...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	kernel := filepath.Join(root, "boot/vmlinuz-"+testRelease)
-	if err := errors.Join(os.Mkdir(filepath.Dir(kernel), 0o755), os.WriteFile(kernel, []byte(fakeKernel(testRelease)), 0o644)); err != nil {
+	kernel := filepath.Join(root, "boot/vmlinuz-"+testkit.TestRelease)
+	if err := errors.Join(os.Mkdir(filepath.Dir(kernel), 0o755), os.WriteFile(kernel, []byte(testkit.FakeKernel(testkit.TestRelease)), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	data := t.TempDir()
 	opt := testOptions(t, data, root)
 	r := mustBuild(t, opt)
 	m := r.Manifest
-	m.Kernel.Release = testRelease
+	m.Kernel.Release = testkit.TestRelease
 	var before []byte
 	for range 2 {
-		d, err := DiskDrivers(t.Context(), opt.Store, m)
+		d, err := initramfs.DiskDrivers(t.Context(), opt.Store, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +71,36 @@ func TestDiskDrivers(t *testing.T) {
 		before = d.Data
 	}
 	m.Kernel.Release = "6.6.6"
-	if _, err := DiskDrivers(t.Context(), opt.Store, m); err == nil || !strings.Contains(err.Error(), "no modules") {
+	if _, err := initramfs.DiskDrivers(t.Context(), opt.Store, m); err == nil || !strings.Contains(err.Error(), "no modules") {
 		t.Errorf("a kernel without modules: %v", err)
 	}
+}
+
+func unpack(t *testing.T, packed []byte) string {
+	t.Helper()
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	raw, err := d.DecodeAll(packed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// DriverSet finds the description in a driver cpio.
+func driverSet(t *testing.T, d initramfs.DriverCPIO) image.DriverSet {
+	t.Helper()
+	raw := unpack(t, d.Data)
+	_, rest, ok := strings.Cut(raw, "pando/drivers/"+d.Name+".json\x00")
+	if !ok {
+		t.Fatalf("%s has no description", d.Name)
+	}
+	var set image.DriverSet
+	if err := json.NewDecoder(strings.NewReader(rest[strings.IndexByte(rest, '{'):])).Decode(&set); err != nil {
+		t.Fatal(err)
+	}
+	return set
 }

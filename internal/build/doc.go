@@ -1,16 +1,12 @@
-// Package build makes image versions: a recipe or a directory becomes an EROFS root file system, that becomes
-// chunks, objects and an index, and a signed manifest names it all. It also makes the parts of K that do not come
-// from the distribution: driver, agent and trust cpios.
+// Package build makes image versions. It is the pipeline from a recipe, a source or a directory to a signed version,
+// and wires the rooms that do the steps: a tree is made (recipe, base, source, kernel), checked (check), written as a
+// root file system and stored (rootfs), its drivers are packed (initramfs), and a signed manifest names it all.
+// Change makes a version by a command in a copy of another one, Extend what is laid over one (extension, packer).
 //
-// The words. A recipe says what to install. The tree is the directory in which it is installed, and what --from-dir
-// gives. The raw image is the EROFS file made of it; it is cut up and never kept. A step is a part of a build (see
-// Steps); what it has made is used again when the build is resumed. A build's unfinished work lies in a work
-// directory that is named by what is built, so the next build of the same thing continues it.
-//
-// A recording is what one boot of a version read. Merge makes an order of some recordings: blocks, in the order in
-// which they shall come. Pack makes a boot pack of an order: pieces, map, signature. CarryOver translates an order
-// from one version to another by the maps of their root file systems.
+// It owns the order of the steps, the work directory of a build and the manifest. The command line and the lab call
+// it. What a step has made is used again when an interrupted build is resumed.
 //
 // The same tree gives the same manifest, byte for byte: nothing of the clock, the machine, the order of names in a
-// directory or the umask goes into it. What differs from build to build is the provenance.
+// directory or the umask goes into it; what differs from build to build is the provenance. It must never publish a
+// version of which an object is missing, nor change the tree that it is given as a directory.
 package build

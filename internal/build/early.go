@@ -1,15 +1,20 @@
 package build
 
-import "context"
+import (
+	"context"
+	"pando/internal/build/initramfs"
+	"pando/internal/build/kernel"
+	"pando/internal/rawdigest"
+)
 
 // earlyDrivers are the drivers while they are packed: that needs the tree alone, and takes processors that wait
 // while one of them writes the raw image.
 type earlyDrivers struct {
 	stop   context.CancelFunc
 	done   chan struct{}
-	kernel TreeKernel
-	opt    DriverOptions
-	packed []DriverCPIO
+	kernel kernel.Kernel
+	opt    initramfs.DriverOptions
+	packed []initramfs.DriverCPIO
 	err    error
 }
 
@@ -23,13 +28,13 @@ func (b *builder) beginDrivers(ctx context.Context) {
 		if d.kernel, d.err = b.kernelOf(); d.err != nil {
 			return
 		}
-		var memory *memory // to read only: the store is not locked yet
-		if memory, d.err = openMemory(b.Store); d.err != nil {
+		var memory *rawdigest.Cache // to read only: the store is not locked yet
+		if memory, d.err = rawdigest.Open(b.Store); d.err != nil {
 			return
 		}
 		d.opt = b.driverOptions(d.kernel)
 		d.opt.KeepXZ = b.packedBefore(ctx, d.kernel.Release)
-		d.opt.Packed = func(archive []byte) []byte { return memory.stored(ctx, archive) }
+		d.opt.Packed = func(archive []byte) []byte { return memory.Stored(ctx, archive) }
 		d.packed, d.err = b.drivers(ctx, d.opt)
 	}()
 }

@@ -1,10 +1,12 @@
 package build
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"pando/internal/build/rootfs"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,55 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// edgeTree lists files at the limits of what EROFS and a Linux file system hold. Its kernel is awkwardTree's.
-func edgeTree() []node {
-	nodes := slices.Clone(awkwardTree()[:5])
-	add := func(path string, n node) {
-		n.path, n.mode = path, cmp.Or(n.mode, unix.S_IFREG|0o644)
-		nodes = append(nodes, n)
-	}
-	for _, size := range []int{0, 1, 4095, 4096, 4097, 8192, 65535, 65536, 65537, 131071, 131072, 131073} {
-		add(fmt.Sprintf("size/%d", size), node{data: []byte(strings.Repeat("pando", size)[:size])})
-	}
-	for _, sec := range []int64{1, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 15032385535} { // the last is ext4's last
-		add(fmt.Sprintf("time/%d", sec), node{mtime: unix.Timespec{Sec: sec, Nsec: 999999999}})
-	}
-	for _, id := range []int{65534, 65535, 65536, 1 << 31, 1<<32 - 2} { // 1<<32-1 means "leave it" to chown
-		add(fmt.Sprintf("owner/%d", id), node{uid: id})
-		add(fmt.Sprintf("group/%d", id), node{uid: 1, gid: id})
-	}
-	for i := range 5000 {
-		add(fmt.Sprintf("wide/%d-%s", i, strings.Repeat("n", i%200)), node{})
-	}
-	add(strings.Repeat("d/", maxTreeDepth)+"file", node{data: []byte("deep")})
-	add(strings.Repeat("p", 254)+"/"+strings.Repeat("q", 254), node{data: []byte("long")})
-	for _, size := range []int{1, 59, 60, 4000, 4031, 4032, 4033, 4063, 4064, 4065, 4095} {
-		add(fmt.Sprintf("link/%d", size), node{mode: unix.S_IFLNK | 0o777, target: strings.Repeat("t", size)})
-	}
-	for kind, n := range map[string]node{
-		"fifo": {mode: unix.S_IFIFO | 0o600}, "socket": {mode: unix.S_IFSOCK | 0o600}, "link": {mode: unix.S_IFLNK | 0o777, target: "fifo"},
-		"device": {mode: unix.S_IFBLK | 0o600, dev: unix.Mkdev(4095, 1048575)}, "empty": {}, "attr": {xattrs: map[string]string{"user.x": "1"}},
-	} {
-		add("one/"+kind, n)
-		add("two/"+kind, node{hard: true, target: "one/" + kind})
-	}
-	return nodes
-}
-
 // buildAndMount builds a tree and returns where its root file system, put together from the store, is mounted.
 func buildAndMount(t *testing.T, tree string) (string, Result) {
 	t.Helper()
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
-	return mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)), r
+	return testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)), r
 }
 
 func TestEdgesSurvive(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, edgeTree())
+	testkit.MakeTree(t, tree, testkit.EdgeTree())
 	root, r := buildAndMount(t, tree)
-	compareTrees(t, describe(t, root), describe(t, tree))
+	testkit.CompareTrees(t, testkit.Describe(t, root), testkit.Describe(t, tree))
 	for _, w := range r.Provenance.Warnings {
 		if strings.Contains(w, "1970") {
 			t.Errorf("a warning without need: %s", w)
@@ -72,58 +39,58 @@ func TestEdgesSurvive(t *testing.T) {
 
 // Attributes at the limits of EROFS survive. They are made on tmpfs: ext4 holds 4 KB of them.
 func TestLargeXattrsSurvive(t *testing.T) {
-	needBuilder(t)
-	most := strings.Repeat("v", maxXattr)
+	testkit.NeedBuilder(t)
+	most := strings.Repeat("v", rootfs.MaxXattr)
 	many := map[string]string{}
 	for i := range 2000 {
 		many[fmt.Sprintf("user.%d", i)] = strings.Repeat("w", i%100)
 	}
-	tree := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
-	makeTree(t, tree, append(
-		awkwardTree()[:5],
-		node{path: "largest", mode: unix.S_IFREG, xattrs: map[string]string{"user.x": most}},
-		node{
-			path:   "three",
-			mode:   unix.S_IFREG,
-			data:   []byte("x"),
-			xattrs: map[string]string{"user.x": most, "user.y": most, "trusted.z": most},
+	tree := testkit.MountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
+	testkit.MakeTree(t, tree, append(
+		testkit.AwkwardTree()[:5],
+		testkit.Node{Path: "largest", Mode: unix.S_IFREG, Xattrs: map[string]string{"user.x": most}},
+		testkit.Node{
+			Path:   "three",
+			Mode:   unix.S_IFREG,
+			Data:   []byte("x"),
+			Xattrs: map[string]string{"user.x": most, "user.y": most, "trusted.z": most},
 		},
-		node{path: "directory", mode: unix.S_IFDIR | 0o755, xattrs: map[string]string{"user.x": most[:6000]}},
-		node{
-			path: "names",
-			mode: unix.S_IFREG,
-			xattrs: map[string]string{
+		testkit.Node{Path: "directory", Mode: unix.S_IFDIR | 0o755, Xattrs: map[string]string{"user.x": most[:6000]}},
+		testkit.Node{
+			Path: "names",
+			Mode: unix.S_IFREG,
+			Xattrs: map[string]string{
 				"user." + strings.Repeat("n", 250):    "",
 				"trusted." + strings.Repeat("n", 247): "v",
 			},
 		},
-		node{path: "many", mode: unix.S_IFREG, xattrs: many},
+		testkit.Node{Path: "many", Mode: unix.S_IFREG, Xattrs: many},
 	))
 	root, _ := buildAndMount(t, tree)
-	compareTrees(t, describe(t, root), describe(t, tree))
+	testkit.CompareTrees(t, testkit.Describe(t, root), testkit.Describe(t, tree))
 }
 
 // What an image cannot hold is refused with the name of the file, before anything is written.
 func TestLimitsNameTheFile(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	zeros := strings.Repeat("\x00", 60000)
 	for name, c := range map[string]struct {
-		files []node
+		files []testkit.Node
 		make  func(tree string) error
 		want  []string
 	}{
 		"one attribute too large": { // its length is 0 in 16 bits, and zeros read as attributes
-			files: []node{{path: "etc/fat", mode: unix.S_IFREG, xattrs: map[string]string{"user.x": strings.Repeat("\x00", 65536)}}},
+			files: []testkit.Node{{Path: "etc/fat", Mode: unix.S_IFREG, Xattrs: map[string]string{"user.x": strings.Repeat("\x00", 65536)}}},
 			want:  []string{`"etc/fat"`, "user.x", "65536 bytes", "65535"},
 		},
 		"attributes too large": {
-			files: []node{{path: "fat", mode: unix.S_IFREG, xattrs: map[string]string{
+			files: []testkit.Node{{Path: "fat", Mode: unix.S_IFREG, Xattrs: map[string]string{
 				"user.a": zeros, "user.b": zeros, "user.c": zeros, "user.d": zeros, "user.e": zeros,
 			}}},
 			want: []string{`"fat"`, "5 attributes", "262148"},
 		},
 		"too deep": {
-			files: []node{{path: strings.Repeat("d/", maxTreeDepth+1) + "file", mode: unix.S_IFREG}},
+			files: []testkit.Node{{Path: strings.Repeat("d/", rootfs.MaxTreeDepth+1) + "file", Mode: unix.S_IFREG}},
 			want:  []string{`"d/d/d/`, `/d/file"`, "257 directories", "takes 256"},
 		},
 		"path too long": {
@@ -132,8 +99,8 @@ func TestLimitsNameTheFile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := mountAt(t, "-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs")
-			makeTree(t, tree, append(awkwardTree()[:5], c.files...))
+			tree := testkit.MountAt(t, "-t", "tmpfs", "-o", "size=20m,mode=755", "tmpfs")
+			testkit.MakeTree(t, tree, append(testkit.AwkwardTree()[:5], c.files...))
 			if c.make != nil {
 				if err := c.make(tree); err != nil {
 					t.Fatal(err)
@@ -174,22 +141,22 @@ func makeLongPath(dir, name string, depth int) error {
 
 // A name of 255 bytes survives, or is refused where mkfs.erofs would cut off its end.
 func TestLongestName(t *testing.T) {
-	needBuilder(t)
-	version, err := mkfsVersion(t.Context())
+	testkit.NeedBuilder(t)
+	version, err := rootfs.MkfsVersion(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "deep/" + strings.Repeat("l", 255)
 	tree := t.TempDir()
-	makeTree(t, tree, append(awkwardTree()[:5], node{path: name, mode: unix.S_IFREG, data: []byte("x")}))
-	if compareReleases(version, fixedLongNames) >= 0 {
+	testkit.MakeTree(t, tree, append(testkit.AwkwardTree()[:5], testkit.Node{Path: name, Mode: unix.S_IFREG, Data: []byte("x")}))
+	if systree.CompareReleases(version, rootfs.FixedLongNames) >= 0 {
 		root, _ := buildAndMount(t, tree)
-		compareTrees(t, describe(t, root), describe(t, tree))
+		testkit.CompareTrees(t, testkit.Describe(t, root), testkit.Describe(t, tree))
 		return
 	}
 	opt := testOptions(t, t.TempDir(), tree)
 	if _, err := Image(t.Context(), opt); err == nil || !strings.Contains(err.Error(), name) ||
-		!strings.Contains(err.Error(), "erofs-utils "+fixedLongNames) {
+		!strings.Contains(err.Error(), "erofs-utils "+rootfs.FixedLongNames) {
 		t.Errorf("error %v", err)
 	}
 	checkStore(t, opt.Store, 0)
@@ -197,19 +164,19 @@ func TestLongestName(t *testing.T) {
 
 // mkfs.erofs does not write times before 1970. Who builds is told, and the files get the super block's time.
 func TestTimesBefore1970(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
 	nodes := append(
-		awkwardTree()[:5],
-		node{path: "newest", mode: unix.S_IFREG, mtime: unix.Timespec{Sec: 1760000000, Nsec: 5}},
+		testkit.AwkwardTree()[:5],
+		testkit.Node{Path: "newest", Mode: unix.S_IFREG, Mtime: unix.Timespec{Sec: 1760000000, Nsec: 5}},
 	)
 	for _, sec := range []int64{-1, -86400, -1 << 31} {
 		nodes = append(
 			nodes,
-			node{path: fmt.Sprintf("time/%d", sec), mode: unix.S_IFREG, mtime: unix.Timespec{Sec: sec, Nsec: 7}},
+			testkit.Node{Path: fmt.Sprintf("time/%d", sec), Mode: unix.S_IFREG, Mtime: unix.Timespec{Sec: sec, Nsec: 7}},
 		)
 	}
-	makeTree(t, tree, nodes)
+	testkit.MakeTree(t, tree, nodes)
 	root, r := buildAndMount(t, tree)
 	const when = "2025-10-09 08:53:21"
 	if !slices.ContainsFunc(r.Provenance.Warnings, func(w string) bool {
@@ -222,25 +189,25 @@ func TestTimesBefore1970(t *testing.T) {
 		)
 	}
 	for _, n := range nodes[len(nodes)-3:] {
-		info, err := os.Stat(filepath.Join(root, n.path))
+		info, err := os.Stat(filepath.Join(root, n.Path))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := info.ModTime().UTC().Format(time.DateTime); got != when {
-			t.Errorf("%s is from %s, the warning says %s", n.path, got, when)
+			t.Errorf("%s is from %s, the warning says %s", n.Path, got, when)
 		}
 	}
 }
 
 // A kernel that is one file with two names, in /boot and beside its modules, keeps the name that is not in /boot.
 func TestHardLinkIntoBoot(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
 	const kept = "usr/lib/modules/6.1.0-test/vmlinuz"
-	makeTree(t, tree, append(awkwardTree()[:5], node{path: kept, hard: true, target: "boot/vmlinuz-6.1.0-test"}))
+	testkit.MakeTree(t, tree, append(testkit.AwkwardTree()[:5], testkit.Node{Path: kept, Hard: true, Target: "boot/vmlinuz-6.1.0-test"}))
 	root, _ := buildAndMount(t, tree)
 	got, err := os.ReadFile(filepath.Join(root, kept))
-	if err != nil || string(got) != string(fakeKernel("6.1.0-test")) {
+	if err != nil || string(got) != string(testkit.FakeKernel("6.1.0-test")) {
 		t.Errorf("%d bytes, error %v", len(got), err)
 	}
 	var st unix.Stat_t
@@ -253,24 +220,20 @@ func TestHardLinkIntoBoot(t *testing.T) {
 	}
 }
 
-// A tree with a file of 100 GB that is nearly all holes: a raw image has no holes, so where the disk has no room for
-// them the error names the file.
+// A raw image has no holes: where the disk has no room for those of a tree, the error names the file that has most.
 func TestHugeSparseFile(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(
+	testkit.MakeTree(
 		t,
 		tree,
 		append(
-			awkwardTree(),
-			node{path: "srv/disk", mode: unix.S_IFREG | 0o644, size: 100 << 30, data: []byte("the end")},
+			testkit.AwkwardTree(),
+			testkit.Node{Path: "srv/disk", Mode: unix.S_IFREG | 0o644, Size: 100 << 30, Data: []byte("the end")},
 		),
 	)
-	var st unix.Statfs_t
-	if err := unix.Statfs(tree, &st); err != nil || int64(st.Bavail)*st.Bsize > 100<<30 {
-		t.Skipf("the disk has room for a raw image of 100 GB: %v", err)
-	}
 	opt := testOptions(t, t.TempDir(), tree)
+	opt.Work = filepath.Join(tmpfs(t, 10_000), "work")
 	if _, err := Image(t.Context(), opt); !errors.Is(err, unix.ENOSPC) ||
 		!strings.Contains(err.Error(), `most of them in "/srv/disk"`) {
 		t.Errorf("error %v", err)

@@ -10,9 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/build/base"
+	"pando/internal/build/extension"
+	"pando/internal/build/packer"
+	"pando/internal/build/recipe"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
 )
 
 // ExtendOptions says what is put over which version. Exactly one of Packages, Tree and Command is set.
@@ -30,32 +37,12 @@ type ExtendOptions struct {
 	Build Options
 }
 
-// EssentialError says that an extension would lack what its programs need.
-type EssentialError struct {
-	Name string
-	Left []Left // with those that are not essential
-}
-
-func (e *EssentialError) Error() string {
-	var lines []string
-	for _, l := range e.Left {
-		if l.Essential {
-			lines = append(lines, "  - "+l.String())
-		}
-	}
-	return fmt.Sprintf(
-		"extension %s would lack what it needs: only /usr and /opt are carried\n%s",
-		e.Name,
-		strings.Join(lines, "\n"),
-	)
-}
-
 // Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command
 // bring to /usr and /opt. What they change elsewhere is told, as warnings of its provenance.
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
-	e := &extension{ExtendOptions: opt}
+	e := &extend{ExtendOptions: opt}
 	if e.Build.Progress == nil {
-		e.Build.Progress = func(Progress) {}
+		e.Build.Progress = func(steps.Progress) {}
 	}
 	result, err := e.run(ctx)
 	if err != nil {
@@ -64,80 +51,87 @@ func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	return result, nil
 }
 
-type extension struct {
+type extend struct {
 	ExtendOptions
-	work *workDir
-	base *base
-	left []Left
-	new  []image.Package
+	work *workdir.Dir
+	base *base.Copy
+	made extension.Extension
 }
 
 // extendParts are the parts of the work directory that are made anew each time.
-var extendParts = []string{"upper", "overlay", "tmp", "extension"}
+func extendParts() []string { return []string{"upper", "overlay", "tmp", "extension"} }
 
-func (e *extension) run(ctx context.Context) (result Result, err error) {
+// at tells of progress within a step.
+func (e *extend) at(step string) func(steps.Progress) { return within(step, e.Build.Progress) }
+
+func (e *extend) run(ctx context.Context) (result Result, err error) {
 	if err := e.check(); err != nil {
 		return result, err
 	}
-	if e.work, err = openWork(ctx, e.Build.Work, "extend-"+e.Name, e.Build.Progress); err != nil {
+	if e.work, err = workdir.Open(ctx, e.Build.Work, "extend-"+e.Name, Revision, e.at(StepTree)); err != nil {
 		return result, err
 	}
-	defer e.work.close()
-	for _, part := range extendParts {
-		if err := e.work.drop(part); err != nil {
+	defer e.work.Close()
+	for _, part := range extendParts() {
+		if err := e.work.Drop(part); err != nil {
 			return result, err
 		}
 	}
 	begin := time.Now().Truncate(time.Second)
-	if e.base, err = openBase(ctx, e.work, e.Build.Store, e.Base, e.Build.Progress); err != nil {
+	if e.base, err = base.Open(ctx, e.work, e.Build.Store, e.Base, e.at(StepTree)); err != nil {
 		return result, err
 	}
 	closed := false
 	defer func() {
 		if !closed {
-			err = errors.Join(err, e.base.close())
+			err = errors.Join(err, e.base.Close())
 		}
 	}()
-	if e.base.manifest.IsExtension() {
+	if e.base.Manifest.IsExtension() {
 		return result, fmt.Errorf("%s is an extension itself: give the image that nodes boot", e.Base.Short())
 	}
 	if err := e.fill(ctx); err != nil {
-		return result, fullDisk(err, e.work.path)
+		return result, workdir.FullDisk(err, e.work.Path)
 	}
-	tree, err := e.harvest(begin)
-	if err != nil {
+	if err := e.base.Clean(e.at(StepTree)); err != nil {
 		return result, err
 	}
+	e.made.Name, e.made.Force = e.Name, e.Force
+	e.made.Root, e.made.Lower, e.made.Upper = e.base.Root, e.base.Lower, e.base.Upper
+	if err := e.made.Harvest(begin); err != nil {
+		return result, err
+	}
+	tree := e.work.File("extension")
 	closed = true
-	if err := e.base.close(); err != nil {
+	if err := e.base.Close(); err != nil {
 		return result, err
 	}
-	if err := takeOut(e.base.upper, tree); err != nil {
+	if err := extension.TakeOut(e.base.Upper, tree); err != nil {
 		return result, err
 	}
 	if result, err = e.build(ctx, tree); err != nil {
 		return result, err
 	}
 	if err := e.pack(ctx, result); err != nil {
-		return result, fullDisk(err, e.work.path)
+		return result, workdir.FullDisk(err, e.work.Path)
 	}
-	return result, e.work.remove()
+	return result, e.work.Remove()
 }
 
 // pack makes the boot pack that nodes share the extension by. A version that is signed where its key is kept has
 // none: nodes would not take it.
-func (e *extension) pack(ctx context.Context, r Result) error {
+func (e *extend) pack(ctx context.Context, r Result) error {
 	has, err := e.Build.Store.Packs(r.Version)
 	if err != nil || len(e.Build.Keys) == 0 || len(has) > 0 && r.Existed {
 		return err
 	}
 	tell := func(done int64) {
-		e.Build.Progress(Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
+		e.Build.Progress(steps.Progress{Step: StepPack, Done: done, Total: r.Manifest.Root.Size, Unit: "bytes"})
 	}
 	tell(0)
-	_, err = WholePack(
+	_, err = packer.MakeWhole(
 		ctx,
-		PackOptions{
+		packer.Options{
 			Store:    e.Build.Store,
 			Keys:     e.Build.Keys,
 			Version:  r.Version,
@@ -150,7 +144,7 @@ func (e *extension) pack(ctx context.Context, r Result) error {
 	return err
 }
 
-func (e *extension) check() error {
+func (e *extend) check() error {
 	if os.Geteuid() != 0 {
 		return errors.New("it must run as root: it mounts file systems")
 	}
@@ -170,20 +164,21 @@ func (e *extension) check() error {
 }
 
 // fill brings what is new into the copy of the base.
-func (e *extension) fill(ctx context.Context) error {
-	e.Build.Progress(Progress{Step: StepTree, Note: "over " + e.Base.Short()})
+func (e *extend) fill(ctx context.Context) error {
+	e.Build.Progress(steps.Progress{Step: StepTree, Note: "over " + e.Base.Short()})
 	switch {
 	case len(e.Packages) > 0:
-		if !exists(e.base.root + "/usr/bin/apt-get") {
+		if !systree.Exists(e.base.Root + "/usr/bin/apt-get") {
 			return errors.New("packages: the base has no apt-get; install what it needs by a command (--)")
 		}
-		in := builder{Options: e.Build, work: e.work, root: e.base.root}
-		return in.inside(ctx, "apt-get -q update\n"+aptInstall+strings.Join(e.Packages, " "), nil)
+		report := e.at(StepTree)
+		return recipe.RunInside(ctx, e.base.Root, e.work.File("tmp"), recipe.InstallPackages(e.Packages), nil,
+			func(line string) { report(steps.Progress{Note: line}) })
 	case e.Tree != "":
 		return e.copyTree(ctx)
 	}
 	command := e.Command
-	command.Root, command.Hostname, command.Tmp = e.base.root, e.Name, e.work.file("tmp")
+	command.Root, command.Hostname, command.Tmp = e.base.Root, e.Name, e.work.File("tmp")
 	if err := os.MkdirAll(command.Tmp, 0o777); err != nil {
 		return err
 	}
@@ -194,7 +189,7 @@ func (e *extension) fill(ctx context.Context) error {
 }
 
 // copyTree copies what a directory has for an extension, and tells what else there is.
-func (e *extension) copyTree(ctx context.Context) error {
+func (e *extend) copyTree(ctx context.Context) error {
 	entries, err := os.ReadDir(e.Tree)
 	if err != nil {
 		return err
@@ -202,11 +197,11 @@ func (e *extension) copyTree(ctx context.Context) error {
 	found := false
 	for _, d := range entries {
 		if d.Name() != "usr" && d.Name() != "opt" {
-			e.left = append(e.left, Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
+			e.made.Left = append(e.made.Left, extension.Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
 			continue
 		}
 		found = true
-		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.root, d.Name())).
+		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.Root, d.Name())).
 			CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))
@@ -219,20 +214,20 @@ func (e *extension) copyTree(ctx context.Context) error {
 }
 
 // build makes a version of the extension's tree.
-func (e *extension) build(ctx context.Context, tree string) (Result, error) {
+func (e *extend) build(ctx context.Context, tree string) (Result, error) {
 	opt := e.Build
-	opt.FromDir, opt.Format = tree, e.base.manifest.Root.FileSystem // which the kernel of the base can read
+	opt.FromDir, opt.Format = tree, e.base.Manifest.Root.FileSystem // which the kernel of the base can read
 	opt.Command = e.Command.Args
 	if len(e.Packages) > 0 {
 		opt.Command = append([]string{"apt-get", "install"}, e.Packages...)
 	}
 	opt.extends = &extends{
 		Extends:      image.Extends{Name: e.Name, Base: e.Base},
-		architecture: e.base.manifest.Architecture,
-		packages:     e.new,
+		architecture: e.base.Manifest.Architecture,
+		packages:     e.made.New,
 		tree:         e.Tree,
 	}
-	for _, l := range e.left {
+	for _, l := range e.made.Left {
 		opt.extends.warnings = append(opt.extends.warnings, l.String())
 	}
 	return Image(ctx, opt)
@@ -252,6 +247,6 @@ func (b *builder) scanExtension() {
 	b.format, b.manifest.Architecture, b.manifest.Extends = b.Format, b.extends.architecture, &b.extends.Extends
 	b.result.Provenance.Warnings = b.extends.warnings
 	for _, w := range b.extends.warnings {
-		b.Progress(Progress{Step: StepScan, Note: "warning: " + w})
+		b.Progress(steps.Progress{Step: StepScan, Note: "warning: " + w})
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/build/extension"
 	"pando/internal/mount"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 )
 
 // extendOptions is an extension of a version by a script.
@@ -64,7 +67,7 @@ func TestExtend(t *testing.T) {
 	if err := m.Fits(first.Version); err != nil {
 		t.Error(err)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, m))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, m))
 	var files []string
 	_ = filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -109,7 +112,7 @@ func TestExtendEssential(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "echo x > /usr/x; echo daemon:x:200:200::/:/bin/false >> /etc/passwd")
 	_, err := Extend(t.Context(), opt)
-	var essential *EssentialError
+	var essential *extension.EssentialError
 	if !errors.As(err, &essential) || !strings.Contains(err.Error(), "/etc/passwd: new: daemon") {
 		t.Errorf("%v", err)
 	}
@@ -137,64 +140,12 @@ func TestExtendByTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
-	if !exists(root + "/usr/bin/mine") {
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Build.Store, r.Manifest))
+	if !systree.Exists(root + "/usr/bin/mine") {
 		t.Error("what the directory has is not there")
 	}
 	opt.Base = r.Version
 	if _, err := Extend(t.Context(), opt); err == nil {
 		t.Error("an extension was extended")
-	}
-}
-
-func TestJudge(t *testing.T) {
-	got := judge(
-		[]outside{
-			{path: "etc/shadow"},
-			{path: "etc/group", users: "a, b"},
-			{path: "etc/ld.so.cache"},
-			{path: "etc/ld.so.conf.d/x.conf"},
-			{
-				path: "etc/daemon",
-			},
-			{path: "etc/plain"},
-			{path: "etc/was", gone: true},
-			{path: "var/lib/dpkg/status"},
-			{path: "var/lib/x"},
-			{path: "srv/y"},
-		},
-		map[string]string{"etc/daemon/x.conf": "package daemon"},
-	)
-	var text []string
-	for _, l := range got {
-		mark := " "
-		if l.Essential {
-			mark = "!"
-		}
-		text = append(text, mark+l.Path)
-	}
-	want := []string{
-		"!/etc/daemon",
-		"!/etc/group",
-		"!/etc/ld.so.conf.d/x.conf",
-		" /etc/plain",
-		" /etc/was",
-		" /srv/y",
-		" /var/lib/x",
-	}
-	if !slices.Equal(text, want) {
-		t.Errorf("%q, want %q", text, want)
-	}
-}
-
-func TestReleaseFile(t *testing.T) {
-	for in, want := range map[string]string{
-		"ID=debian\nVERSION_ID=\"12\"\n":                   "ID=debian\nVERSION_ID=\"12\"\n",
-		"VERSION_ID=3\nID=x\nSYSEXT_LEVEL=7\nNAME=\"X\"\n": "ID=x\nSYSEXT_LEVEL=7\n",
-		"ID=debian\n": "ID=debian\n",
-	} {
-		if got := releaseFile(in); got != want {
-			t.Errorf("%q gives %q, want %q", in, got, want)
-		}
 	}
 }

@@ -20,14 +20,14 @@ import (
 // twoTrees are a tree, and the same after a change.
 func twoTrees(t *testing.T) (first, second string) {
 	t.Helper()
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	for n, tree := range []*string{&first, &second} {
 		*tree = t.TempDir()
-		nodes := awkwardTree()[:5]
+		nodes := testkit.AwkwardTree()[:5]
 		for name, text := range map[string]string{"always": strings.Repeat("always the same\n", 9000), "changes": strings.Repeat(fmt.Sprint("number ", n), 9000)} {
-			nodes = append(nodes, node{path: name, mode: unix.S_IFREG | 0o644, data: []byte(text)})
+			nodes = append(nodes, testkit.Node{Path: name, Mode: unix.S_IFREG | 0o644, Data: []byte(text)})
 		}
-		makeTree(t, *tree, nodes)
+		testkit.MakeTree(t, *tree, nodes)
 	}
 	return first, second
 }

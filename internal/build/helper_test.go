@@ -5,33 +5,18 @@ import (
 	"context"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"aead.dev/minisign"
-	"golang.org/x/sys/unix"
 
+	"pando/internal/build/initramfs"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/store"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
-
-// needBuilder skips where an image cannot be built at all.
-func needBuilder(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: trees have owners and device nodes")
-	}
-	for _, program := range []string{"mkfs.erofs", "fsck.erofs"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed (Debian package erofs-utils)", program)
-		}
-	}
-}
 
 // testKey is the same in every test, so that signatures are too.
 func testKey(t testing.TB) (string, minisign.PrivateKey) {
@@ -53,8 +38,8 @@ func testOptions(t testing.TB, data, dir string) Options {
 	_, key := testKey(t)
 	return Options{
 		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test", anyInit: true,
-		drivers: func(context.Context, DriverOptions) ([]DriverCPIO, error) {
-			return []DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
+		drivers: func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
+			return []initramfs.DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
 		},
 	}
 }
@@ -129,34 +114,4 @@ func rawOf(t *testing.T, d *store.Dir, m image.Manifest) string {
 		t.Fatal(err)
 	}
 	return f.Name()
-}
-
-// mountAt mounts something until the test ends, or skips.
-func mountAt(t *testing.T, args ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
-		t.Skipf("this machine does not mount it (%v: %s)", err, bytes.TrimSpace(out))
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
-}
-
-// compareTrees reports the files in which two trees, as describe lists them, differ.
-func compareTrees(t *testing.T, got, want []string) {
-	t.Helper()
-	for _, line := range want {
-		if !slices.Contains(got, line) {
-			t.Errorf("lost or changed: %.2000s", line)
-		}
-	}
-	for _, line := range got {
-		if !slices.Contains(want, line) {
-			t.Errorf("not in the tree:  %.2000s", line)
-		}
-	}
 }

@@ -1,13 +1,15 @@
 package build
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"pando/internal/imagefs"
+	"pando/internal/steps"
+	"pando/internal/testkit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,14 +18,12 @@ import (
 
 	"github.com/erofs/go-erofs"
 	"golang.org/x/sys/unix"
-
-	"pando/internal/chunk"
 )
 
 func TestEverythingSurvives(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, awkwardTree())
+	testkit.MakeTree(t, tree, testkit.AwkwardTree())
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
 	checkStore(t, opt.Store, 1)
@@ -31,7 +31,7 @@ func TestEverythingSurvives(t *testing.T) {
 	if out, err := exec.Command("fsck.erofs", "--extract", raw).CombinedOutput(); err != nil {
 		t.Errorf("fsck.erofs: %v\n%s", err, out)
 	}
-	compareTrees(t, describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", raw)), describe(t, tree))
+	testkit.CompareTrees(t, testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", raw)), testkit.Describe(t, tree))
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
 		t.Errorf("left in the work directory: %v", left)
 	}
@@ -42,24 +42,24 @@ func TestEverythingSurvives(t *testing.T) {
 
 // A file of more than 4 GiB, nearly all of it a hole, survives and costs next to nothing in the store.
 func TestHugeFile(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("writes 5 GB: PANDO_FULL is not set (make test-full sets it)")
 	}
 	tree := t.TempDir()
 	nodes := append(
-		awkwardTree(),
-		node{path: "huge", mode: unix.S_IFREG | 0o644, size: 4<<30 + 12345, data: []byte("the end")},
+		testkit.AwkwardTree(),
+		testkit.Node{Path: "huge", Mode: unix.S_IFREG | 0o644, Size: 4<<30 + 12345, Data: []byte("the end")},
 	)
-	makeTree(t, tree, nodes)
+	testkit.MakeTree(t, tree, nodes)
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
 	checkStore(t, opt.Store, 1)
 	if r.Manifest.Root.Size < 4<<30 || r.Manifest.Sizes.Stored > 20<<20 {
 		t.Errorf("%d bytes are stored as %d", r.Manifest.Root.Size, r.Manifest.Sizes.Stored)
 	}
-	got := describe(t, mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)))
-	if want := describe(t, tree); !slices.Equal(got, want) {
+	got := testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest)))
+	if want := testkit.Describe(t, tree); !slices.Equal(got, want) {
 		t.Error("the trees differ")
 	}
 }
@@ -67,15 +67,15 @@ func TestHugeFile(t *testing.T) {
 // The same tree, made in another order, on another file system, under another umask and locale and on
 // another day, gives the same version.
 func TestSameTreeSameDigest(t *testing.T) {
-	needBuilder(t)
-	nodes := awkwardTree()
+	testkit.NeedBuilder(t)
+	nodes := testkit.AwkwardTree()
 	one := t.TempDir()
-	makeTree(t, one, nodes)
+	testkit.MakeTree(t, one, nodes)
 	first := mustBuild(t, testOptions(t, t.TempDir(), one))
 
 	rand.New(rand.NewPCG(5, 6)).Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-	two := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
-	makeTree(t, two, nodes)
+	two := testkit.MountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs")
+	testkit.MakeTree(t, two, nodes)
 	if a, b := readdir(t, one+"/many"), readdir(t, two+"/many"); slices.Equal(a, b) {
 		t.Log("both file systems list a directory in the same order; the test proves less")
 	}
@@ -143,9 +143,9 @@ func readdir(t *testing.T, dir string) []string {
 
 // Our reader of EROFS agrees with another one on where each file lies.
 func TestErofsReaderAgainstAnother(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, awkwardTree())
+	testkit.MakeTree(t, tree, testkit.AwkwardTree())
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)
 	f, err := os.Open(rawOf(t, opt.Store, r.Manifest))
@@ -153,11 +153,11 @@ func TestErofsReaderAgainstAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	ours, err := openErofs(f)
+	ours, err := imagefs.OpenErofs(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, inodes, err := ours.files()
+	files, inodes, err := ours.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,42 +191,15 @@ func TestErofsReaderAgainstAnother(t *testing.T) {
 	}
 }
 
-func FuzzErofs(f *testing.F) {
-	for _, name := range []string{"testdata/small.erofs"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := openErofs(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		files, _, err := e.files()
-		if err != nil {
-			return
-		}
-		extents := make([]chunk.Extent, len(files))
-		for i, file := range files {
-			extents[i] = chunk.Extent{Start: file.Start, Size: file.Size, Name: file.Path}
-		}
-		if e.size() < 1<<30 {
-			_, _ = chunk.Split(e.size(), extents, chunk.DefaultChunkSize)
-		}
-	})
-}
-
 func TestTreesThatCannotBeBuilt(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()
 	mounted := t.TempDir()
-	makeTree(t, mounted, awkwardTree()[:8])
+	testkit.MakeTree(t, mounted, testkit.AwkwardTree()[:8])
 	inner := filepath.Join(mounted, "proc")
 	if err := os.Mkdir(inner, 0o755); err != nil {
 		t.Fatal(err)
@@ -253,11 +226,11 @@ func TestTreesThatCannotBeBuilt(t *testing.T) {
 
 // A tree that somebody writes to is not built: nobody could say what the version is of.
 func TestTreeThatChanges(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, awkwardTree())
+	testkit.MakeTree(t, tree, testkit.AwkwardTree())
 	opt := testOptions(t, t.TempDir(), tree)
-	opt.Progress = func(p Progress) {
+	opt.Progress = func(p steps.Progress) {
 		if p.Step == StepErofs {
 			if err := os.WriteFile(filepath.Join(tree, "empty"), fmt.Append(nil, time.Now()), 0o644); err != nil {
 				t.Error(err)

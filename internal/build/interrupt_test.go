@@ -13,15 +13,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/build/initramfs"
+	"pando/internal/build/rootfs"
+	"pando/internal/steps"
 	"pando/internal/store"
+	"pando/internal/testkit"
+	"pando/internal/workdir"
 )
 
 // reference builds a tree of awkward files and says what every other build of it must give.
 func reference(t *testing.T) (tree string, want Result) {
 	t.Helper()
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree = t.TempDir()
-	makeTree(t, tree, awkwardTree())
+	testkit.MakeTree(t, tree, testkit.AwkwardTree())
 	return tree, mustBuild(t, testOptions(t, t.TempDir(), tree))
 }
 
@@ -31,7 +36,7 @@ func TestCancelledAnywhere(t *testing.T) {
 		t.Run(step, func(t *testing.T) {
 			opt := testOptions(t, t.TempDir(), tree)
 			ctx, cancel := context.WithCancel(t.Context())
-			opt.Progress = func(p Progress) {
+			opt.Progress = func(p steps.Progress) {
 				if p.Step == step && (step != StepObjects || p.Done > p.Total/2) {
 					cancel()
 				}
@@ -58,12 +63,12 @@ func TestResumes(t *testing.T) {
 	tree, want := reference(t)
 	opt := testOptions(t, t.TempDir(), tree)
 	ctx, cancel := context.WithCancel(t.Context())
-	opt.Progress = func(p Progress) {
+	opt.Progress = func(p steps.Progress) {
 		if p.Step == StepManifest {
 			cancel()
 		}
 	}
-	opt.drivers = func(ctx context.Context, _ DriverOptions) ([]DriverCPIO, error) {
+	opt.drivers = func(ctx context.Context, _ initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
 		return nil, errors.New("stop here")
 	}
 	if _, err := Image(ctx, opt); err == nil || !strings.Contains(err.Error(), "stop here") {
@@ -71,7 +76,7 @@ func TestResumes(t *testing.T) {
 	}
 	opt = testOptions(t, filepath.Dir(opt.Work), tree)
 	var notes []string
-	opt.Progress = func(p Progress) { notes = append(notes, p.Note) }
+	opt.Progress = func(p steps.Progress) { notes = append(notes, p.Note) }
 	if got := mustBuild(t, opt); got.Version != want.Version {
 		t.Errorf("resumed, it gives %s, not %s", got.Version, want.Version)
 	}
@@ -80,7 +85,9 @@ func TestResumes(t *testing.T) {
 	}
 
 	// A tree that was changed meanwhile is not resumed.
-	opt.drivers = func(context.Context, DriverOptions) ([]DriverCPIO, error) { return nil, errors.New("stop here") }
+	opt.drivers = func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
+		return nil, errors.New("stop here")
+	}
 	if _, err := Image(t.Context(), opt); err == nil {
 		t.Fatal("not stopped")
 	}
@@ -99,7 +106,7 @@ func TestKilledBuild(t *testing.T) {
 		t.Skip("run by TestKilledAnywhere only")
 	}
 	opt := testOptions(t, data, tree)
-	opt.Progress = func(p Progress) { fmt.Println("PROGRESS", p.Step, p.Done) }
+	opt.Progress = func(p steps.Progress) { fmt.Println("PROGRESS", p.Step, p.Done) }
 	mustBuild(t, opt)
 	fmt.Println("PROGRESS", "done", 0)
 }
@@ -181,24 +188,21 @@ func TestFullDisk(t *testing.T) {
 // mkfs.erofs itself may find the disk full: here it is, in the middle of a file.
 func TestFullDiskInMkfs(t *testing.T) {
 	tree, _ := reference(t)
-	b, err := newBuilder(testOptions(t, t.TempDir(), tree))
-	if err != nil {
-		t.Fatal(err)
-	}
 	work := tmpfs(t, 10000)
-	if b.work, err = openWork(t.Context(), work, "w", func(Progress) {}); err != nil {
+	b := &rootfs.Writer{Tree: tree, Progress: func(steps.Progress) {}}
+	var err error
+	if b.Work, err = workdir.Open(t.Context(), work, "w", 1, func(steps.Progress) {}); err != nil {
 		t.Fatal(err)
 	}
-	defer b.work.close()
-	b.root = tree
-	if err := fullDisk(b.runMkfs(t.Context()), work); !errors.Is(err, unix.ENOSPC) {
+	defer b.Work.Close()
+	if err := workdir.FullDisk(b.RunMkfs(t.Context()), work); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("error %v, want ENOSPC", err)
 	}
 }
 
 func tmpfs(t *testing.T, kilobytes int) string {
 	t.Helper()
-	return mountAt(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kilobytes), "tmpfs")
+	return testkit.MountAt(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", kilobytes), "tmpfs")
 }
 
 // Two builds of the same directory take turns, and so do two builds into one store.

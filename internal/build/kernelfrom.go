@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
-	"time"
 
+	"pando/internal/build/kernel"
 	"pando/internal/build/source"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/workdir"
 )
 
 // KernelFrom is where the kernel comes from that a tree shall have, with its modules: a version in the store, a
@@ -39,7 +37,7 @@ func (k *KernelFrom) key(ctx context.Context) (string, error) {
 		state, err := k.Source.State(ctx)
 		return " kernel " + k.Source.Key() + " " + state, err
 	}
-	found, err := KernelOf(k.Tree)
+	found, err := kernel.Find(k.Tree)
 	if err != nil {
 		return "", fmt.Errorf("kernel from %s: %w", k.Name, err)
 	}
@@ -56,7 +54,7 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	if k == nil {
 		return nil
 	}
-	b.Progress(Progress{Step: StepTree, Note: "kernel from " + k.Name})
+	b.Progress(steps.Progress{Step: StepTree, Note: "kernel from " + k.Name})
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("kernel from %s: %w", k.Name, err)
@@ -68,13 +66,13 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	case k.Source != nil:
 		return b.kernelOfSource(ctx, tree)
 	}
-	b.kernel, err = copyKernel(ctx, k.Tree, tree, nil)
+	b.kernel, err = kernel.Copy(ctx, k.Tree, tree, nil)
 	return err
 }
 
 // kernelOfSource fills a tree of its own, only for its kernel.
 func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
-	p := source.Place{Root: b.work.file("kernel.tree"), Keep: b.work.file("kernel.source")}
+	p := source.Place{Root: b.work.File("kernel.tree"), Keep: b.work.File("kernel.source")}
 	for _, dir := range []string{p.Root, p.Keep} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -83,15 +81,15 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 	_, err := b.KernelFrom.Source.Fill(
 		ctx,
 		p,
-		func(s source.Progress) { b.Progress(Progress{Step: StepTree, Note: s.Note}) },
+		func(s source.Progress) { b.Progress(steps.Progress{Step: StepTree, Note: s.Note}) },
 	)
 	if err == nil {
-		b.kernel, err = copyKernel(ctx, p.Root, tree, nil)
+		b.kernel, err = kernel.Copy(ctx, p.Root, tree, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(removeTree(p.Root), removeTree(p.Keep))
+	return errors.Join(workdir.RemoveTree(p.Root), workdir.RemoveTree(p.Keep))
 }
 
 // kernelOfVersion takes the modules from a version's root file system, which is mounted for that, and the kernel
@@ -105,16 +103,16 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	if err != nil {
 		return err
 	}
-	kernel, err := b.Store.Get(ctx, m.Kernel.Object)
+	packed, err := b.Store.Get(ctx, m.Kernel.Object)
 	if err != nil {
 		return err
 	}
-	file, at := b.work.file("kernel.root"), b.work.file("kernel.mnt")
-	if err := roomFor(b.work.path, m.Root.Size); err != nil {
+	file, at := b.work.File("kernel.root"), b.work.File("kernel.mnt")
+	if err := workdir.CheckRoom(b.work.Path, m.Root.Size); err != nil {
 		return err
 	}
-	err = WriteRoot(ctx, b.Store, m, file, func(done int64) {
-		b.Progress(Progress{Step: StepTree, Done: done, Total: m.Root.Size, Unit: "bytes"})
+	err = imagefs.Extract(ctx, b.Store, m, file, func(done int64) {
+		b.Progress(steps.Progress{Step: StepTree, Done: done, Total: m.Root.Size, Unit: "bytes"})
 	})
 	if err != nil {
 		return err
@@ -124,167 +122,6 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	if err := mounts.File(mount.File{Path: file, Type: m.Root.FileSystem}, at); err != nil {
 		return err
 	}
-	b.kernel, err = copyKernel(ctx, at, tree, &givenKernel{m.Kernel.Release, kernel})
+	b.kernel, err = kernel.Copy(ctx, at, tree, &kernel.Given{Release: m.Kernel.Release, Image: packed})
 	return err
-}
-
-// givenKernel is a kernel that is not in the tree that has its modules.
-type givenKernel struct {
-	release string
-	image   []byte
-}
-
-// copyKernel copies kernel and modules from one tree to another and returns the release. What leads out of either
-// is an error.
-func copyKernel(ctx context.Context, from, to string, given *givenKernel) (release string, err error) {
-	src, err := os.OpenRoot(from)
-	if err != nil {
-		return "", err
-	}
-	defer src.Close()
-	dst, err := os.OpenRoot(to)
-	if err != nil {
-		return "", err
-	}
-	defer dst.Close()
-	if given == nil {
-		found, err := KernelOf(from)
-		if err != nil {
-			return "", err
-		}
-		data, err := src.ReadFile(found.Path)
-		if err != nil {
-			return "", err
-		}
-		given = &givenKernel{found.Release, data}
-	}
-	modules := path.Join("usr/lib/modules", given.release)
-	if !hasModules(src, given.release) {
-		return "", fmt.Errorf("it has no modules of its kernel %s", given.release)
-	}
-	if _, err := src.Stat(modules); err != nil {
-		modules = path.Join("lib/modules", given.release)
-	}
-	target := path.Join("usr/lib/modules", given.release)
-	if info, err := dst.Lstat("lib"); err == nil && info.IsDir() { // a tree in which /lib is not /usr/lib
-		target = path.Join("lib/modules", given.release)
-	}
-	restore, err := makeWay(src, modules, dst, path.Dir(target), "boot")
-	if err != nil {
-		return "", err
-	}
-	if err := copyTree(ctx, src, modules, dst, target); err != nil {
-		return "", fmt.Errorf("copy modules: %w", err)
-	}
-	name := "boot/vmlinuz-" + given.release
-	if err := dst.RemoveAll(name); err != nil {
-		return "", err
-	}
-	if err := dst.WriteFile(name, given.image, 0o600); err != nil {
-		return "", err
-	}
-	return given.release, restore()
-}
-
-// makeWay makes directories, and returns what gives them, and those above, their times again: those that they had,
-// or that of the modules. The same tree and kernel are then the same version on another day.
-func makeWay(src *os.Root, modules string, dst *os.Root, dirs ...string) (restore func() error, err error) {
-	like, err := src.Stat(modules)
-	if err != nil {
-		return nil, err
-	}
-	times := map[string]time.Time{}
-	for _, dir := range dirs {
-		for at := dir; ; at = path.Dir(at) {
-			times[at] = like.ModTime()
-			if info, err := dst.Stat(at); err == nil {
-				times[at] = info.ModTime()
-			}
-			if at == "." {
-				break
-			}
-		}
-	}
-	for _, at := range slices.Sorted(maps.Keys(times)) { // what is above comes first
-		if at == "." {
-			continue
-		}
-		err := dst.Mkdir(at, 0o755)
-		if err == nil {
-			err = dst.Chmod(at, 0o755)
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-	}
-	return func() error {
-		for at, t := range times {
-			if err := dst.Chtimes(at, t, t); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil
-}
-
-// copyTree copies directories, files and links with modes and times, in place of what was there. All of it is root's.
-func copyTree(ctx context.Context, src *os.Root, from string, dst *os.Root, to string) error {
-	if err := dst.RemoveAll(to); err != nil {
-		return err
-	}
-	if err := dst.MkdirAll(to, 0o755); err != nil {
-		return err
-	}
-	entries := readDir(src, from)
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		a, b := path.Join(from, e.Name()), path.Join(to, e.Name())
-		var err error
-		switch e.Type() {
-		case fs.ModeDir:
-			err = copyTree(ctx, src, a, dst, b)
-		case fs.ModeSymlink:
-			var link string
-			if link, err = src.Readlink(a); err == nil {
-				err = dst.Symlink(link, b)
-			}
-		case 0:
-			err = copyFile(src, a, dst, b)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return keepTimes(src, from, dst, to)
-}
-
-func copyFile(src *os.Root, from string, dst *os.Root, to string) error {
-	in, err := src.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := dst.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return keepTimes(src, from, dst, to)
-}
-
-// keepTimes gives a copy the mode and time of what it is a copy of.
-func keepTimes(src *os.Root, from string, dst *os.Root, to string) error {
-	info, err := src.Stat(from)
-	if err != nil {
-		return err
-	}
-	if err := dst.Chmod(to, info.Mode().Perm()); err != nil {
-		return err
-	}
-	return dst.Chtimes(to, info.ModTime(), info.ModTime())
 }

@@ -5,6 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"pando/internal/build/recipe"
+	"pando/internal/command"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/testkit"
+	"pando/internal/workdir"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +19,7 @@ import (
 )
 
 // layered is a recipe that installs a tree with a shell, and what counts how often it was installed.
-func layered(t *testing.T) (data string, runs func() int, recipe func(more string) Options) {
+func layered(t *testing.T) (data string, runs func() int, opt func(more string) Options) {
 	t.Helper()
 	tree := runnableTree(t)
 	runs = fakeInstaller(
@@ -29,7 +35,7 @@ func layered(t *testing.T) (data string, runs func() int, recipe func(more strin
 	data = t.TempDir()
 	return data, runs, func(more string) Options {
 		t.Helper()
-		r, err := ParseRecipe("lab.yaml", []byte("suite: bookworm\n"+more))
+		r, err := recipe.Parse("lab.yaml", []byte("suite: bookworm\n"+more))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +48,7 @@ func layered(t *testing.T) (data string, runs func() int, recipe func(more strin
 // built builds, and lists what of the recipe ran and what did not.
 func built(t *testing.T, opt Options) (r Result, ran, kept []string) {
 	t.Helper()
-	opt.Progress = func(p Progress) {
+	opt.Progress = func(p steps.Progress) {
 		if name, ok := strings.CutPrefix(p.Note, "unchanged: "); ok {
 			kept = append(kept, name)
 		} else if strings.HasPrefix(p.Note, ": ") || p.Note == "files" {
@@ -63,9 +69,9 @@ customize:
 // A change of a command, a file or an argument installs nothing again, and runs what comes after it. A package
 // installs. What comes of layers is what comes of none.
 func TestRecipeLayers(t *testing.T) {
-	_, runs, recipe := layered(t)
+	_, runs, options := layered(t)
 	text := func(motd, three string) string { return fmt.Sprintf(layeredRecipe, motd, three) }
-	first, ran, kept := built(t, recipe(text("hello", "true")))
+	first, ran, kept := built(t, options(text("hello", "true")))
 	if runs() != 1 || len(ran) != 4 || len(kept) != 0 {
 		t.Fatalf("%d runs of the installer; ran %q, kept %q", runs(), ran, kept)
 	}
@@ -79,7 +85,7 @@ func TestRecipeLayers(t *testing.T) {
 		"another last command": {text("hello", ": echo"), 3, 1, true},
 		"an argument":          {text("hello", "true") + "command_line: [quiet]\n", 4, 1, false},
 	} {
-		again, _, kept := built(t, recipe(c.text))
+		again, _, kept := built(t, options(c.text))
 		if runs() != c.runs || len(kept) != c.kept || (again.Version == first.Version) != c.same {
 			t.Errorf(
 				"%s: %d runs of the installer, kept %q, version %s after %s",
@@ -89,21 +95,21 @@ func TestRecipeLayers(t *testing.T) {
 				again.Version.Short(),
 				first.Version.Short(),
 			)
-			opt := recipe("")
-			compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
+			opt := options("")
+			testkit.CompareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, first.Manifest))
 		}
 	}
-	if other, ran, kept := built(t, recipe(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
+	if other, ran, kept := built(t, options(text("bye", "true"))); runs() != 1 || len(kept) != 0 || len(ran) != 4 ||
 		other.Version == first.Version {
 		t.Errorf("another file: %d runs, ran %q, kept %q", runs(), ran, kept)
 	}
-	opt := recipe(text("hello", "true"))
+	opt := options(text("hello", "true"))
 	checkLayered(t, opt, first)
 
 	opt.FreshTree = true
 	fresh, _, kept := built(t, opt)
 	if runs() != 2 || len(kept) != 0 || fresh.Version != first.Version {
-		compareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, fresh.Manifest), rootOf(t, opt, first.Manifest))
 		t.Errorf(
 			"fresh: %d runs of the installer, kept %q, version %s after %s",
 			runs(),
@@ -112,19 +118,19 @@ func TestRecipeLayers(t *testing.T) {
 			first.Version,
 		)
 	}
-	if built(t, recipe(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
+	if built(t, options(strings.Replace(text("hello", "true"), "[a]", "[a, b]", 1))); runs() != 3 {
 		t.Errorf("another package: %d runs of the installer, want 3", runs())
 	}
-	late := recipe(text("hello", "true"))
+	late := options(text("hello", "true"))
 	late.Now = func() time.Time { return time.Now().Add(treeMaxAge - time.Minute) }
 	if _, _, kept := built(t, late); len(kept) != 4 || runs() != 3 {
 		t.Errorf("a day later kept %q, %d runs", kept, runs())
 	}
-	left, err := WorkDirs(late.Work)
+	left, err := workdir.List(late.Work)
 	if err != nil || len(left) != 2 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	gone, err := CollectWork(late.Work, time.Now().Add(time.Hour), false)
+	gone, err := workdir.Collect(late.Work, time.Now().Add(time.Hour), false)
 	if err != nil || len(gone) != 2 || gone[0].Bytes < 100_000 {
 		t.Errorf("collected %+v, %v", gone, err)
 	}
@@ -133,10 +139,10 @@ func TestRecipeLayers(t *testing.T) {
 // checkLayered looks at the tree that came of the recipe.
 func checkLayered(t *testing.T, opt Options, r Result) {
 	t.Helper()
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
 	for path, want := range map[string]bool{"etc/motd": true, "etc/one": false, "etc/two": true, "etc/dir/x": false, "etc/dir/y": true,
 		"var/lib/apt/lists/deb.example_InRelease": false, "etc/apt/apt.conf.d/00pando": false, "usr/sbin/policy-rc.d": false} {
-		if exists(filepath.Join(root, path)) != want {
+		if systree.Exists(filepath.Join(root, path)) != want {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
 	}
@@ -149,10 +155,10 @@ func checkLayered(t *testing.T, opt Options, r Result) {
 
 // A command that fails leaves the layers before it, and no version.
 func TestLayerFails(t *testing.T) {
-	data, runs, recipe := layered(t)
-	opt := recipe("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
+	data, runs, options := layered(t)
+	opt := options("customize: [': good; echo x > /etc/x', ': bad; echo why >&2; exit 3']\n")
 	_, err := Image(t.Context(), opt)
-	var failed *CommandError
+	var failed *command.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "why") {
 		t.Fatalf("error %v", err)
 	}
@@ -160,7 +166,7 @@ func TestLayerFails(t *testing.T) {
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), data) {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
 	}
-	if _, ran, kept := built(t, recipe("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 ||
+	if _, ran, kept := built(t, options("customize: [': good; echo x > /etc/x', ': better']\n")); runs() != 1 ||
 		!slices.Equal(ran, []string{": better"}) ||
 		len(kept) != 1 {
 		t.Errorf("%d runs of the installer, ran %q, kept %q", runs(), ran, kept)
@@ -169,9 +175,9 @@ func TestLayerFails(t *testing.T) {
 
 // Where there can be no overlay, everything is installed at once, as ever.
 func TestWithoutLayers(t *testing.T) {
-	_, runs, recipe := layered(t)
-	opt := recipe("packages: [a]\n")
-	opt.Work = mountAt(
+	_, runs, options := layered(t)
+	opt := options("packages: [a]\n")
+	opt.Work = testkit.MountAt(
 		t,
 		"-t",
 		"overlay",
@@ -190,7 +196,7 @@ func TestWithoutLayers(t *testing.T) {
 // The same of Debian, from its archive: layers give the version that one installation gives, a changed command
 // installs nothing, a package does.
 func TestRealLayers(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("installs Debian three times: PANDO_FULL is not set (make test-full sets it)")
 	}
@@ -199,12 +205,12 @@ func TestRealLayers(t *testing.T) {
 		t.Helper()
 		opt := testOptions(t, data, "")
 		var err error
-		if opt.Recipe, err = ParseRecipe("lab.yaml", []byte("from: debian:bookworm\n"+text)); err != nil {
+		if opt.Recipe, err = recipe.Parse("lab.yaml", []byte("from: debian:bookworm\n"+text)); err != nil {
 			t.Fatal(err)
 		}
 		var kept []string
 		opt.anyInit, opt.atOnce = false, atOnce
-		opt.Progress = func(p Progress) {
+		opt.Progress = func(p steps.Progress) {
 			if strings.HasPrefix(p.Note, "unchanged: ") {
 				kept = append(kept, p.Note)
 			} else if strings.Contains(p.Note, "installing essential packages") {
@@ -241,7 +247,7 @@ func TestRealLayers(t *testing.T) {
 	if once.Version != layers.Version {
 		t.Errorf("layers give %s, one installation gives %s", layers.Version.Short(), once.Version.Short())
 		opt := testOptions(t, data, "")
-		compareTrees(t, rootOf(t, opt, layers.Manifest), rootOf(t, opt, once.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, layers.Manifest), rootOf(t, opt, once.Manifest))
 	}
 	if _, n := step("another package", "packages: [tree]\n"+fmt.Sprintf(text, "echo 1 > /etc/one"), false); n != 1 {
 		t.Errorf("another package: %d installations", n)
@@ -250,14 +256,14 @@ func TestRealLayers(t *testing.T) {
 
 // Only the directories of layers that were used last stay.
 func TestLayersAreBounded(t *testing.T) {
-	_, _, recipe := layered(t)
+	_, _, options := layered(t)
 	var work string
-	for i := range maxLayers + 2 {
-		opt := recipe(fmt.Sprintf("packages: [p%d]\n", i))
+	for i := range recipe.MaxLayers + 2 {
+		opt := options(fmt.Sprintf("packages: [p%d]\n", i))
 		work = opt.Work
 		mustBuild(t, opt)
 	}
-	if left, err := WorkDirs(work); err != nil || len(left) != maxLayers {
+	if left, err := workdir.List(work); err != nil || len(left) != recipe.MaxLayers {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
@@ -269,11 +275,11 @@ func TestNoHashInProvenance(t *testing.T) {
 		"users: [{name: root, password_hash: " + hash + "}]\n", "users:\n- name: root\n  password_hash: '" + hash + "'\n",
 		"users: [{name: root, password_hash: \"\\u0024y$j9T$abcdefgh$0123456789\"}]\n",
 	} {
-		r, err := ParseRecipe("lab.yaml", []byte("suite: bookworm\n"+text))
+		r, err := recipe.Parse("lab.yaml", []byte("suite: bookworm\n"+text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := r.publicText(); strings.Contains(got, "abcdefgh") ||
+		if got := r.PublicText(); strings.Contains(got, "abcdefgh") ||
 			!strings.Contains(got, "suite: bookworm") && !strings.Contains(got, "left out") {
 			t.Errorf("provenance: %q", got)
 		}

@@ -6,10 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"pando/internal/build/base"
+	"pando/internal/build/recipe"
 	"pando/internal/build/source"
 	"pando/internal/image"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
 )
 
 // Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
@@ -51,48 +57,74 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if b.FromDir != "" {
 		return b.takeDirectory()
 	}
+	if b.Recipe != nil {
+		if err := b.newMaker(ctx); err != nil {
+			return err
+		}
+	}
 	if b.Recipe != nil && b.Recipe.Base != "" {
 		return b.changeBase(ctx)
 	}
 	if b.Recipe != nil {
-		err := b.canLayer()
+		err := b.maker.CanLayer()
 		if err == nil && !b.atOnce {
-			return b.makeLayers(ctx)
+			err = b.maker.MakeLayers(ctx)
+			b.root, b.kernel = b.maker.Root, b.maker.Kernel
+			return err
 		}
 		if err != nil {
-			b.Progress(
-				Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + oneLine(err) + ")"},
-			)
+			why, _, _ := strings.Cut(err.Error(), "\n")
+			b.Progress(steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"})
 		}
 	}
-	b.root = b.work.file("tree")
+	b.root = b.work.File("tree")
 	of, err := b.treeOf(ctx)
 	if err != nil {
 		return err
 	}
-	if s, ok := b.work.stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
-		b.Progress(Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
+	if s, ok := b.work.Stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
+		b.Progress(steps.Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
 		b.origin, b.kernel = s.Origin, s.Kernel
 		return nil
 	}
-	if err := b.work.drop("tree"); err != nil {
+	if err := b.work.Drop("tree"); err != nil {
 		return err
 	}
 	if b.Source != nil {
 		err = b.fill(ctx)
 	} else {
-		err = b.install(ctx, b.Recipe, b.root, "")
+		err = b.maker.Install(ctx, b.Recipe, b.root, "")
+		b.kernel = b.maker.Kernel
 	}
 	if err != nil {
 		return err
 	}
-	if err := syncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
+	if err := workdir.SyncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
 		return fmt.Errorf("write tree: %w", err)
 	}
-	if err := b.work.putStamp("tree", stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
+	if err := b.work.PutStamp("tree", workdir.Stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
 		return err
 	}
-	return removeTree(b.work.file(sourceKeep))
+	return workdir.RemoveTree(b.work.File(sourceKeep))
+}
+
+// newMaker makes what makes the tree of the recipe.
+func (b *builder) newMaker(ctx context.Context) error {
+	key, err := b.KernelFrom.key(ctx)
+	if err != nil {
+		return err
+	}
+	b.maker = &recipe.Maker{
+		Recipe: b.Recipe, Parent: b.Work, Log: b.Log, Progress: b.at(StepTree), Now: b.Now, MaxAge: treeMaxAge, Fresh: b.FreshTree, Revision: Revision,
+		KernelKey: key, Work: b.work,
+	}
+	if b.KernelFrom != nil {
+		b.maker.GiveKernel = func(ctx context.Context, tree string) (string, error) {
+			err := b.giveKernel(ctx, tree)
+			return b.kernel, err
+		}
+	}
+	return nil
 }
 
 // treeOf names what the tree is made of.
@@ -102,7 +134,7 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if b.Recipe != nil {
-		return b.Recipe.key() + kernel, nil
+		return b.Recipe.Key() + kernel, nil
 	}
 	state, err := b.Source.State(ctx)
 	return b.Source.Key() + " " + state + kernel, err
@@ -110,14 +142,14 @@ func (b *builder) treeOf(ctx context.Context) (string, error) {
 
 // fill has the source make the tree.
 func (b *builder) fill(ctx context.Context) error {
-	p := source.Place{Root: b.work.file(newTree), Keep: b.work.file(sourceKeep)}
+	p := source.Place{Root: b.work.File("tree.new"), Keep: b.work.File(sourceKeep)}
 	for _, dir := range []string{p.Root, p.Keep} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
 	}
 	made, err := b.Source.Fill(ctx, p, func(s source.Progress) {
-		step := Progress{Step: StepTree, Done: s.Done, Total: s.Total, Note: s.Note}
+		step := steps.Progress{Step: StepTree, Done: s.Done, Total: s.Total, Note: s.Note}
 		if s.Done > 0 || s.Total > 0 {
 			step.Unit = "bytes"
 		}
@@ -147,4 +179,47 @@ func (b *builder) takeDirectory() error {
 	}
 	b.root = abs
 	return nil
+}
+
+// changeBase is the step of a recipe that begins with an image version: in a copy of it packages are added, files
+// are put in place and commands run, in the order of a recipe that begins with nothing. An interrupted one begins
+// again.
+func (b *builder) changeBase(ctx context.Context) (err error) {
+	version, err := b.Recipe.BaseVersion()
+	if err != nil {
+		return err
+	}
+	for _, part := range []string{changedPart, "overlay", "tmp"} {
+		if err := b.work.Drop(part); err != nil {
+			return err
+		}
+	}
+	begin := time.Now().Truncate(time.Second)
+	if b.base, err = base.Open(ctx, b.work, b.Store, version, b.at(StepTree)); err != nil {
+		return err
+	}
+	if got := b.base.Manifest.Architecture; got != b.Recipe.Architecture {
+		return fmt.Errorf("from: %s is for %s, the recipe for %s", b.Recipe.Base, got, b.Recipe.Architecture)
+	}
+	b.root, b.Parent = b.base.Root, version
+	b.maker.Root = b.root
+	if err := b.maker.Apply(ctx); err != nil {
+		return workdir.FullDisk(err, b.work.Path)
+	}
+	if err := b.base.Clean(b.at(StepTree)); err != nil {
+		return err
+	}
+	return systree.SettleChanged(b.root, b.base.Upper, recipe.ListsDir, begin)
+}
+
+// closeBase takes the mounts away that the tree is made of.
+func (b *builder) closeBase() error {
+	var err error
+	if b.maker != nil {
+		err = b.maker.Close()
+	}
+	if b.base != nil {
+		err = errors.Join(err, b.base.Close())
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"pando/internal/testkit"
 	"path/filepath"
 	"testing"
 
@@ -12,15 +13,15 @@ import (
 
 // TestMicrocodeComesFirst: the updates of a tree are in one part, before all others, as a kernel looks for them.
 func TestMicrocodeComesFirst(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	file := func(path, data string) node {
-		return node{path: "usr/lib/firmware/" + path, mode: unix.S_IFREG | 0o644, data: []byte(data)}
+	file := func(path, data string) testkit.Node {
+		return testkit.Node{Path: "usr/lib/firmware/" + path, Mode: unix.S_IFREG | 0o644, Data: []byte(data)}
 	}
-	makeTree(
+	testkit.MakeTree(
 		t,
 		tree,
-		append(awkwardTree(), file("intel-ucode/06-55-04", "second"), file("intel-ucode/06-4f-01.initramfs", "first "),
+		append(testkit.AwkwardTree(), file("intel-ucode/06-55-04", "second"), file("intel-ucode/06-4f-01.initramfs", "first "),
 			file("amd-ucode/microcode_amd.bin", "amd"), file("amd-ucode/microcode_amd.bin.asc", "a signature")),
 	)
 	opt := testOptions(t, t.TempDir(), tree)

@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/image"
+	"pando/internal/testkit"
 )
 
 // A million files are built within bounds: the time is shown, and so is the memory of this process and of the
 // programs that it ran.
 func TestMillionFiles(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	if os.Getenv("PANDO_FULL") == "" {
 		t.Skip("makes a million files: PANDO_FULL is not set (make test-full sets it)")
 	}
-	tree := mountAt(t, "-t", "tmpfs", "-o", "size=2g,nr_inodes=2m,mode=755", "tmpfs")
-	makeTree(t, tree, awkwardTree()[:5])
+	tree := testkit.MountAt(t, "-t", "tmpfs", "-o", "size=2g,nr_inodes=2m,mode=755", "tmpfs")
+	testkit.MakeTree(t, tree, testkit.AwkwardTree()[:5])
 	for i := range 1000 {
 		dir := filepath.Join(tree, "srv", fmt.Sprint(i))
 		if err := os.MkdirAll(dir, 0o755); err != nil {

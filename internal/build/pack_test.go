@@ -6,24 +6,25 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
+	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
 // packTree is a tree with programs that look like programs to a compressor, and a file of zeros.
-func packTree(programs int) []node {
-	nodes := awkwardTree()
+func packTree(programs int) []testkit.Node {
+	nodes := testkit.AwkwardTree()
 	for i := range programs {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		var b bytes.Buffer
@@ -32,23 +33,23 @@ func packTree(programs int) []node {
 		}
 		nodes = append(
 			nodes,
-			node{path: "usr/bin/program" + string(rune('a'+i)), mode: unix.S_IFREG | 0o755, data: b.Bytes()},
+			testkit.Node{Path: "usr/bin/program" + string(rune('a'+i)), Mode: unix.S_IFREG | 0o755, Data: b.Bytes()},
 		)
 	}
-	return append(nodes, node{path: "usr/lib/zeros", mode: unix.S_IFREG | 0o644, data: make([]byte, 200_000)})
+	return append(nodes, testkit.Node{Path: "usr/lib/zeros", Mode: unix.S_IFREG | 0o644, Data: make([]byte, 200_000)})
 }
 
 // buildTree makes a version of a tree.
-func buildTree(t *testing.T, opt Options, nodes []node) Result {
+func buildTree(t *testing.T, opt Options, nodes []testkit.Node) Result {
 	t.Helper()
 	opt.FromDir = t.TempDir()
-	makeTree(t, opt.FromDir, nodes)
+	testkit.MakeTree(t, opt.FromDir, nodes)
 	return mustBuild(t, opt)
 }
 
-func mapOf(t *testing.T, opt Options, r Result) *RootMap {
+func mapOf(t *testing.T, opt Options, r Result) *imagefs.Map {
 	t.Helper()
-	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
+	m, err := imagefs.ReadMap(t.Context(), opt.Store, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +57,9 @@ func mapOf(t *testing.T, opt Options, r Result) *RootMap {
 }
 
 // bootOf is a boot that reads the inodes and these files, whole.
-func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
+func bootOf(t *testing.T, m *imagefs.Map, paths ...string) packer.Recording {
 	t.Helper()
-	r := Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
+	r := packer.Recording{Reads: []trace.Read{{Start: 0, Blocks: 1}}}
 	for _, p := range paths {
 		f, ok := m.Find(p)
 		if !ok || f.Blocks == 0 {
@@ -69,11 +70,11 @@ func bootOf(t *testing.T, m *RootMap, paths ...string) Recording {
 	return r
 }
 
-func mustPack(t *testing.T, opt Options, r Result, order Order) bootpack.Record {
+func mustPack(t *testing.T, opt Options, r Result, order packer.Order) bootpack.Record {
 	t.Helper()
-	record, err := Pack(
+	record, err := packer.Make(
 		t.Context(),
-		PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
+		packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func packOf(t *testing.T, opt Options, r Result, record bootpack.Record) bootpac
 }
 
 func TestPack(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(20))
 	m := mapOf(t, opt, r)
@@ -131,7 +132,7 @@ func TestPack(t *testing.T) {
 	for i := range 20 {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
-	order := Merge([]Recording{bootOf(t, m, append(paths, "usr/lib/zeros")...), bootOf(t, m, paths...)})
+	order := packer.Merge([]packer.Recording{bootOf(t, m, append(paths, "usr/lib/zeros")...), bootOf(t, m, paths...)})
 	order.Booted = 100
 	first := mustPack(t, opt, r, order)
 	p := packOf(t, opt, r, first)
@@ -139,19 +140,19 @@ func TestPack(t *testing.T) {
 		p.StoredSize() != first.Stored {
 		t.Errorf("record %+v of %+v", first, p)
 	}
-	if got := OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
+	if got := packer.OrderOf(p); got.Booted != 100 || !slices.Equal(got.Extents, p.Extents) {
 		t.Errorf("%d blocks until booted, want 100", got.Booted)
 	}
 	if p.Pieces[0].RawSize != 100*chunk.BlockSize || p.Booted != 1 {
 		t.Errorf("the first of %d pieces until booted has %d bytes", p.Booted, p.Pieces[0].RawSize)
 	}
 	zeros, _ := m.Find("usr/lib/zeros")
-	if fit := FitOf(OrderOf(p), []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
+	if fit := packer.FitOf(packer.OrderOf(p), []trace.Read{{Start: zeros.Start, Blocks: zeros.Blocks}}); fit.Hits != 0 {
 		t.Errorf("%d blocks of zeros are in the pack", fit.Hits)
 	}
 	for i, e := range p.Pieces {
-		whole := i == 0 || i == len(p.Pieces)-1 || e.RawSize >= fine.least || e.StoredSize >= fine.stored/2
-		if e.RawSize > fine.most || e.StoredSize > fine.stored || !whole {
+		whole := i == 0 || i == len(p.Pieces)-1 || e.RawSize >= 128<<10 || e.StoredSize >= 64<<10/2
+		if e.RawSize > 512<<10 || e.StoredSize > 64<<10 || !whole {
 			t.Errorf("piece %d has %d bytes, %d as it is sent", i, e.RawSize, e.StoredSize)
 		}
 	}
@@ -172,20 +173,20 @@ func TestPack(t *testing.T) {
 // A pack says when the traces that it was made of were listed, and not when it was ready, minutes later: what came
 // meanwhile is not in it. The pack before was given to boots until it was ready.
 func TestPackSaysOfWhen(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(3))
 	m := mapOf(t, opt, r)
 	listed, ready := time.Unix(1_700_000_000, 0).UTC(), time.Unix(1_700_000_300, 0).UTC()
 	for _, path := range []string{"usr/bin/programa", "usr/bin/programb"} {
-		record, err := Pack(
+		record, err := packer.Make(
 			t.Context(),
-			PackOptions{
+			packer.Options{
 				Store:    opt.Store,
 				Keys:     opt.Keys,
 				Version:  r.Version,
 				Manifest: r.Manifest,
-				Order:    Merge([]Recording{bootOf(t, m, path)}),
+				Order:    packer.Merge([]packer.Recording{bootOf(t, m, path)}),
 				Boots:    2,
 				Traced:   listed,
 				Now:      func() time.Time { return ready },
@@ -206,7 +207,7 @@ func TestPackSaysOfWhen(t *testing.T) {
 
 // The next version starts with the pack of the one before, and shares its pieces where nothing changed.
 func TestPackIsCarriedOver(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	old := packTree(20)
 	one := buildTree(t, opt, old)
@@ -215,22 +216,22 @@ func TestPackIsCarriedOver(t *testing.T) {
 	for i := range 20 {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
-	record := mustPack(t, opt, one, Merge([]Recording{bootOf(t, m, paths...)}))
+	record := mustPack(t, opt, one, packer.Merge([]packer.Recording{bootOf(t, m, paths...)}))
 	p := packOf(t, opt, one, record)
 
 	changed := append(
 		packTree(20),
-		node{path: "etc/new", mode: unix.S_IFREG | 0o644, data: bytes.Repeat([]byte("new\n"), 20_000)},
+		testkit.Node{Path: "etc/new", Mode: unix.S_IFREG | 0o644, Data: bytes.Repeat([]byte("new\n"), 20_000)},
 	)
 	for i := range changed {
-		if changed[i].path == "usr/bin/programc" {
-			changed[i].data = append([]byte("patched"), changed[i].data...)
+		if changed[i].Path == "usr/bin/programc" {
+			changed[i].Data = append([]byte("patched"), changed[i].Data...)
 		}
 	}
 	two := buildTree(t, opt, changed)
-	order := CarryOver(OrderOf(p), m, mapOf(t, opt, two))
+	order := packer.CarryOver(packer.OrderOf(p), m, mapOf(t, opt, two))
 	q := packOf(t, opt, two, mustPack(t, opt, two, order))
-	if fit := FitOf(OrderOf(q), bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
+	if fit := packer.FitOf(packer.OrderOf(q), bootOf(t, mapOf(t, opt, two), paths...).Reads); fit.Misses > 2 {
 		t.Errorf("a boot of the new version: %+v", fit)
 	}
 	shared := 0
@@ -245,24 +246,24 @@ func TestPackIsCarriedOver(t *testing.T) {
 }
 
 func TestPackRefuses(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(1))
 	zeros, _ := mapOf(t, opt, r).Find("usr/lib/zeros")
-	po := PackOptions{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
-	for name, order := range map[string]Order{
+	po := packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest}
+	for name, order := range map[string]packer.Order{
 		"empty": {}, "zeros": {Extents: []bootpack.Extent{{Start: zeros.Start, Blocks: zeros.Blocks}}},
 		"beyond the end": {Extents: []bootpack.Extent{{Start: 1 << 30, Blocks: 4}}},
 	} {
 		po.Order = order
-		if _, err := Pack(t.Context(), po); !errors.Is(err, errNothing) {
+		if _, err := packer.Make(t.Context(), po); !errors.Is(err, packer.ErrNothing) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	po.Order = Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}}}
-	if _, err := Pack(ctx, po); !errors.Is(err, context.Canceled) {
+	po.Order = packer.Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}}}
+	if _, err := packer.Make(ctx, po); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v", err)
 	}
 	if records, err := opt.Store.Packs(r.Version); err != nil || records != nil {
@@ -273,111 +274,23 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// With zstd, without it, and with a zstd that is broken, a piece is one that nodes can unpack.
-func TestPieceEncoder(t *testing.T) {
-	program, err := exec.LookPath("zstd")
-	if err != nil {
-		t.Skip("zstd is not installed (Debian package zstd)")
-	}
-	text := []byte(strings.Repeat("what a boot reads is mostly text of programs\n", 6000))[:64*chunk.BlockSize]
-	noise := make([]byte, 32*chunk.BlockSize)
-	for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
-		noise[i] = byte(rng.Uint32())
-	}
-	bad := t.TempDir()
-	if err := os.WriteFile(bad+"/zstd", []byte("#!/bin/sh\necho nothing of the kind\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for name, path := range map[string]string{"zstd": filepath.Dir(program), "none": t.TempDir(), "broken": bad + ":/bin"} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("PATH", path)
-			enc, err := newPieceEncoder()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, raw := range [][]byte{text, noise} {
-				stored, e, err := enc.encode(t.Context(), raw)
-				if err != nil || e.ID != chunk.Sum(stored) {
-					t.Fatalf("%+v, %v", e, err)
-				}
-				if want := map[bool]chunk.Codec{true: chunk.Zstd, false: chunk.Stored}[&raw[0] == &text[0]]; e.Codec != want {
-					t.Errorf("%s, want %s", e.Codec, want)
-				}
-				back := make([]byte, len(raw))
-				if err := chunk.Decode(back, stored, e.Codec); err != nil || !bytes.Equal(back, raw) {
-					t.Errorf("unpacked it differs: %v", err)
-				}
-			}
-		})
-	}
-}
-
-// More than the map has room for is left out at the end, and the pack is made.
-func TestPackOfVeryMuch(t *testing.T) {
-	needBuilder(t)
-	opt := testOptions(t, t.TempDir(), "")
-	r := buildTree(t, opt, packTree(1))
-	file, _ := mapOf(t, opt, r).Find("usr/bin/programa")
-	root, err := openRoot(t.Context(), opt.Store, r.Manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range []grain{fine, coarse} {
-		testFull(t, g, root, file)
-	}
-}
-
-func testFull(t *testing.T, g grain, root *rootReader, file RootFile) {
-	t.Helper()
-	c := &cutter{grain: g, root: root, emit: func(raw []byte) ([]chunk.Entry, error) {
-		return []chunk.Entry{{RawSize: len(raw), StoredSize: 1, Codec: chunk.Zstd, ID: chunk.Sum(nil)}}, nil
-	}}
-	var order Order
-	for i := range uint32(45_000) { // the same blocks again and again, never two that follow one another
-		order.Extents = append(order.Extents, bootpack.Extent{Start: file.Start + i%2*2, Blocks: 1})
-	}
-	if _, err := c.cut(order); err != nil {
-		t.Fatal(err)
-	}
-	pieces, extents := joined(c.pieces)
-	n := 64 + 63 + bootpack.PieceSize*len(pieces) + 10*len(extents)
-	if !c.full() || n > bootpack.MaxSize || n < bootpack.MaxSize-2000 {
-		t.Errorf("%d pieces and %d extents take at most %d bytes", len(pieces), len(extents), n)
-	}
-	for i, e := range pieces[:len(pieces)-1] {
-		if e.RawSize < g.least || e.RawSize > g.most {
-			t.Errorf("piece %d has %d bytes, want %d to %d", i, e.RawSize, g.least, g.most)
-		}
-	}
-}
-
-// The pack of a server has pieces as they always were, and that of a desktop, whose boot reads ten times as much,
-// fewer for it.
-func TestGrain(t *testing.T) {
-	for mega, want := range map[int]grain{62: fine, 191: fine, 192: coarse, 400: coarse} {
-		if got := (Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
-			t.Errorf("%d MiB: %+v", mega, got)
-		}
-	}
-}
-
 // What does not compress makes pieces of even size too, and the same ones when it is packed again.
 func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	noise := make([]byte, 3<<20)
 	rng := rand.NewChaCha8([32]byte{7})
 	_, _ = rng.Read(noise)
-	r := buildTree(t, opt, append(packTree(1), node{path: "usr/lib/noise", mode: unix.S_IFREG | 0o644, data: noise}))
+	r := buildTree(t, opt, append(packTree(1), testkit.Node{Path: "usr/lib/noise", Mode: unix.S_IFREG | 0o644, Data: noise}))
 	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
-	order := Order{Extents: []bootpack.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
+	order := packer.Order{Extents: []bootpack.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for i, e := range p.Pieces {
-		if e.StoredSize > fine.stored {
-			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, fine.stored)
+		if e.StoredSize > 64<<10 {
+			t.Errorf("piece %d has %d bytes as it is sent, want at most %d", i, e.StoredSize, 64<<10)
 		}
 	}
-	if got := OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {
+	if got := packer.OrderOf(p); got.Booted != 300 || !slices.Equal(got.Extents, order.Extents) {
 		t.Errorf("%d blocks until booted in %v", got.Booted, got.Extents)
 	}
 	if q := packOf(t, opt, r, mustPack(t, opt, r, order)); !slices.Equal(q.Pieces, p.Pieces) {

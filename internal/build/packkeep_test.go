@@ -8,23 +8,23 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
+	"pando/internal/testkit"
 )
 
 // nextTree is a tree after its nth update: a part of every fourth program is another.
-func nextTree(nodes []node, nth int) []node {
+func nextTree(nodes []testkit.Node, nth int) []testkit.Node {
 	out, programs := slices.Clone(nodes), 0
 	for i, n := range out {
-		if !strings.HasPrefix(n.path, "usr/bin/program") {
+		if !strings.HasPrefix(n.Path, "usr/bin/program") {
 			continue
 		}
 		if programs++; programs%4 == nth {
-			out[i].data = bytes.Clone(n.data)
+			out[i].Data = bytes.Clone(n.Data)
 			copy(
-				out[i].data[20_000:],
+				out[i].Data[20_000:],
 				bytes.Repeat(fmt.Appendf(nil, "of update %d in program %d ", nth, programs), 400+40*programs),
 			)
 		}
@@ -55,7 +55,7 @@ func fresh(p, has bootpack.Map) int {
 // The pack of the next version keeps pieces that are mostly as they were, has what is new in pieces of its own, and
 // all that the order asks for, in its order. The version after it does the same again.
 func TestPackKeepsPieces(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	tree := packTree(20)
 	r := buildTree(t, opt, tree)
@@ -65,15 +65,15 @@ func TestPackKeepsPieces(t *testing.T) {
 		paths = append(paths, "usr/bin/program"+string(rune('a'+i)))
 	}
 	boot := bootOf(t, m, paths...)
-	order := Merge([]Recording{boot, boot})
+	order := packer.Merge([]packer.Recording{boot, boot})
 	order.Booted = 200
 	pack := packOf(t, opt, r, mustPack(t, opt, r, order))
 	for nth := range 2 {
 		tree = nextTree(tree, nth)
 		next := buildTree(t, opt, tree)
 		nextMap := mapOf(t, opt, next)
-		carried := CarryOver(OrderOf(pack), m, nextMap)
-		options := PackOptions{
+		carried := packer.CarryOver(packer.OrderOf(pack), m, nextMap)
+		options := packer.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  next.Version,
@@ -81,8 +81,8 @@ func TestPackKeepsPieces(t *testing.T) {
 			Order:    carried,
 			From:     r.Version,
 		}
-		record := func(o PackOptions) bootpack.Map {
-			rec, err := Pack(t.Context(), o)
+		record := func(o packer.Options) bootpack.Map {
+			rec, err := packer.Make(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestPackKeepsPieces(t *testing.T) {
 				unused += int(e.Blocks)
 			}
 		}
-		if unused == 0 || int64(unused) > carried.Blocks()/unusedOfAll {
+		if unused == 0 || int64(unused) > carried.Blocks()/packer.UnusedOfAll {
 			t.Errorf("%d blocks of %d are not used", unused, carried.Blocks())
 		}
 		piecesInOrder(t, kept, carried)
@@ -117,8 +117,8 @@ func TestPackKeepsPieces(t *testing.T) {
 func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	t.Helper()
 	var of [2][]uint32
-	for i, o := range []Order{OrderOf(a), OrderOf(b)} {
-		for _, block := range o.each() {
+	for i, o := range []packer.Order{packer.OrderOf(a), packer.OrderOf(b)} {
+		for _, block := range o.Each() {
 			of[i] = append(of[i], block)
 		}
 		slices.Sort(of[i])
@@ -126,16 +126,16 @@ func sameBlocks(t *testing.T, a, b bootpack.Map) {
 	if !slices.Equal(of[0], of[1]) {
 		t.Errorf("%d blocks, want the same %d", len(of[0]), len(of[1]))
 	}
-	if OrderOf(a).Booted < OrderOf(b).Booted {
-		t.Errorf("%d blocks until booted, want %d at least", OrderOf(a).Booted, OrderOf(b).Booted)
+	if packer.OrderOf(a).Booted < packer.OrderOf(b).Booted {
+		t.Errorf("%d blocks until booted, want %d at least", packer.OrderOf(a).Booted, packer.OrderOf(b).Booted)
 	}
 }
 
 // piecesInOrder wants pieces in the order in which the first of their blocks is needed.
-func piecesInOrder(t *testing.T, p bootpack.Map, order Order) {
+func piecesInOrder(t *testing.T, p bootpack.Map, order packer.Order) {
 	t.Helper()
 	place := map[uint32]int64{}
-	for at, b := range order.each() {
+	for at, b := range order.Each() {
 		place[b] = at
 	}
 	first := make([]int64, len(p.Pieces))
@@ -160,11 +160,11 @@ func piecesInOrder(t *testing.T, p bootpack.Map, order Order) {
 
 // A piece that is gone or damaged is cut anew.
 func TestPackKeepsWhatIsThere(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	opt := testOptions(t, t.TempDir(), "")
 	r := buildTree(t, opt, packTree(4))
 	m := mapOf(t, opt, r)
-	order := Merge([]Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
+	order := packer.Merge([]packer.Recording{bootOf(t, m, "usr/bin/programa", "usr/bin/programb", "usr/bin/programc")})
 	rec := mustPack(t, opt, r, order)
 	pack := packOf(t, opt, r, rec)
 	junk := pack
@@ -173,9 +173,9 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 		junk.Pieces[i].ID = chunk.Sum([]byte("is not there"))
 	}
 	junk.Pieces[0].ID = rec.Object // of other bytes
-	rec, err := Pack(
+	rec, err := packer.Make(
 		t.Context(),
-		PackOptions{
+		packer.Options{
 			Store:    opt.Store,
 			Keys:     opt.Keys,
 			Version:  r.Version,
@@ -191,32 +191,4 @@ func TestPackKeepsWhatIsThere(t *testing.T) {
 		!slices.Equal(got.Extents, pack.Extents) {
 		t.Errorf("another pack of the same order: %d pieces, %d extents", len(got.Pieces), len(got.Extents))
 	}
-}
-
-// Whatever pieces there are: those that are kept have at most a quarter of unused blocks, and together at most what
-// is allowed; and of those that are not, none with fewer unused blocks would have fitted.
-func TestChoose(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		var pieces []*keptPiece
-		for range rapid.IntRange(0, 30).Draw(rt, "pieces") {
-			n := rapid.IntRange(1, 100).Draw(rt, "blocks")
-			pieces = append(
-				pieces,
-				&keptPiece{blocks: make([]uint32, n), unused: rapid.IntRange(0, n).Draw(rt, "unused")},
-			)
-		}
-		most := rapid.IntRange(0, 300).Draw(rt, "most")
-		kept := choose(slices.Clone(pieces), most)
-		left := most
-		for _, p := range kept {
-			if left -= p.unused; p.unused*4 > len(p.blocks) || left < 0 {
-				rt.Fatalf("kept: %d of %d blocks unused, %d more than allowed", p.unused, len(p.blocks), -left)
-			}
-		}
-		for _, p := range pieces {
-			if p.unused == 0 && !slices.Contains(kept, p) {
-				rt.Fatal("a piece with nothing unused is not kept")
-			}
-		}
-	})
 }

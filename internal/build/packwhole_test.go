@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/mount"
 )
 
@@ -41,7 +41,7 @@ func TestExtendPacks(t *testing.T) {
 	if p.Booted != len(p.Pieces) {
 		t.Errorf("%d of %d pieces come at once", p.Booted, len(p.Pieces))
 	}
-	at, err := MapRoot(t.Context(), opt.Build.Store, r.Manifest)
+	at, err := imagefs.ReadMap(t.Context(), opt.Build.Store, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +89,5 @@ func TestExtendUnsigned(t *testing.T) {
 	}
 	if records, err := opt.Build.Store.Packs(r.Version); err != nil || len(records) != 0 {
 		t.Errorf("%+v, %v", records, err)
-	}
-}
-
-// A file system that nobody can look into comes as it lies, but for zeros.
-func TestWholeOrderAsItLies(t *testing.T) {
-	if o := newRootMap(5*4096, nil).whole(); !slices.Equal(o.Extents, []bootpack.Extent{{Start: 0, Blocks: 5}}) ||
-		o.Booted != 5 {
-		t.Errorf("%+v", o)
 	}
 }

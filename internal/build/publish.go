@@ -6,12 +6,13 @@ import (
 
 	"pando/internal/image"
 	"pando/internal/store"
+	"pando/internal/systree"
 )
 
 // publish is the step that signs and stores the manifest. Before it there is no version; after it, all of it.
 func (b *builder) publish(context.Context) error {
 	if b.base != nil {
-		b.manifest.CommandLine = append(b.manifest.CommandLine, b.base.manifest.CommandLine...)
+		b.manifest.CommandLine = append(b.manifest.CommandLine, b.base.Manifest.CommandLine...)
 	}
 	if b.Recipe != nil {
 		b.manifest.CommandLine = append(b.manifest.CommandLine, b.Recipe.CommandLine...)
@@ -30,7 +31,8 @@ func (b *builder) publish(context.Context) error {
 	before, err := b.Store.GetVersion(b.result.Version)
 	b.result.Existed = err == nil
 	b.result.Manifest = b.manifest
-	b.result.Objects = int64(len(b.ids))
+	b.result.Objects = b.counter.All()
+	b.result.NewObjects, b.result.NewBytes = b.counter.New, b.counter.NewBytes
 	if b.result.Version == b.Parent { // nothing changed, and how that version came to be is known
 		return nil
 	}
@@ -53,11 +55,11 @@ func (b *builder) fillProvenance() {
 		p.FromDir = "" // a place that is gone by now
 	}
 	if b.Recipe != nil {
-		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.publicText()
+		p.Recipe, p.RecipeText = b.Recipe.Name, b.Recipe.PublicText()
 	}
 	if b.extends != nil {
 		p.FromDir, p.Packages = b.extends.tree, b.extends.packages
 		return
 	}
-	p.Packages = packagesOf(b.root)
+	p.Packages = systree.Packages(b.root)
 }

@@ -2,6 +2,9 @@ package build
 
 import (
 	"os"
+	"pando/internal/build/recipe"
+	"pando/internal/systree"
+	"pando/internal/testkit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +25,7 @@ files: [{path: /etc/motd, content: "from a recipe\n", mode: "0600"}]
 customize: ["test -s /boot/vmlinuz-6.1.0-test; test -c /dev/null; cat /etc/motd > /etc/copy; touch /tmp/x; touch -d @1700000000 /etc/copy /etc/motd /etc /"]
 command_line: [splash]
 `
-	r, err := ParseRecipe("lab.yaml", []byte(text))
+	r, err := recipe.Parse("lab.yaml", []byte(text))
 	if err != nil || r.Base != "lab:stable" {
 		t.Fatalf("base %q, %v", r.Base, err)
 	}
@@ -40,13 +43,13 @@ command_line: [splash]
 	if p := second.Provenance; p.Parent != first.Version || p.Recipe != "lab.yaml" || p.Source == "" {
 		t.Errorf("provenance: parent %q, recipe %q, source %q", p.Parent, p.Recipe, p.Source)
 	}
-	root := mountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
+	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
 	for _, name := range []string{"etc/motd", "etc/copy"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(b) != "from a recipe\n" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	if exists(filepath.Join(root, "tmp/x")) || exists(filepath.Join(root, "etc/resolv.conf")) {
+	if systree.Exists(filepath.Join(root, "tmp/x")) || systree.Exists(filepath.Join(root, "etc/resolv.conf")) {
 		t.Error("what a command had around it is in the image")
 	}
 	time.Sleep(
@@ -54,7 +57,7 @@ command_line: [splash]
 	) // what has the time of the build would be another file now
 	if again := mustBuild(t, from); again.Version != second.Version {
 		t.Errorf("a second time, version %s, not %s", again.Version, second.Version)
-		compareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
+		testkit.CompareTrees(t, rootOf(t, opt, again.Manifest), rootOf(t, opt, second.Manifest))
 	}
 	checkStore(t, opt.Store, 2)
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
@@ -70,7 +73,7 @@ func TestRecipeFromAVersionFails(t *testing.T) {
 		"packages: [nano]":                  "has no apt-get",
 		"architecture: arm64":               "is for amd64, the recipe for arm64",
 	} {
-		r, err := ParseRecipe("lab.yaml", []byte("from: lab\n"+text+"\n"))
+		r, err := recipe.Parse("lab.yaml", []byte("from: lab\n"+text+"\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,60 +86,5 @@ func TestRecipeFromAVersionFails(t *testing.T) {
 	}
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), data) {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
-	}
-}
-
-// What a recipe says of repositories, users, units and places becomes these files and commands.
-func TestSettings(t *testing.T) {
-	const text = `
-from: debian:bookworm
-kernel: linux-image-rt-{architecture}
-architecture: amd64
-locale: de_DE.UTF-8
-timezone: Europe/Berlin
-repositories:
-  - name: tools
-    address: https://tools.example/debian
-    components: [stable]
-    key: |
-      -----BEGIN PGP PUBLIC KEY BLOCK-----
-
-      mDMEXEcE6RYJKwYBBAHaRw8BAQdArjWwk3FAqyiFbFBKT4TzXcVBqPTB3gmzlC/U
-      -----END PGP PUBLIC KEY BLOCK-----
-users:
-  - {name: pupil, uid: 1001, groups: [audio, video], comment: "A pupil's", ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA a@b]}
-  - {name: root, password_hash: $y$j9T$abcdefgh$0123456789}
-units: {enable: [a.service], mask: [b.timer, c.timer]}
-`
-	r, err := ParseRecipe("lab.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.Contains(r.Packages, "linux-image-amd64") || !slices.Contains(r.Packages, "linux-image-rt-amd64") ||
-		!slices.Contains(r.Packages, "locales") ||
-		!slices.Contains(r.Packages, "tzdata") {
-		t.Errorf("packages: %q", r.Packages)
-	}
-	var out strings.Builder
-	for _, p := range r.Repositories {
-		out.WriteString(p.sources(r))
-	}
-	for _, s := range r.settings() {
-		out.WriteString("--\n" + s + "\n")
-	}
-	const golden = "testdata/settings.golden"
-	want, err := os.ReadFile(golden)
-	if *update {
-		want, err = []byte(out.String()), os.WriteFile(golden, []byte(out.String()), 0o644)
-	}
-	if err != nil || out.String() != string(want) {
-		t.Errorf("%v; got:\n%s\nwant:\n%s", err, out.String(), want)
-	}
-	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: t.TempDir()}}
-	args, err := b.mmdebstrapArgs(r, "")
-	if err != nil || !slices.ContainsFunc(args, func(a string) bool {
-		return strings.HasPrefix(a, "--setup-hook=") && strings.Contains(a, "tools.sources")
-	}) {
-		t.Errorf("mmdebstrap is not told of the repository: %q, %v", args, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"pando/internal/build/recipe"
 	"pando/internal/chunk"
 )
 
@@ -23,7 +24,7 @@ func (o Options) Asked() string {
 	}
 	what := struct {
 		Revision    int
-		Recipe      Recipe
+		Recipe      recipe.Recipe
 		CommandLine []string
 		Firmware    string
 		ChunkSize   int

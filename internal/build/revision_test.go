@@ -5,6 +5,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"pando/internal/build/initramfs"
+	"pando/internal/build/recipe"
+	"pando/internal/testkit"
+	"pando/internal/workdir"
 	"strings"
 	"testing"
 )
@@ -32,27 +36,27 @@ func TestRevision(t *testing.T) {
 
 func describeRevision(t *testing.T) string {
 	t.Helper()
-	recipe := `{suite: bookworm, architecture: amd64, packages: [b, a], files: [{path: /etc/a, content: x}], customize: ["true"]}`
-	r, err := ParseRecipe("test", []byte(recipe))
+	text := `{suite: bookworm, architecture: amd64, packages: [b, a], files: [{path: /etc/a, content: x}], customize: ["true"]}`
+	r, err := recipe.Parse("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	work := t.TempDir()
-	b := &builder{Options: Options{Recipe: r}, work: &workDir{path: work}}
-	args, err := b.mmdebstrapArgs(r, "")
+	b := &recipe.Maker{Recipe: r, Work: &workdir.Dir{Path: work}}
+	args, err := b.MmdebstrapArgs(r, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	drivers, err := Drivers(t.Context(), DriverOptions{Tree: fakeTree(t), Release: testRelease})
+	drivers, err := initramfs.Drivers(t.Context(), initramfs.DriverOptions{Tree: testkit.FakeTree(t), Release: testkit.TestRelease})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "revision %d\n", Revision)
 	fmt.Fprintf(&out, "install: %s\n", strings.ReplaceAll(strings.Join(args, "\ninstall: "), work, "WORK"))
-	fmt.Fprintf(&out, "remove: %s\n", strings.Join(untidy(), "\nremove: "))
-	for _, l := range driverLists("", "") {
-		fmt.Fprintf(&out, "drivers %s: %s; %s\n", l.name, strings.Join(l.always, " "), strings.Join(l.devices, " "))
+	fmt.Fprintf(&out, "remove: %s\n", strings.Join(recipe.Untidy(), "\nremove: "))
+	for _, l := range initramfs.DriverLists("", "") {
+		fmt.Fprintf(&out, "drivers %s: %s; %s\n", l.Name, strings.Join(l.Always, " "), strings.Join(l.Devices, " "))
 	}
 	for _, d := range drivers {
 		fmt.Fprintf(&out, "cpio %s: %x\n", d.Name, sha256.Sum256(d.Data))
@@ -64,7 +68,7 @@ func describeRevision(t *testing.T) string {
 func TestSource(t *testing.T) {
 	source := func(text string, change func(*Options)) string {
 		t.Helper()
-		r, err := ParseRecipe("lab.yaml", []byte(text))
+		r, err := recipe.Parse("lab.yaml", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,26 +108,5 @@ func TestSource(t *testing.T) {
 	}
 	if s := (Options{FromDir: "/srv/tree"}).Asked(); s != "" {
 		t.Errorf("a directory has the source %q", s)
-	}
-}
-
-// TestStampOfAnotherRevision: what another Pando left unfinished is not gone on with.
-func TestStampOfAnotherRevision(t *testing.T) {
-	w := &workDir{path: t.TempDir()}
-	if err := os.WriteFile(w.file("part"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.putStamp("part", stamp{Of: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.stamped("part", "x"); !ok {
-		t.Error("a part of this revision is not used")
-	}
-	other := fmt.Sprintf(`{"of": "x", "revision": %d}`, Revision-1)
-	if err := os.WriteFile(w.file("part.stamp"), []byte(other), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := w.stamped("part", "x"); ok {
-		t.Error("a part of another revision is used")
 	}
 }

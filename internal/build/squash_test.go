@@ -1,12 +1,8 @@
 package build
 
 import (
-	"bytes"
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,60 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/image"
+	"pando/internal/imagefs"
+	"pando/internal/steps"
+	"pando/internal/testkit"
 )
-
-var (
-	nanoseconds = regexp.MustCompile(`\.[0-9]{9}`)
-	after2106   = regexp.MustCompile(`^"time/(4294967296|15032385535)"`)
-	posixACL    = regexp.MustCompile(` "?system\.posix_acl_[a-z]+"?=("[^"]*"|[^ ]*)`)
-)
-
-// inSeconds is a description of a tree without what squashfs does not hold: parts of seconds and ACLs.
-func inSeconds(tree []string) []string {
-	out := slices.DeleteFunc(slices.Clone(tree), func(line string) bool { return after2106.MatchString(line) })
-	for i, line := range out {
-		out[i] = posixACL.ReplaceAllString(nanoseconds.ReplaceAllString(line, ""), "")
-	}
-	return out
-}
-
-// TestSquashfsIsRead asks unsquashfs and the kernel.
-func TestSquashfsIsRead(t *testing.T) {
-	needBuilder(t)
-	for name, nodes := range map[string][]node{"awkward": awkwardTree(), "edges": edgeTree()} {
-		tree, raw := t.TempDir(), filepath.Join(t.TempDir(), "root.squashfs")
-		makeTree(t, tree, nodes)
-		lost, err := writeSquashfs(t.Context(), tree, raw, 1_700_000_000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(lost) != 1 {
-			t.Errorf("%s: lost are %v", name, lost)
-		}
-		if out, err := exec.Command("unsquashfs", "-lls", raw).CombinedOutput(); err != nil {
-			t.Errorf("%s: unsquashfs: %v\n%s", name, err, out)
-		}
-		compareTrees(
-			t,
-			inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
-			inSeconds(describe(t, tree)),
-		)
-	}
-}
 
 // squashTree is awkwardTree with a kernel that can read nothing but squashfs.
-func squashTree() []node {
+func squashTree() []testkit.Node {
 	return append(
-		awkwardTree(),
-		node{
-			path: "usr/lib/modules/6.1.0-test/kernel/fs/squashfs/squashfs.ko.xz",
-			mode: unix.S_IFREG | 0o644,
-			data: []byte("module"),
+		testkit.AwkwardTree(),
+		testkit.Node{
+			Path: "usr/lib/modules/6.1.0-test/kernel/fs/squashfs/squashfs.ko.xz",
+			Mode: unix.S_IFREG | 0o644,
+			Data: []byte("module"),
 		},
-		node{
-			path: "boot/config-6.1.0-test",
-			mode: unix.S_IFREG | 0o644,
-			data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n"),
+		testkit.Node{
+			Path: "boot/config-6.1.0-test",
+			Mode: unix.S_IFREG | 0o644,
+			Data: []byte("# CONFIG_EROFS_FS is not set\nCONFIG_SQUASHFS=m\n"),
 		},
 	)
 }
@@ -75,14 +35,14 @@ func squashTree() []node {
 // becomes builds a tree for whose kernel the builder chooses the file system want, and says so with note. Files are
 // where the map of the root says, and the same tree in another order, on another file system, is the same version.
 // The last nodes, as many as keep, stay last.
-func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Options, Result, string) {
+func becomes(t *testing.T, nodes func() []testkit.Node, keep int, want, note string) (Options, Result, string) {
 	t.Helper()
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, nodes())
+	testkit.MakeTree(t, tree, nodes())
 	opt := testOptions(t, t.TempDir(), tree)
 	var notes []string
-	opt.Progress = func(p Progress) { notes = append(notes, p.Note) }
+	opt.Progress = func(p steps.Progress) { notes = append(notes, p.Note) }
 	r := mustBuild(t, opt)
 	if r.Manifest.Root.FileSystem != want {
 		t.Fatalf("it became %s", r.Manifest.Root.FileSystem)
@@ -91,7 +51,7 @@ func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Op
 		t.Errorf("not said: %q", notes)
 	}
 	checkStore(t, opt.Store, 1)
-	m, err := MapRoot(t.Context(), opt.Store, r.Manifest)
+	m, err := imagefs.ReadMap(t.Context(), opt.Store, r.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,13 +59,13 @@ func becomes(t *testing.T, nodes func() []node, keep int, want, note string) (Op
 	if at, in := m.At(f.Start + 3); !ok || !in || at.Path != "large" || f.Size != 3<<20+17 {
 		t.Errorf("large is %+v, its fourth block is of %+v", f, at)
 	}
-	if l, ok := m.Find("dangling"); !ok || l.target != "/"+strings.Repeat("nowhere/", 500) ||
-		l.Size != int64(len(l.target)) {
+	if l, ok := m.Find("dangling"); !ok || l.Target != "/"+strings.Repeat("nowhere/", 500) ||
+		l.Size != int64(len(l.Target)) {
 		t.Errorf("the link is %+v", l)
 	}
-	second, other := mountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs"), nodes()
+	second, other := testkit.MountAt(t, "-t", "tmpfs", "-o", "size=200m,mode=755", "tmpfs"), nodes()
 	slices.Reverse(other[5 : len(other)-keep])
-	makeTree(t, second, other)
+	testkit.MakeTree(t, second, other)
 	if again := mustBuild(t, testOptions(t, t.TempDir(), second)); again.Version != r.Version {
 		t.Errorf("two versions of one tree:\n%+v\n%+v", r.Manifest, again.Manifest)
 	}
@@ -123,10 +83,10 @@ func TestKernelWithoutErofs(t *testing.T) {
 		"root file system squashfs: kernel 6.1.0-test lacks erofs, has squashfs as a module",
 	)
 	raw := rawOf(t, opt.Store, r.Manifest)
-	compareTrees(
+	testkit.CompareTrees(
 		t,
-		inSeconds(describe(t, mountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
-		inSeconds(describe(t, tree)),
+		testkit.InSeconds(testkit.Describe(t, testkit.MountAt(t, "-t", "squashfs", "-o", "loop,ro", raw))),
+		testkit.InSeconds(testkit.Describe(t, tree)),
 	)
 	opt.Format = image.Erofs
 	if _, err := Image(t.Context(), opt); err == nil ||
@@ -137,9 +97,9 @@ func TestKernelWithoutErofs(t *testing.T) {
 
 // TestSquashfsGrowsByAByte: the next version shares all chunks but those of the file that changed and of the tables.
 func TestSquashfsGrowsByAByte(t *testing.T) {
-	needBuilder(t)
+	testkit.NeedBuilder(t)
 	tree := t.TempDir()
-	makeTree(t, tree, squashTree())
+	testkit.MakeTree(t, tree, squashTree())
 	opt := testOptions(t, t.TempDir(), tree)
 	first := mustBuild(t, opt)
 	if err := appendByte(tree + "/bin/ping"); err != nil {
@@ -159,31 +119,4 @@ func appendByte(name string) error {
 	}
 	_, err = f.Write([]byte{1})
 	return errors.Join(err, f.Close())
-}
-
-// FuzzSquashfs: a broken image gives an error and nothing else.
-func FuzzSquashfs(f *testing.F) {
-	tree, raw := f.TempDir(), filepath.Join(f.TempDir(), "root.squashfs")
-	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755), os.WriteFile(tree+"/dir/file", make([]byte, 5000), 0o644)); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := writeSquashfs(f.Context(), tree, raw, 1); err != nil {
-		f.Fatal(err)
-	}
-	good, err := os.ReadFile(raw)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := openSquashfs(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		files, _, err := s.files()
-		if err == nil && len(files) > len(b) {
-			t.Errorf("%d files in %d bytes", len(files), len(b))
-		}
-		_, _ = s.list(true) // it ends
-	})
 }

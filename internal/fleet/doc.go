@@ -1,10 +1,10 @@
-// Package fleet holds the nouns of Pando: nodes, groups, tags, assignments, leases and the names that
-// address them. It does no I/O and reads no clock; every other package may import it and it imports none
-// of ours.
+// Package fleet has the nouns of Pando: node, group, settings, class, tag, assignment, lease, rollout plan, node set,
+// and the validation of each. It owns no state. Every other package may import it, and it imports none of Pando's. It
+// must never do I/O or read a clock.
 //
-// The words. A node is a managed machine. It is known by its MACs and its key is a name. A MAC that was
-// seen but that nobody accepted is a discovered node; an accepted one is adopted. A node is in exactly one
-// group, and a group has one desired image version. A tag is a movable name of a version; a version is
-// immutable and named by its digest. An assignment is what the server tells one boot of one node to run.
-// A lease is a DHCP address and nothing else.
+// A node is a managed machine, known by its MAC addresses; its name is its key. A machine that was seen on the network
+// and that nobody accepted is discovered, an accepted one is adopted. A node is in exactly one group, and a group has
+// one image that its nodes should run. A version of an image is immutable and named by its digest; a tag is a movable
+// name of a version. Settings belong to a group, and a node may override each: settings.go has their table. An
+// assignment tells one boot of one node what to run. A lease is a DHCP address and nothing else.
 package fleet

@@ -49,7 +49,7 @@ func (l Layers) value(x Setting) Value {
 	v := Value{Setting: x.Key, Value: x.text(all), From: "group " + l.Group.Name}
 	of := x.text(l.Group.Settings)
 	switch {
-	case x.Said(l.Node.Settings), x.goesWith(l.Node.Settings):
+	case x.IsSet(l.Node.Settings), x.goesWith(l.Node.Settings):
 		v.From = "node"
 		if of != "" {
 			v.Over = []string{of + " of group " + l.Group.Name}

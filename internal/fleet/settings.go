@@ -7,10 +7,12 @@ import (
 	"time"
 )
 
-// Settings are what a group says of its nodes, or a node of itself. nil: nothing was said, and the group's value
-// counts, or the default. Each value is whole: a node that has authorized keys of its own has none of its group's.
+// Settings are the settings of a group, or those of one node that override its group's. A nil field is not set: a node
+// then has its group's value, and a group the default. A node's value replaces the group's as a whole: lists are not
+// merged.
 //
-// Image and kernel arguments are no settings: a rollout may decide the image, and kernel arguments add up.
+// The image and the kernel arguments are not among them. A rollout may decide the image, and kernel arguments of
+// image, group, class and node are all used.
 type Settings struct {
 	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
 	UnlockRoot     *bool          `json:"unlock_root,omitempty"`     // root's password stays as it is in the image
@@ -29,7 +31,7 @@ type Settings struct {
 	Keeping
 }
 
-// Keeping is what nodes keep, mount and lay over their root.
+// Keeping are the settings of what a node keeps across boots, mounts and lays over its root.
 type Keeping struct {
 	WriteLayer *string   `json:"write_layer,omitempty"` // see ParseWriteLayer
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
@@ -42,7 +44,7 @@ type Keeping struct {
 	Extensions *[]string `json:"extensions,omitempty"`  // programs laid over /usr and /opt: references
 }
 
-// The names of what other packages look for among the values of a node.
+// The keys of settings that other packages look up by name.
 const (
 	SettingImage      = "image"
 	SettingKernelArgs = "kernel_args"
@@ -52,7 +54,8 @@ const (
 	SettingWriteLayer = "write_layer"
 )
 
-// settingTable is the settings in the order in which files and people see them. It never changes.
+// settingTable has one line for each field of Settings, in the order of fleet files and displays. It never changes.
+// It has no function calls, so it is static data and the linker leaves it out of programs that do not use it.
 var settingTable = []Setting{
 	{
 		Key: "authorized_keys", Flag: "authorized-keys", Kind: KindList, Default: "none", Files: true,
@@ -195,10 +198,10 @@ var settingTable = []Setting{
 	},
 }
 
-// SettingTable is the settings in the order in which files and people see them.
+// SettingTable returns the settings in the order of fleet files and displays.
 func SettingTable() []Setting { return slices.Clone(settingTable) }
 
-// ValueOf is what a setting holds, the zero value where nothing was said.
+// ValueOf returns the value of a field of Settings, the zero value if it is not set.
 func ValueOf[T any](v *T) (zero T) {
 	if v != nil {
 		return *v
@@ -206,7 +209,7 @@ func ValueOf[T any](v *T) (zero T) {
 	return zero
 }
 
-// each returns the first error that a check has of some items.
+// each returns the error of the first item that a check refuses.
 func each(items []string, check func(string) error) error {
 	for _, s := range items {
 		if err := check(s); err != nil {
@@ -216,8 +219,8 @@ func each(items []string, check func(string) error) error {
 	return nil
 }
 
-// Of is group g as a node with these settings of its own has it. What goes with one of them is the default, not the
-// group's, unless the node says it too.
+// Of returns the group as a node sees it whose own settings are s. A setting that belongs to one in s (the size of a
+// cache belongs to the cache) has its default, not the group's value, unless s sets it too.
 func (s Settings) Of(g Group) Group {
 	for _, x := range settingTable {
 		if x.goesWith(s) {
@@ -228,33 +231,33 @@ func (s Settings) Of(g Group) Group {
 	return g
 }
 
-// goesWith reports whether the setting is decided by another one that s has.
+// goesWith reports whether s sets the setting that this one belongs to.
 func (x Setting) goesWith(s Settings) bool {
 	first, ok := FindSetting(x.with)
-	return ok && first.Said(s)
+	return ok && first.IsSet(s)
 }
 
-// Merge adds the settings of another, which win.
+// Merge sets what by sets.
 func (s *Settings) Merge(by Settings) {
 	for _, x := range settingTable {
-		if other := x.slot(&by); other.said() {
-			x.slot(s).take(other)
+		if other := x.slot(&by); other.isSet() {
+			x.slot(s).copyFrom(other)
 		}
 	}
 }
 
-// Normal is s with what says no more than the default unsaid, as a group keeps it: nothing stands behind a group
-// but the default.
+// Normal returns s without the values that equal the default, as a group is stored: what a group does not set is the
+// default anyway.
 func (s Settings) Normal() Settings {
 	for _, x := range settingTable {
-		if v := x.slot(&s); v.zero() {
+		if v := x.slot(&s); v.isDefault() {
 			v.clear()
 		}
 	}
 	return s
 }
 
-// Drop makes a setting unsaid by its key, and what goes with it.
+// Drop removes a setting by its key, and those that belong to it.
 func (s *Settings) Drop(key string) error {
 	x, ok := FindSetting(key)
 	if !ok {
@@ -278,12 +281,12 @@ func SettingKeys() []string {
 	return keys
 }
 
-// Said returns the settings of which something is said.
-func (s Settings) Said() []Setting {
-	return slices.DeleteFunc(SettingTable(), func(x Setting) bool { return !x.Said(s) })
+// Explicit returns the settings that are set.
+func (s Settings) Explicit() []Setting {
+	return slices.DeleteFunc(SettingTable(), func(x Setting) bool { return !x.IsSet(s) })
 }
 
-// SettingChange is a setting that differs.
+// SettingChange is a setting that two Settings have differently.
 type SettingChange struct {
 	Setting
 	Was, Is string // in words
@@ -292,12 +295,11 @@ type SettingChange struct {
 // String is the change for people: "write limit: 50% -> 2g".
 func (c SettingChange) String() string { return c.Label() + ": " + c.Was + " -> " + c.Is }
 
-// Diff returns what differs between two Settings. What is not said has the word unsaid, or, where that is "", its
-// default.
-func (s Settings) Diff(is Settings, unsaid string) []SettingChange {
+// Diff returns the settings that differ. What is not set is shown as the word unset or, if that is "", as its default.
+func (s Settings) Diff(is Settings, unset string) []SettingChange {
 	text := func(x Setting, of Settings) string {
-		if unsaid != "" && !x.Said(of) {
-			return unsaid
+		if unset != "" && !x.IsSet(of) {
+			return unset
 		}
 		return x.Text(of)
 	}
@@ -315,7 +317,7 @@ func (s Settings) Diff(is Settings, unsaid string) []SettingChange {
 	return out
 }
 
-// validate says which value cannot be used.
+// validate returns an error for the first value that cannot be used.
 func (s Settings) validate() error {
 	for _, x := range settingTable {
 		if err := x.validate(s); err != nil {
@@ -325,18 +327,18 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// validOwn says which value a node cannot have of its own. None depends on the group, so no change of a group makes
-// a node invalid.
+// validOwn checks the settings of a node. The result does not depend on its group, so no change of a group makes a
+// node invalid.
 func (s Settings) validOwn() error {
 	for _, x := range settingTable {
-		if x.with != "" && x.Said(s) && !x.goesWith(s) {
+		if x.with != "" && x.IsSet(s) && !x.goesWith(s) {
 			return fmt.Errorf("%s belongs to a %s of its own: set it with %s", x.Label(), x.with, x.with)
 		}
 	}
 	return s.validate()
 }
 
-// together says which values of a group cannot be used beside each other.
+// together checks the values of a group that depend on each other.
 func (s Settings) together() error {
 	if len(s.PersistList()) > 0 && s.StateText() == "" {
 		return errors.New("persist needs a place where it is kept: set state_on, such as 'nfs 10.0.0.1:/srv/state'")

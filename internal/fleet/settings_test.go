@@ -29,7 +29,7 @@ func every() Settings {
 		Secrets:        as(SecretsTPM),
 	}
 	for _, x := range SettingTable() {
-		if !x.Said(s) {
+		if !x.IsSet(s) {
 			if err := x.Set(&s); err != nil {
 				panic(err)
 			}
@@ -81,7 +81,7 @@ func TestSettingTable(t *testing.T) {
 			t.Errorf("%s is not found", x.Key)
 		}
 		if text := x.Text(Settings{}); text != x.Default {
-			t.Errorf("%s: unsaid it is %q", x.Key, text)
+			t.Errorf("%s: unset it is %q", x.Key, text)
 		}
 	}
 	if got := reflect.TypeFor[Settings]().NumField() - 1 + reflect.TypeFor[Keeping]().NumField(); got != len(SettingTable()) {
@@ -111,7 +111,7 @@ func TestSettingWords(t *testing.T) {
 		if err := x.Set(&back, x.Items(s)...); err != nil {
 			t.Fatal(err)
 		}
-		if !x.Said(back) || !slices.Equal(x.Items(back), x.Items(s)) || x.Text(back) != x.Text(s) {
+		if !x.IsSet(back) || !slices.Equal(x.Items(back), x.Items(s)) || x.Text(back) != x.Text(s) {
 			t.Errorf("%s: %q came back as %q", x.Key, x.Text(s), x.Text(back))
 		}
 		if err := x.Set(&back, "default"); x.Kind != KindList && (err != nil || len(x.Items(back)) > 0 || x.Text(back) != x.Default) {
@@ -162,13 +162,13 @@ func TestSettingsDiff(t *testing.T) {
 // TestSettingsDropAndMerge: each setting is named, can be dropped alone, and comes back by Merge.
 func TestSettingsDropAndMerge(t *testing.T) {
 	keys := func(s Settings) (out []string) {
-		for _, x := range s.Said() {
+		for _, x := range s.Explicit() {
 			out = append(out, x.Key)
 		}
 		return out
 	}
 	if got := keys(every()); !slices.Equal(got, SettingKeys()) {
-		t.Fatalf("said are %v", got)
+		t.Fatalf("set are %v", got)
 	}
 	for _, name := range SettingKeys() {
 		s := every()

@@ -107,8 +107,8 @@ func TestSettingsMerge(t *testing.T) {
 	if of.StateText() != "" || strings.Join(of.PersistList(), " ") != "/srv" || g.StateText() != nfs {
 		t.Errorf("%q %v; the group has %q", of.StateText(), of.PersistList(), g.StateText())
 	}
-	if said := o.Said(); len(said) != 1 || said[0].Key != "state_on" {
-		t.Errorf("the node has %v of its own", said)
+	if own := o.Explicit(); len(own) != 1 || own[0].Key != "state_on" {
+		t.Errorf("the node has %v of its own", own)
 	}
 	if k := of.Normal(); k.StateOn != nil || k.Persist == nil {
 		t.Errorf("normal: %+v", k)

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Setting is one line of the settings table: all that flags, API, fleet file, registry, diffs and displays need to
-// know of it. They go through the table, so none of them names a setting.
+// Setting is one line of the settings table. Flags, API description, fleet files, diffs and displays are made from it,
+// so none of them names a setting, and a new setting is a field of Settings and a line here.
 type Setting struct {
 	Key      string // its name in JSON, in fleet files and in --inherit: "write_limit"
 	Flag     string // its flag; a list's is called as one of its items: "mount"
 	FlagNone string // flag that empties a list; "": none
 	Kind     Kind
 	Values   []string // the words that it takes; none: any that its check allows
-	Default  string   // what holds where nobody said anything, in words
+	Default  string   // what an unset value means, for people
 	Effect   Effect
-	Usage    string // what it is, for help and the API's description
+	Usage    string // for help and the API's description
 
-	// Files says that an item that is given as a flag may be the name of a file with one item on each line.
+	// Files allows a flag to name a file that has one item on each line.
 	Files bool
 
 	slot   func(*Settings) slot
-	with   string                              // key of the setting that this one goes with: who has that of its own has this
+	with   string                              // key of the setting that this one belongs to; "": none
 	check  func(Settings) error                // why the value cannot be used; nil: each can
 	actual func(l Layers, all Settings) string // default of one node, where it depends on others; nil: Default
-	note   func(Settings) string               // what people should know of the value; nil: nothing
+	note   func(Settings) string               // warning about the value; nil: none
 	brief  func(items []string) string         // the value in one line; nil: its items
 }
 
@@ -43,26 +43,26 @@ const (
 	KindList     Kind = "list"     // of texts
 )
 
-// Effect is where a change of a setting is noticed.
+// Effect is when a changed setting takes effect.
 type Effect int
 
 // The effects.
 const (
 	AtBoot   Effect = iota // at the next boot of a node
 	AtOnce                 // on nodes that run, too
-	ByServer               // by the server alone: no node is told
+	ByServer               // in the server: nodes are not told
 )
 
-// byDefault is the word of flags and files for: as if nothing had been said.
+// byDefault is the word for the default value in flags and files.
 const byDefault = "default"
 
-// slot is the value of one setting in some Settings.
+// slot gives access to the value of one setting in some Settings.
 type slot interface {
-	said() bool
-	zero() bool // it says no more than the default
+	isSet() bool
+	isDefault() bool // not set, or set to the default
 	clear()
-	take(other slot)
-	items() []string // the value in words as flags and files have it: one, or those of a list; none: the zero value
+	copyFrom(other slot)
+	items() []string // as flags and files write it: one word, or the items of a list; none for the default
 	read(items []string) error
 }
 
@@ -73,10 +73,10 @@ type cell[T any] struct {
 	parse func(items []string) (T, error)
 }
 
-func (c cell[T]) said() bool      { return *c.at != nil }
-func (c cell[T]) zero() bool      { return len(c.items()) == 0 }
-func (c cell[T]) clear()          { *c.at = nil }
-func (c cell[T]) take(other slot) { *c.at = *other.(cell[T]).at }
+func (c cell[T]) isSet() bool         { return *c.at != nil }
+func (c cell[T]) isDefault() bool     { return len(c.items()) == 0 }
+func (c cell[T]) clear()              { *c.at = nil }
+func (c cell[T]) copyFrom(other slot) { *c.at = *other.(cell[T]).at }
 
 func (c cell[T]) items() []string {
 	if *c.at == nil {
@@ -142,14 +142,13 @@ func FindSetting(key string) (Setting, bool) {
 // Label is the name of the setting for people: "write limit".
 func (x Setting) Label() string { return strings.ReplaceAll(x.Key, "_", " ") }
 
-// Said reports whether s says something of the setting.
-func (x Setting) Said(s Settings) bool { return x.slot(&s).said() }
+// IsSet reports whether s sets the setting.
+func (x Setting) IsSet(s Settings) bool { return x.slot(&s).isSet() }
 
-// Items are the value in words, as flags and fleet files have it: one word, or the items of a list. None: nothing
-// was said, or no more than the default.
+// Items returns the value as flags and fleet files write it: one word, or the items of a list. The default has none.
 func (x Setting) Items(s Settings) []string { return x.slot(&s).items() }
 
-// Text is the value in one line, the default included. It is how the setting is shown everywhere.
+// Text returns the value in one line, or the default. Every display shows a setting this way.
 func (x Setting) Text(s Settings) string {
 	if t := x.text(s); t != "" {
 		return t
@@ -166,7 +165,7 @@ func (x Setting) text(s Settings) string {
 	return strings.Join(items, ", ")
 }
 
-// Note is what people should know of the value, "" for nothing.
+// Note returns a warning about the value, "" for none.
 func (x Setting) Note(s Settings) string {
 	if x.note == nil {
 		return ""
@@ -174,8 +173,8 @@ func (x Setting) Note(s Settings) string {
 	return x.note(s)
 }
 
-// Set makes the value what words say. They are checked for their form; Validate checks what they mean. The text of the
-// default is taken as well: whatever is shown can be typed.
+// Set parses the words of a flag or a file. It checks their form only; Validate checks the value. The text that a
+// display shows for the default is accepted as well.
 func (x Setting) Set(s *Settings, words ...string) error {
 	err := x.slot(s).read(words)
 	if len(words) == 1 && words[0] == x.Default && (err != nil || x.validate(*s) != nil) {

@@ -120,13 +120,13 @@ func nodeTextOf(n api.NodeDeclare) nodeText {
 	return t
 }
 
-// withSettings is a mapping of the fields of a struct and, after them, of what is said of each setting.
+// withSettings returns a mapping with the fields of a struct and, after them, the settings that are set.
 func withSettings(fields any, s fleet.Settings) (*yaml.Node, error) {
 	var out yaml.Node
 	if err := out.Encode(fields); err != nil {
 		return nil, err
 	}
-	for _, x := range s.Said() {
+	for _, x := range s.Explicit() {
 		var key, value yaml.Node
 		if err := errors.Join(key.Encode(x.Key), value.Encode(settingValue(x, s))); err != nil {
 			return nil, err

@@ -16,8 +16,8 @@ func BootClass(b registry.Boot) string {
 	return HardwareClass(h)
 }
 
-// HardwareClass names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the same
-// drivers and firmware, so they read the same.
+// HardwareClass names hardware by vendor and product, "" when the machine tells neither. Boots of one class load the
+// same drivers and firmware, so they read the same.
 func HardwareClass(h fleet.Hardware) string {
 	var out strings.Builder
 	dash := false

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// SilentAfter is how long after it was last seen a node still counts as running its latest boot, for what is deleted.
+const SilentAfter = 7 * 24 * time.Hour
+
 // Nodes makes API views of nodes.
 type Nodes struct {
 	Registry *registry.Registry

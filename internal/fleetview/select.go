@@ -1,7 +1,10 @@
 package fleetview
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"net/http"
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
@@ -62,6 +65,25 @@ func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
 		return httpapi.WithHint(err, "`pando image list` shows what there is")
 	}
 	return nil
+}
+
+// VersionParam returns the version that a query parameter names, of any image. Without the parameter it is otherwise.
+func VersionParam(
+	r *http.Request,
+	reg *registry.Registry,
+	parameter, otherwise string,
+) (ref fleet.Ref, v fleet.Digest, err error) {
+	ref = fleet.Ref(cmp.Or(r.URL.Query().Get(parameter), otherwise))
+	if _, _, _, err = ref.Split(); err != nil || ref == "" {
+		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
+	}
+	err = reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		if err = CheckRef(tx, ref); err == nil {
+			v, err = tx.Resolve(ref)
+		}
+		return err
+	})
+	return ref, v, err
 }
 
 // OrDryRun returns the error that rolls back a transaction when the caller only wanted to try it.

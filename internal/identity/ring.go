@@ -292,3 +292,15 @@ func (r *Ring) save(keys []SigningKey) error {
 	r.keys = keys
 	return nil
 }
+
+// SignsPacks reports whether the boot packs of a version are signed by a key that is kept here.
+func (r *Ring) SignsPacks(m image.Manifest) bool {
+	if len(r.Signers()) == 0 {
+		return false
+	}
+	if m.PackKey == "" {
+		return true
+	}
+	k, err := r.Find(m.PackKey)
+	return err == nil && r.Here(k)
+}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -22,7 +22,7 @@ const (
 
 // DiskDrivers makes and keeps the driver cpio for nodes that have a cache on a disk.
 type DiskDrivers struct {
-	make func(context.Context, image.Manifest) (build.DriverCPIO, error)
+	make func(context.Context, image.Manifest) (initramfs.DriverCPIO, error)
 	log  *slog.Logger
 
 	mu   sync.Mutex
@@ -37,8 +37,8 @@ type diskDriver struct {
 
 func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
 	return &DiskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
-		make: func(ctx context.Context, m image.Manifest) (build.DriverCPIO, error) {
-			return build.DiskDrivers(ctx, d, m)
+		make: func(ctx context.Context, m image.Manifest) (initramfs.DriverCPIO, error) {
+			return initramfs.DiskDrivers(ctx, d, m)
 		}}
 }
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/hint"
 	"pando/internal/store"
 )
@@ -142,14 +142,14 @@ func keptName(architecture string) string {
 // make returns the cpio of a program: the kept one when it is whole, else a new one. One that cannot be kept is
 // made again at the next start, which is all that it costs.
 func (a *program) make(ctx context.Context, binary []byte) ([]byte, error) {
-	made := sha256.Sum256(append([]byte(build.AgentPacking+"\x00"), binary...))
+	made := sha256.Sum256(append([]byte(initramfs.AgentPacking+"\x00"), binary...))
 	file := filepath.Join(a.kept, fmt.Sprintf(a.file, made[:8]))
 	if b, err := os.ReadFile(file); err == nil && len(b) > sha256.Size {
 		if sum := sha256.Sum256(b[sha256.Size:]); bytes.Equal(sum[:], b[:sha256.Size]) {
 			return b[sha256.Size:], nil
 		}
 	}
-	cpio, err := build.AgentCPIO(ctx, binary)
+	cpio, err := initramfs.AgentCPIO(ctx, binary)
 	if err != nil {
 		return nil, err
 	}

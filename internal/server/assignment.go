@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
+	"pando/internal/server/logs"
 )
 
 // assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
@@ -26,7 +27,7 @@ func (s *Server) assign(
 ) (bytes, signature []byte, err error) {
 	node, group := n.Node, n.Group
 	public, _ := set.Parts()
-	sends, _, err := s.journalFiles(b.ID, at)
+	sends, _, err := s.journals.Files(b.ID, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,12 +47,12 @@ func (s *Server) assign(
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
 		Servers:  append([]string{s.ports.DataURL(at)}, s.cfg.Servers...),
 		Stores:   s.places(),
-		Files:    slices.Concat(public, s.watchFiles(at), sends, state),
+		Files:    slices.Concat(public, logs.ConsoleFiles(at, s.netconsolePort()), sends, state),
 		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
 		RebootAfter: s.planner.RebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
-		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.until(node.Name),
-		Extensions: over, ExtensionPacks: s.packs.ofExtensions(over), Problems: problems,
+		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
+		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,
 	}
 	bytes, err = json.Marshal(a)
 	if err != nil {

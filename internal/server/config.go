@@ -34,7 +34,7 @@ type Config struct {
 
 	Netconsole string // UDP address where kernels tell what they say; "" or "off": none, and nodes are not told to
 
-	Logs         string // whether nodes send their journals here: LogsOn, LogsAuto, LogsOff; "": off
+	Logs         string // whether nodes send their journals here: logs.On, logs.Auto, logs.Off; "": off
 	LogsSize     int64  // bytes of the disk for them; 0: journal.DefaultTotal
 	LogsNodeSize int64  // and for those of one node; 0: journal.DefaultNode
 

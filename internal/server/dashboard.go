@@ -137,8 +137,8 @@ func (s *Server) DashboardPort() uint16 { return s.dashboardPort }
 func (s *Server) dashboardRoutes() (http.Handler, error) {
 	cfg := dashboard.Config{API: api.OverHandler(s.socketRoutes()), Feed: s.registry, Door: s.access,
 		Secret: s.keys.SessionKey(), Open: s.cfg.DashboardOpen, Hosts: s.webHosts(), Now: s.now, Log: s.log}
-	if s.journals != nil {
-		cfg.Journals = follower{s}
+	if s.journals.Kept() {
+		cfg.Journals = s.journals
 	}
 	if login := s.access.OIDC(); login != nil {
 		cfg.Provider = login

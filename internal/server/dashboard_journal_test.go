@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"pando/internal/fleet"
+	"pando/internal/server/logs"
 )
 
 // TestDashboardJournal: the end of a node's journal stands on its page, by unit and text, grows while somebody
 // looks, and goes on after the server was away. What a node says is text, whatever it is.
 func TestDashboardJournal(t *testing.T) {
-	s, base, token := startDashboard(t, func(c *Config) { c.Logs = LogsOn })
-	if s.journals == nil {
+	s, base, token := startDashboard(t, func(c *Config) { c.Logs = logs.On })
+	if !s.journals.Kept() {
 		t.Skip("systemd-journal-remote is not installed")
 	}
 	s.policy(fleet.Open)

@@ -177,9 +177,9 @@ func TestExtensionsArePacked(t *testing.T) {
 	if a := assigned(); a.Swarm != nil || len(a.ExtensionPacks) != 1 {
 		t.Errorf("without peers: %+v", a)
 	}
-	s.packs.look(tools)
-	s.packs.look(base)
-	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.waiting() == 0 }); again.Sequence != 1 {
+	s.packs.Look(tools)
+	s.packs.Look(base)
+	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.Waiting() == 0 }); again.Sequence != 1 {
 		t.Errorf("it was packed anew: %+v", again)
 	}
 }

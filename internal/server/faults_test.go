@@ -11,6 +11,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/server/logs"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -156,7 +157,7 @@ func TestKernelPanic(t *testing.T) {
 	n := s.node(1)
 	boot := n.replay(readRecorded(t), trace.Booted)
 	var asked bool
-	for _, f := range s.watchFiles(local) {
+	for _, f := range logs.ConsoleFiles(local, s.netconsolePort()) {
 		asked = asked || strings.Contains(string(f.Data), "@127.0.0.1/")
 	}
 	if !asked {

@@ -112,7 +112,7 @@ func (s *site) start() {
 	if !s.samples {
 		srv.sampler.least = math.MaxInt64
 	}
-	srv.packs.idle = func() {
+	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:
 		default: // somebody was told already

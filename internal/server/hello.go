@@ -116,14 +116,14 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, fmt.Errorf("encode hardware of %s: %w", node.Name, err)
 	}
-	pack := s.packs.assigned(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
+	pack := s.packs.ForBoot(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.Render(n, s.configs.Secrets(n))
 	resp.Assignment, resp.Signature, err = s.assign(ctx, c.Boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
 	_, resp.Secrets = set.Parts()
-	_, key, err := s.journalFiles(c.Boot.ID, at)
+	_, key, err := s.journals.Files(c.Boot.ID, at)
 	if err != nil {
 		return resp, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/registry"
 )
@@ -147,7 +148,7 @@ func holdRollouts(tx *registry.Tx, h holds) error {
 	return err
 }
 
-// holdRunning holds what nodes run and what they are booting. A node that was silent for silentKept does not run.
+// holdRunning holds what nodes run and what they are booting. A node that was silent for fleetview.SilentAfter does not run.
 // What a node reports counts besides what it was told.
 func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) error {
 	boots, err := tx.Boots(registry.BootFilter{})
@@ -166,7 +167,7 @@ func (k *keeper) holdRunning(ctx context.Context, tx *registry.Tx, h holds) erro
 		if err != nil {
 			return err
 		}
-		if now.Sub(last) < silentKept {
+		if now.Sub(last) < fleetview.SilentAfter {
 			h.add(b.Version, who)
 			ids, of[b.ID] = append(ids, b.ID), who
 		}

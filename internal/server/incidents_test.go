@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/fleet"
+	nodeagent "pando/internal/node/agent"
 	"pando/internal/trace"
 )
 
@@ -33,17 +34,17 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	kinds := boot.IncidentKinds()
+	kinds := blockapi.IncidentKinds()
 	daemonOf(t, dir, kinds)
-	c := boot.AgentConfig{
+	c := nodeagent.Config{
 		Boot:      cfg.Boot,
 		Session:   session,
 		ServerKey: base64.StdEncoding.EncodeToString(s.keys.ServerPublic()),
 		Init:      time.Now().Add(-time.Hour),
 	}
-	start := func() *boot.AgentAlone {
+	start := func() *nodeagent.Alone {
 		c.Control = []string{fmt.Sprintf("https://127.0.0.1:%d", s.ports.Control)}
-		a, err := boot.StartAgentAlone(dir, c, t.Output())
+		a, err := nodeagent.StartAlone(dir, c, t.Output())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,20 +63,20 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 }
 
 // daemonOf is a block daemon that has had one incident of each kind.
-func daemonOf(t *testing.T, dir string, kinds []boot.IncidentKind) {
+func daemonOf(t *testing.T, dir string, kinds []blockapi.IncidentKind) {
 	t.Helper()
-	l, err := net.Listen("unix", filepath.Join(dir, boot.BlockSocket))
+	l, err := net.Listen("unix", filepath.Join(dir, blockapi.Socket))
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := &http.Server{
 		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			var st boot.BlockStatus
+			var st blockapi.Status
 			for i, k := range kinds {
 				st.Incidents = append(
 					st.Incidents,
-					boot.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"},
+					blockapi.Incident{Sequence: int64(i + 1), Kind: k, Source: "10.0.0.7:8481", Message: "it did"},
 				)
 			}
 			_ = json.NewEncoder(w).Encode(st) // who asked is gone when this fails
@@ -86,20 +87,20 @@ func daemonOf(t *testing.T, dir string, kinds []boot.IncidentKind) {
 }
 
 // checkIncidents compares what the API tells of a boot's incidents.
-func (s *site) checkIncidents(t *testing.T, id fleet.BootID, want []boot.IncidentKind) {
+func (s *site) checkIncidents(t *testing.T, id fleet.BootID, want []blockapi.IncidentKind) {
 	t.Helper()
 	t.Helper()
 	b, err := operatorOf(t, s).Boot(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []boot.IncidentKind
+	var got []blockapi.IncidentKind
 	for _, e := range b.Events {
 		kind := e.Attrs[trace.AttrIncident]
 		if kind == "" {
 			continue
 		}
-		got = append(got, boot.IncidentKind(kind))
+		got = append(got, blockapi.IncidentKind(kind))
 		good := strings.HasSuffix(kind, "-up")
 		if e.Message != kind+": it did (10.0.0.7:8481)" || e.Kind != trace.Info || (e.Hint == "") != good {
 			t.Errorf("%s is on the timeline as %+v", kind, e)

@@ -9,7 +9,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
@@ -85,7 +85,7 @@ func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 	drivers, short := driversOf(m, c.Boot)
 	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
 	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
-	trust, err := build.TrustCPIO(cfg)
+	trust, err := initramfs.TrustCPIO(cfg)
 	if err != nil {
 		return nil, false, err
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"pando/internal/api"
+	"pando/internal/server/logs"
 )
 
 // hangsUp is a body whose sender hangs up at its end: nobody waits for the answer then.
@@ -47,7 +48,7 @@ func FuzzWhatNodesLog(f *testing.F) {
 		f.Fatal(err)
 	}
 	shown := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}
-	s.journals.watch(s.nameOf(other.mac)) // nobody waits
+	s.journals.Watch(s.nameOf(other.mac)) // nobody waits
 	if code, answer := other.upload(strings.NewReader(journalEntry(1, "ssh.service", "of another "+
 		"node"))); code != http.StatusAccepted {
 		f.Fatalf("%d %s", code, answer)
@@ -62,7 +63,7 @@ func FuzzWhatNodesLog(f *testing.F) {
 		req := httptest.NewRequestWithContext(
 			ctx,
 			"POST",
-			journalPath+"/upload",
+			logs.NodePath+"/upload",
 			hangsUp{bytes.NewReader(body), cancel},
 		)
 		req.TLS = shown
@@ -85,15 +86,15 @@ func FuzzWhatNodesLog(f *testing.F) {
 	}
 	good := 1 << 20
 	f.Fuzz(func(t *testing.T, body []byte) {
-		before := s.journals.outcomes()
+		before := s.journals.Status().Uploads
 		send(t, body)
-		after := s.journals.outcomes()
-		if after[uploadFailed] != before[uploadFailed] {
+		after := s.journals.Status().Uploads
+		if after["failed"] != before["failed"] {
 			t.Errorf("the server failed over %q", body)
 		}
 		good++
 		if code, answer := send(t, []byte(journalEntry(good, "good.service", "a good line"))); code != http.StatusAccepted ||
-			s.journals.outcomes()[uploadTaken] == after[uploadTaken] {
+			s.journals.Status().Uploads["taken"] == after["taken"] {
 			t.Errorf("a good line after %q: %d %s", body, code, answer)
 		}
 		if got := read(t, n, "a good line"); len(got) == 0 || got[len(got)-1] != "a good line" {

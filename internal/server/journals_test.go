@@ -23,6 +23,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/journal"
+	"pando/internal/server/logs"
 )
 
 // journalSite is a site that keeps journals.
@@ -31,7 +32,7 @@ func journalSite(t testing.TB, change ...func(*Config)) *site {
 	if _, err := journal.Find(); err != nil {
 		t.Skip(err)
 	}
-	return startSite(t, append(change, func(c *Config) { c.Logs = LogsOn })...)
+	return startSite(t, append(change, func(c *Config) { c.Logs = logs.On })...)
 }
 
 // sending is a node's right to send its journal, in files as the node has them.
@@ -68,18 +69,18 @@ func (n *node) sends() *sending {
 	}
 	for _, f := range slices.Concat(a.Files, resp.Secrets) {
 		switch f.Path {
-		case journalKey:
+		case logs.KeyFile:
 			s.key = put(f)
-		case journalCert:
+		case logs.CertFile:
 			s.cert = put(f)
-		case journalAuthority:
+		case logs.AuthorityFile:
 			s.ca = put(f)
 		case "/etc/systemd/system/pando-journal.service":
 			s.url = regexp.MustCompile(`--url=(\S+)`).FindStringSubmatch(string(f.Data))[1]
 		}
 	}
 	for _, f := range a.Files {
-		if f.Path == journalKey {
+		if f.Path == logs.KeyFile {
 			n.t.Error("the key is among the files that may be kept on a disk")
 		}
 	}
@@ -168,7 +169,7 @@ func TestJournalUpload(t *testing.T) {
 	if _, err := os.Stat(n.program); err != nil {
 		t.Skip("systemd-journal-upload is not installed (Debian: systemd-journal-remote)")
 	}
-	s.journals.watch(s.nameOf(n.mac)) // nobody waits
+	s.journals.Watch(s.nameOf(n.mac)) // nobody waits
 	dir := t.TempDir()
 	write := func(from, to int) {
 		t.Helper()
@@ -257,7 +258,7 @@ func TestJournalRights(t *testing.T) {
 	s.addImage()
 	n := s.node(1).sends()
 	name := s.nameOf(n.mac)
-	s.journals.watch(name)
+	s.journals.Watch(name)
 	if j := s.logs(name, api.JournalQuery{}); !strings.Contains(j.Missing, "has not come to the image's own start") ||
 		j.Boot != n.boot {
 		t.Errorf("%+v", j)
@@ -285,7 +286,7 @@ func TestJournalRights(t *testing.T) {
 		t.Errorf("a boot that is not: %d %s", code, text)
 	}
 	var e *api.Error
-	if e = n.post(journalPath+"/upload", "", struct{}{}, nil); e == nil || e.Code != api.Unauthorized {
+	if e = n.post(logs.NodePath+"/upload", "", struct{}{}, nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("without a certificate: %v", e)
 	}
 	// The next boot has the right then, and the one before is still read.
@@ -358,7 +359,7 @@ func TestJournalIsFollowed(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("nothing came")
 		}
-		if took := time.Since(begun); took > journalPause {
+		if took := time.Since(begun); took > logs.Pause {
 			t.Errorf("the node waits %s while somebody looks on", took)
 		}
 	}
@@ -398,7 +399,7 @@ func TestJournalsAreOff(t *testing.T) {
 	if bytes.Contains(resp.Assignment, []byte("pando-journal")) {
 		t.Error("the node is told to send its journal")
 	}
-	if e := n.post(journalPath+"/upload", "", struct{}{}, nil); e == nil || e.Code != api.NotFound {
+	if e := n.post(logs.NodePath+"/upload", "", struct{}{}, nil); e == nil || e.Code != api.NotFound {
 		t.Errorf("%v", e)
 	}
 	if j := s.logs(s.nameOf(n.mac), api.JournalQuery{}); !strings.Contains(j.Missing, "--logs on") {
@@ -473,7 +474,7 @@ func TestJournalsAreCounted(t *testing.T) {
 	s.series("pando_journal_up", "1")
 	s.series("pando_journal_last_upload_timestamp_seconds", "0")
 	n := s.node(1).sends()
-	s.journals.watch(s.nameOf(n.mac))
+	s.journals.Watch(s.nameOf(n.mac))
 	for _, c := range []struct {
 		body string
 		want int
@@ -490,7 +491,7 @@ func TestJournalsAreCounted(t *testing.T) {
 	s.series(`pando_journal_uploads_total{outcome="taken"}`, "2")
 	s.series(`pando_journal_uploads_total{outcome="malformed"}`, "1")
 	s.series("pando_journal_disk_full", "0")
-	s.journals.Free = 1 << 60 // no disk has so much
+	s.journals.Dir().Free = 1 << 60 // no disk has so much
 	for range 2 {
 		if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service", "four"))); code != http.StatusInsufficientStorage {
 			t.Errorf("%d %s", code, text)
@@ -505,7 +506,7 @@ func TestJournalsAreCounted(t *testing.T) {
 		l.Refused() != 3 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	s.journals.Free = 1
+	s.journals.Dir().Free = 1
 	if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service", "four"))); code != http.StatusAccepted {
 		t.Errorf("%d %s", code, text)
 	}

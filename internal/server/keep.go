@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/registry"
+	"pando/internal/server/packs"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
@@ -31,7 +32,7 @@ const workDir = "work"
 type keeper struct {
 	store    *store.Dir
 	registry *registry.Registry
-	traces   *traces
+	traces   *packs.Traces
 	work     string                     // where unfinished builds are
 	now      func() time.Time           // the registry's clock
 	written  func() time.Time           // the clock of the store's files
@@ -114,10 +115,10 @@ func (k *keeper) collect(ctx context.Context, req api.StoreCollect) (out api.Sto
 	if !req.DryRun {
 		defer k.reserve()
 		for _, v := range swept.Versions {
-			err = errors.Join(err, k.traces.forget(v))
+			err = errors.Join(err, k.traces.Forget(v))
 		}
 	}
-	left, e := build.CollectWork(k.work, before, req.DryRun)
+	left, e := workdir.Collect(k.work, before, req.DryRun)
 	for _, w := range left {
 		out.Work = append(out.Work, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used})
 	}

@@ -7,7 +7,9 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/registry"
+	"pando/internal/server/packs"
 )
 
 // addVersions adds versions that differ in a file; the tag latest ends on the last one.
@@ -123,7 +125,7 @@ func TestCollectLeavesWhatNodesRun(t *testing.T) {
 			gone(out),
 		)
 	}
-	s.clock.add(silentKept + time.Hour)
+	s.clock.add(fleetview.SilentAfter + time.Hour)
 	if out := s.gc(t); !slices.Equal(gone(out), []fleet.Digest{first}) {
 		t.Errorf("all were silent for long; gone are %v", gone(out))
 	}
@@ -151,7 +153,7 @@ func TestCollectLeavesWhatNodesReport(t *testing.T) {
 func TestCollectTakesWhatBelongsToNobody(t *testing.T) {
 	s := startSite(t)
 	v := s.addVersions("first", "second")
-	if err := s.traces.put(v[0], keptTrace{Boot: "0011223344556677"}); err != nil {
+	if err := s.traces.Put(v[0], packs.Trace{Boot: "0011223344556677"}); err != nil {
 		t.Fatal(err)
 	}
 	err := s.registry.Update(t.Context(), func(tx *registry.Tx) error { return tx.DeleteVersion("lab", v[0]) })
@@ -163,7 +165,7 @@ func TestCollectTakesWhatBelongsToNobody(t *testing.T) {
 	if !slices.Equal(gone(out), v[:1]) || out.Versions[0].Image != "" {
 		t.Errorf("%+v", out)
 	}
-	if left, err := s.traces.versions(); err != nil || len(left) > 0 {
+	if left, err := s.traces.Versions(); err != nil || len(left) > 0 {
 		t.Errorf("traces left of %v, %v", left, err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // reserveFile takes room in the data directory that is given up when the disk is full: names of versions are
@@ -61,7 +61,7 @@ func (k *keeper) makeRoom(ctx context.Context, before time.Time) error {
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {
 		k.log.Warn("no objects were removed", "err", err)
 	}
-	_, err := build.CollectWork(k.work, before, false)
+	_, err := workdir.Collect(k.work, before, false)
 	if e := os.Remove(filepath.Join(filepath.Dir(k.work), reserveFile)); !errors.Is(e, os.ErrNotExist) {
 		err = errors.Join(err, e)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootplan"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
@@ -123,7 +123,7 @@ func (s *Server) mediumK(ctx context.Context, p bootplan.Plan, control []string)
 			"name it with --control https://ADDRESS:8443",
 		)
 	}
-	trust, err := build.TrustCPIO(api.BootConfig{
+	trust, err := initramfs.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.Version, Control: control,
 		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
 		Release: s.cfg.Release, RebootAfter: s.planner.RebootAfter(p.Group),

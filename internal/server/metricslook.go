@@ -183,7 +183,7 @@ func (s *Server) lookParts(k *metrics.Look) {
 	}
 	loads := s.turns.status()
 	k.Loading, k.Waiting, k.Slots, k.Expect = loads.Loading, loads.Waiting, loads.Slots, loads.Expect
-	k.Packs, k.Swarm, k.Events = s.packs.waiting(), s.swarm.Nodes(), s.registry.Last()
+	k.Packs, k.Swarm, k.Events = s.packs.Waiting(), s.swarm.Nodes(), s.registry.Last()
 	s.lookouts.sizes.Lock()
 	k.Counted, k.Objects, k.Bytes = s.lookouts.counted, s.lookouts.count, s.lookouts.weight
 	s.lookouts.sizes.Unlock()
@@ -235,5 +235,20 @@ func (s *Server) weigh(ctx context.Context) error {
 		} else if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
 			s.log.Error("metrics: the store was not counted", "err", err)
 		}
+	}
+}
+
+// lookJournals is what becomes of journals, for metrics.
+func (s *Server) lookJournals() metrics.Journals {
+	l := s.journals.Status()
+	return metrics.Journals{
+		Up:      l.State == api.LogsOn,
+		Size:    l.Held,
+		Limit:   l.Bound,
+		Entries: l.Entries,
+		Bytes:   l.Bytes,
+		Uploads: l.Uploads,
+		Last:    l.Last,
+		Full:    l.Full,
 	}
 }

@@ -28,7 +28,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.Unlock()
 	b.Image, b.Version = p.Image, p.Version
-	pack := s.packs.assigned(p.Version, fleetview.BootClass(b))
+	pack := s.packs.ForBoot(p.Version, fleetview.BootClass(b))
 	var resp api.StageResponse
 	group := p.Group
 	group.Keeping = fleet.Keeping{}

@@ -57,7 +57,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 		http.ServeContent(w, r, "", time.Time{}, f)
 		return nil
 	}
-	defer s.uploads.Enter(r.Context(), size)()
+	defer s.uploads.Upload(r.Context(), size)()
 	http.ServeContent(w, r, "", time.Time{}, f)
 	s.swarm.Sent(httpapi.RemoteAddr(r), id)
 	if http.NewResponseController(w).Flush() == nil {

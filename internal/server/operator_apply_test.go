@@ -314,7 +314,7 @@ func flat(d api.Declaration) []any {
 }
 
 func flatSettings(s fleet.Settings) (out []string) {
-	for _, x := range s.Said() {
+	for _, x := range s.Explicit() {
 		out = append(out, x.Key+" "+x.Text(s))
 	}
 	return out

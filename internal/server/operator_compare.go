@@ -10,40 +10,26 @@ import (
 	"strings"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/compare"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/registry"
 	"pando/internal/store"
 )
-
-// resolve finds the version that a query parameter names, of any image.
-func (o *operator) resolve(r *http.Request, parameter, otherwise string) (ref fleet.Ref, v fleet.Digest, err error) {
-	ref = fleet.Ref(cmp.Or(r.URL.Query().Get(parameter), otherwise))
-	if _, _, _, err = ref.Split(); err != nil || ref == "" {
-		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
-	}
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if err = fleetview.CheckRef(tx, ref); err == nil {
-			v, err = tx.Resolve(ref)
-		}
-		return err
-	})
-	return ref, v, err
-}
 
 // imageDiff answers what a node that has one version fetches for another.
 func (o *operator) imageDiff(r *http.Request) (any, error) {
 	var out api.ImageDiff
 	var err error
-	if out.From, out.FromHas, err = o.resolve(r, "from", r.PathValue("name")); err != nil {
+	if out.From, out.FromHas, err = fleetview.VersionParam(r, o.reg, "from", r.PathValue("name")); err != nil {
 		return nil, err
 	}
-	if out.To, out.ToHas, err = o.resolve(r, "to", r.PathValue("name")); err != nil {
+	if out.To, out.ToHas, err = fleetview.VersionParam(r, o.reg, "to", r.PathValue("name")); err != nil {
 		return nil, err
 	}
 	return out, o.compare(r.Context(), &out)
@@ -51,15 +37,15 @@ func (o *operator) imageDiff(r *http.Request) (any, error) {
 
 // compare fills in what is different between the versions of a comparison.
 func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
-	from, err := o.manifestIn(out.FromHas)
+	from, err := o.store.Manifest(out.FromHas)
 	if err != nil {
 		return err
 	}
-	to, err := o.manifestIn(out.ToHas)
+	to, err := o.store.Manifest(out.ToHas)
 	if err != nil {
 		return err
 	}
-	d, was, is, err := build.Compare(ctx, o.store, from, to)
+	d, was, is, err := compare.Versions(ctx, o.store, from, to)
 	if err != nil {
 		return err
 	}
@@ -150,15 +136,15 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 
 // imageSBOM answers the bill of materials of a version.
 func (o *operator) imageSBOM(r *http.Request) (any, error) {
-	_, v, err := o.resolve(r, "ref", r.PathValue("name"))
+	_, v, err := fleetview.VersionParam(r, o.reg, "ref", r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.manifestIn(v)
+	m, err := o.store.Manifest(v)
 	if err != nil {
 		return nil, err
 	}
-	t, err := build.OpenTree(r.Context(), o.store, m)
+	t, err := imagefs.OpenTree(r.Context(), o.store, m)
 	if err != nil {
 		return nil, err
 	}
@@ -184,11 +170,11 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 
 // systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
 func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
-	m, err := o.manifestIn(v)
+	m, err := o.store.Manifest(v)
 	if err != nil {
 		return "", ""
 	}
-	t, err := build.OpenTree(ctx, o.store, m)
+	t, err := imagefs.OpenTree(ctx, o.store, m)
 	if err != nil {
 		return "", ""
 	}

@@ -95,7 +95,8 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 	}
 }
 
-func TestDescriptionAndTypesAgree(t *testing.T) {
+// describedTypes are the types of the API by the names of their schemas.
+func describedTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
 	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
 		api.Changes{}, api.Change{}, fleet.Value{}, fleet.Extension{}, api.Declaration{}, api.NodeDeclare{}, api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
@@ -119,6 +120,11 @@ func TestDescriptionAndTypesAgree(t *testing.T) {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
 	types["GroupCreate"], types["ClassCreate"], types["ConfigDeclare"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class](), reflect.TypeFor[fleet.ConfigFile]()
+	return types
+}
+
+func TestDescriptionAndTypesAgree(t *testing.T) {
+	types := describedTypes()
 	schemas := readDescription(t).Components.Schemas
 	for name, s := range schemas {
 		typ, ok := types[name]

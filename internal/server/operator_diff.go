@@ -103,9 +103,9 @@ func nodeDiff(was, is fleet.Node) []string {
 	return d
 }
 
-// settings adds what differs in the settings. unsaid is what a setting is of which nothing is said, "": its default.
-func (d *diff) settings(was, is fleet.Settings, unsaid string) {
-	for _, c := range was.Diff(is, unsaid) {
+// settings adds the settings that differ. What is not set is shown as unset or, if that is "", as its default.
+func (d *diff) settings(was, is fleet.Settings, unset string) {
+	for _, c := range was.Diff(is, unset) {
 		*d = append(*d, c.String())
 	}
 }

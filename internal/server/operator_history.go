@@ -21,7 +21,7 @@ func (o *operator) historyFilter(r *http.Request) (f registry.HistoryFilter, err
 	q := r.URL.Query()
 	f.Group, f.Class = q.Get("group"), q.Get("class")
 	if q.Get("version") != "" {
-		if _, f.Version, err = o.resolve(r, "version", ""); err != nil {
+		if _, f.Version, err = fleetview.VersionParam(r, o.reg, "version", ""); err != nil {
 			return f, err
 		}
 	}
@@ -144,7 +144,7 @@ func (o *operator) compareBoots(r *http.Request) (any, error) {
 
 // comparedBoots are the booted ones of a version, of the hardware class that was asked for.
 func (o *operator) comparedBoots(r *http.Request, parameter string) (api.ComparedBoots, []trace.Ends, error) {
-	ref, v, err := o.resolve(r, parameter, "")
+	ref, v, err := fleetview.VersionParam(r, o.reg, parameter, "")
 	if err != nil {
 		return api.ComparedBoots{}, nil, err
 	}

@@ -117,7 +117,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Origin != nil {
 			out.Recipe = p.Origin.Name
 		}
-		if o.journals != nil && out.Extends == "" && p.NoUploader() {
+		if o.journals.Kept() && out.Extends == "" && p.NoUploader() {
 			out.NoLogs = noUploader
 		}
 	}
@@ -206,7 +206,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.packs.look(req.Version)
+	o.packs.Look(req.Version)
 	o.follow(r.Context(), follow)
 	return o.imageNamed(r.Context(), name)
 }

@@ -98,7 +98,7 @@ func (o *operator) nodeDiff(
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
-	is, err := o.manifestIn(n.Desired)
+	is, err := o.store.Manifest(n.Desired)
 	if err != nil {
 		return d, err
 	}
@@ -110,7 +110,7 @@ func (o *operator) nodeDiff(
 		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
 	}
 	if n.Drift {
-		was, err := o.manifestIn(n.Running)
+		was, err := o.store.Manifest(n.Running)
 		if err != nil {
 			return d, err
 		}

@@ -85,7 +85,7 @@ func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error)
 	l.Rollout, l.Target = target.Rollout, target.Image
 	if n.Desired != "" {
 		// What cannot be read is not shown here: the boot says why, when there is one.
-		if m, err := o.manifestIn(n.Desired); err == nil {
+		if m, err := o.store.Manifest(n.Desired); err == nil {
 			l.ImageArgs = m.CommandLine
 		}
 	}

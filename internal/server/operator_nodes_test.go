@@ -223,7 +223,7 @@ func TestNodeOverrides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err = c.Node(t.Context(), "pc001"); err != nil || n.Settings != (fleet.Settings{}) {
-		t.Errorf("left over: %v, %v", n.Settings.Said(), err)
+		t.Errorf("left over: %v, %v", n.Settings.Explicit(), err)
 	}
 }
 

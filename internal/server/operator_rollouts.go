@@ -134,7 +134,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		if err != nil {
 			return out, httpapi.Invalid(err)
 		}
-		if _, err := o.manifestIn(d); err != nil {
+		if _, err := o.store.Manifest(d); err != nil {
 			return out, err
 		}
 		*v.to = fleet.Ref(name + "@" + string(d))

@@ -13,7 +13,7 @@ import (
 
 func (o *operator) status(r *http.Request) (any, error) {
 	out := api.Status{
-		Release: o.release, Started: o.started, Time: o.now(), DHCP: o.dhcp(), Loads: o.loads(), Logs: o.logs(),
+		Release: o.release, Started: o.started, Time: o.now(), DHCP: o.dhcp(), Loads: o.loads(), Logs: o.journals.Status(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {

@@ -265,10 +265,8 @@ func (o *operator) changeState(r *http.Request, do func(context.Context, string,
 
 // renamed has what belongs to a node follow its name.
 func (o *operator) renamed(ctx context.Context, was, is string) {
-	if o.journals != nil {
-		if err := o.journals.Rename(was, is); err != nil {
-			o.log.Error("journals of a node that was renamed", "err", err)
-		}
+	if err := o.journals.Rename(was, is); err != nil {
+		o.log.Error("journals of a node that was renamed", "err", err)
 	}
 	if err := o.volumes.Rename(ctx, was, is); err != nil && !errors.Is(err, volume.ErrNone) {
 		o.log.Error("volume of a node that was renamed", "err", err)

@@ -5,13 +5,12 @@ import (
 	"net/http"
 
 	"pando/internal/api"
-	"pando/internal/build"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
-	"pando/internal/image"
 	"pando/internal/registry"
 	"pando/internal/store"
+	"pando/internal/workdir"
 )
 
 // collectStore answers POST /v1/store/collect.
@@ -43,7 +42,7 @@ func (o *operator) storeUsage(r *http.Request) (any, error) {
 	if err := u.add(r.Context(), o, versions, tags); err != nil {
 		return nil, err
 	}
-	work, err := build.WorkDirs(o.keeper.work)
+	work, err := workdir.List(o.keeper.work)
 	for _, w := range work {
 		if w.Layers {
 			u.out.Layers += w.Bytes
@@ -108,7 +107,7 @@ func (u *usage) add(ctx context.Context, o *operator, versions []registry.ImageV
 // version notes what a version names and returns its objects, each once.
 func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersion) (ids []chunk.ID, err error) {
 	seen := map[chunk.ID]bool{}
-	m, err := o.manifestIn(v.Version)
+	m, err := o.store.Manifest(v.Version)
 	if err == nil {
 		err = o.store.UsesOf(ctx, m, func(use store.Use) {
 			if _, ok := u.sizes[use.ID]; ok && !seen[use.ID] {
@@ -134,15 +133,6 @@ func (u *usage) version(ctx context.Context, o *operator, v registry.ImageVersio
 		w.pack = true
 		u.by[id] = w
 	})
-}
-
-// manifestIn reads a manifest of the store, whoever signed it.
-func (o *operator) manifestIn(v fleet.Digest) (image.Manifest, error) {
-	kept, err := o.store.GetVersion(v)
-	if err != nil && kept.Manifest == nil {
-		return image.Manifest{}, err
-	}
-	return image.Decode(kept.Manifest)
 }
 
 // images makes the views, the oldest version of each image first: what it names first is new with it.

@@ -107,7 +107,7 @@ func TestImageTraceOfAPack(t *testing.T) {
 	s.packed(old, "", func(bootpack.Record) bool { return true })
 	s.clock.add(time.Hour)
 	_, version := s.addRoot(map[string][]byte{"file": program(1, 150_000), "a": program(2, 9000)})
-	s.packs.look(version)
+	s.packs.Look(version)
 	s.packed(version, "", func(bootpack.Record) bool { return true })
 	c := api.OverSocket(s.cfg.Dir + "/" + SocketFile)
 	defer c.Close()

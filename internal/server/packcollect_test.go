@@ -8,6 +8,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
+	"pando/internal/server/packs"
 	"pando/internal/trace"
 )
 
@@ -38,7 +39,7 @@ func TestReplacedPackIsCollected(t *testing.T) {
 	old := s.verified(first)
 	collected := func(want bool) {
 		t.Helper()
-		if err := s.packs.collect(t.Context()); err != nil {
+		if err := s.packs.Collect(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		missing := 0
@@ -57,7 +58,7 @@ func TestReplacedPackIsCollected(t *testing.T) {
 		}
 	}
 	collected(false) // it may be in mid-boot
-	s.clock.add(replacedKept + time.Hour)
+	s.clock.add(packs.ReplacedKept + time.Hour)
 	for _, n := range []byte{1, 2, 4, 5} {
 		s.boot(n, "")
 	}
@@ -67,18 +68,5 @@ func TestReplacedPackIsCollected(t *testing.T) {
 	collected(true)
 	if p := s.verified(last); p.Sequence != 2 {
 		t.Errorf("the pack of today has number %d", p.Sequence)
-	}
-}
-
-// A node that is gone for good does not keep a pack for ever.
-func TestReplacedPackOfASilentNode(t *testing.T) {
-	s := startSite(t)
-	_, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
-	s.boot(1, "")
-	for after, want := range map[time.Duration]bool{0: true, silentKept - time.Hour: true, silentKept + time.Hour: false} {
-		if running, err := s.packs.running(t.Context(), s.clock.now().Add(after)); err != nil ||
-			running[version].IsZero() == want {
-			t.Errorf("after %s it runs %v, %v; want %v", after, running, err, want)
-		}
 	}
 }

@@ -2,20 +2,17 @@ package server
 
 import (
 	"fmt"
-	"log/slog"
-	"os"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
-	"pando/internal/fleetview"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
+	"pando/internal/server/packs"
 	"pando/internal/trace"
 )
 
@@ -50,10 +47,10 @@ func TestTracesBecomeAPack(t *testing.T) {
 
 	third, _ := s.boot(3, "")
 	p := s.verified(third)
-	if fit := build.FitOf(build.OrderOf(p), reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
+	if fit := packer.FitOf(packer.OrderOf(p), reads); fit.Misses != 0 || fit.Wasted != 0 || p.Sequence != 1 {
 		t.Errorf("pack %d of the boots: %+v", p.Sequence, fit)
 	}
-	at, err := build.MapRoot(t.Context(), s.store, m)
+	at, err := imagefs.ReadMap(t.Context(), s.store, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +89,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	s.clock.add(time.Hour)
 	files["a/first"] = program(99, 500_000)
 	m, version := s.addRoot(files)
-	s.packs.look(version) // as the API does when a version is added
+	s.packs.Look(version) // as the API does when a version is added
 	r := s.packed(version, "", func(bootpack.Record) bool { return true })
 	if r.From != old || r.Boots != 0 || r.Sequence != 1 {
 		t.Errorf("record %+v", r)
@@ -100,7 +97,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	a, send := s.boot(3, "")
 	p := s.verified(a)
 	now := s.readsOf(m, "usr/bin/p3", "usr/bin/p1", "etc/conf")
-	if fit := build.FitOf(build.OrderOf(p), now[:3]); fit.Misses != 0 || a.Version != version {
+	if fit := packer.FitOf(packer.OrderOf(p), now[:3]); fit.Misses != 0 || a.Version != version {
 		t.Errorf("the first boot of the new version: %+v", fit)
 	}
 
@@ -112,7 +109,7 @@ func TestNextVersionStartsWithAPack(t *testing.T) {
 	}
 	r = s.packed(version, "", func(r bootpack.Record) bool { return r.Boots == 2 })
 	b, _ := s.boot(5, "")
-	if fit := build.FitOf(build.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
+	if fit := packer.FitOf(packer.OrderOf(s.verified(b)), now); fit.Misses != 0 || fit.Wasted != 0 || r.Sequence != 2 ||
 		r.From != "" {
 		t.Errorf("recorded: %+v, %+v", r, fit)
 	}
@@ -148,7 +145,7 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
 		t.Errorf("classes %q and %q", p.Class, q.Class)
 	}
-	if fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
+	if fit := packer.FitOf(packer.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
 		fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
@@ -156,10 +153,10 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	s.clock.add(time.Hour)
 	files["a/first"] = program(99, 500_000)
 	m, next := s.addRoot(files)
-	s.packs.look(next)
+	s.packs.Look(next)
 	r := s.packed(next, "qemu-lap-2", func(bootpack.Record) bool { return true })
 	lap, _ = s.boot(202, "Lap (2)")
-	fit := build.FitOf(build.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
+	fit := packer.FitOf(packer.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3"))
 	if r.From != version || lap.Version != next || fit.Misses != 0 || fit.Wasted != 0 {
 		t.Errorf("the next version starts with %+v for the class: %+v", r, fit)
 	}
@@ -173,11 +170,11 @@ func TestPackOfAnotherKeyIsNotMadeHere(t *testing.T) {
 	})
 	reads := trace.EncodeReads(s.readsOf(m, "file"))
 	for i := range byte(2) {
-		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+		if err := s.traces.Put(version, packs.Trace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.packs.version(t.Context(), version); err != nil {
+	if err := s.packs.Version(t.Context(), version); err != nil {
 		t.Error(err)
 	}
 	if records, err := s.store.Packs(version); err != nil || records != nil {
@@ -205,7 +202,7 @@ func TestTraceIsRefused(t *testing.T) {
 			t.Errorf("%s: error %v, want %s", name, e, c.want)
 		}
 	}
-	if kept, err := s.traces.list(version); err != nil || len(kept) != 0 {
+	if kept, err := s.traces.List(version); err != nil || len(kept) != 0 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
 	if e := s.node(7).post("/v1/node/trace", "", api.TraceRequest{Reads: reads}, nil); e == nil ||
@@ -215,139 +212,14 @@ func TestTraceIsRefused(t *testing.T) {
 	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1}, {Start: blocks, Blocks: 1}})}); e != nil {
 		t.Fatal(e)
 	}
-	kept, err := s.traces.list(version)
+	kept, err := s.traces.List(version)
 	if err != nil || len(kept) != 1 {
 		t.Fatalf("kept %v, %v", kept, err)
 	}
-	if r, err := kept[0].recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond ||
+	if r, err := kept[0].Recording(); err != nil || len(r.Reads) != 1 || r.Booted != 2500*time.Millisecond ||
 		kept[0].Class != "qemu" ||
 		kept[0].Node == "" {
 		t.Errorf("kept %+v, %+v, %v", kept[0], r, err)
-	}
-}
-
-func TestWithin(t *testing.T) {
-	reads := func(all ...uint32) []trace.Read {
-		var out []trace.Read
-		for i := 0; i < len(all); i += 2 {
-			out = append(out, trace.Read{Start: all[i], Blocks: all[i+1]})
-		}
-		return out
-	}
-	for name, c := range map[string]struct{ in, want []trace.Read }{
-		"beyond the end": {reads(0, 1, 99, 2, 98, 2), reads(0, 1, 98, 2)},
-		"twice":          {reads(0, 100, 0, 100), reads(0, 100, 0, 100)},
-	} {
-		if got := within(c.in, 100); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-	if got := within(reads(7, 1, 0, maxTraced-1, 9, 1, 5, 1), 1<<40); !slices.Equal(got, reads(7, 1, 0, maxTraced-1)) {
-		t.Errorf("more than is kept: %v", got)
-	}
-}
-
-func TestClassOf(t *testing.T) {
-	for want, h := range map[string]fleet.Hardware{
-		"":                             {},
-		"qemu":                         {Vendor: "QEMU"},
-		"dell-inc-optiplex-7010":       {Vendor: "Dell Inc.", Product: "OptiPlex 7010 "},
-		"a":                            {Product: "ÄÖa"},
-		strings.Repeat("x", 63):        {Vendor: strings.Repeat("X", 100)},
-		strings.Repeat("y-", 31) + "y": {Vendor: strings.Repeat("y ", 50)},
-	} {
-		got := fleetview.HardwareClass(h)
-		if got != want {
-			t.Errorf("%+v is %q, want %q", h, got, want)
-		}
-		p := bootpack.Map{
-			Version: image.Version(nil),
-			Class:   got,
-			Pieces:  []chunk.Entry{{RawSize: 4096, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(nil)}},
-			Extents: []bootpack.Extent{{Blocks: 1}},
-		}
-		if _, err := p.Encode(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// Traces of versions that nobody boots any more go, and so do files that are none.
-func TestTracesAreBounded(t *testing.T) {
-	tr := &traces{dir: t.TempDir()}
-	for i := range tracedVersions + 5 {
-		v := image.Version(fmt.Append(nil, i))
-		if err := tr.put(v, keptTrace{Boot: "b", Reads: trace.EncodeReads(nil)}); err != nil {
-			t.Fatal(err)
-		}
-		when := time.Unix(int64(1e9+i), 0)
-		if err := os.Chtimes(tr.of(v), when, when); err != nil {
-			t.Fatal(err)
-		}
-	}
-	left, err := os.ReadDir(tr.dir)
-	if err != nil || len(left) != tracedVersions {
-		t.Errorf("%d versions are left, %v", len(left), err)
-	}
-	last := image.Version(fmt.Append(nil, tracedVersions+4))
-	if err := os.WriteFile(tr.file(last, "cut"), []byte(`{"boot":"c`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if kept, err := tr.list(last); err != nil || len(kept) != 1 {
-		t.Errorf("the newest version has %v, %v", kept, err)
-	}
-	if kept, err := tr.list(image.Version([]byte("0"))); err != nil || kept != nil {
-		t.Errorf("the oldest version has %v, %v", kept, err)
-	}
-}
-
-// A pack that cannot be made is not tried at every boot, and is made when the reason is gone.
-func TestPackIsTriedAgain(t *testing.T) {
-	s := startSite(t)
-	m, version := s.addRoot(map[string][]byte{"file": program(1, 100_000)})
-	reads := trace.EncodeReads(s.readsOf(m, "file"))
-	for i := range byte(2) {
-		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	index := s.store.ObjectPath(m.Root.Index)
-	if err := os.Rename(index, index+".away"); err != nil {
-		t.Fatal(err)
-	}
-	p := &packs{
-		store:    s.store,
-		versions: s.versions,
-		registry: s.registry,
-		traces:   s.traces,
-		ring:     s.keys.Ring,
-		now:      s.now,
-		log:      slog.New(slog.DiscardHandler),
-		dirty:    map[fleet.Digest]bool{},
-		failed:   map[fleet.Digest]time.Time{},
-		wake:     make(chan struct{}, 1),
-	}
-	made := func() int {
-		t.Helper()
-		p.try(t.Context(), version)
-		records, err := s.store.Packs(version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(records)
-	}
-	if n := made(); n != 0 || len(p.failed) != 1 {
-		t.Errorf("%d packs of what has no index", n)
-	}
-	if err := os.Rename(index+".away", index); err != nil {
-		t.Fatal(err)
-	}
-	if made() != 0 {
-		t.Error("tried again at once")
-	}
-	s.clock.add(retryAfter)
-	if made() != 1 || len(p.failed) != 0 {
-		t.Error("not tried again later")
 	}
 }
 
@@ -358,7 +230,7 @@ func TestPackAfterARestart(t *testing.T) {
 	reads := trace.EncodeReads(s.readsOf(m, "file"))
 	s.stop()
 	for i := range byte(2) {
-		if err := s.traces.put(version, keptTrace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
+		if err := s.traces.Put(version, packs.Trace{Boot: fleet.BootID(fmt.Sprint(i)), Reads: reads}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -414,7 +286,7 @@ func TestPackIsRecordedAgain(t *testing.T) {
 	if p := s.verified(last); p.Sequence != second.Sequence {
 		t.Errorf("sequence %d, want %d", p.Sequence, second.Sequence)
 	}
-	if fit := build.FitOf(build.OrderOf(s.verified(last)), s.readsOf(m, "always", "now")); fit.Misses != 0 {
+	if fit := packer.FitOf(packer.OrderOf(s.verified(last)), s.readsOf(m, "always", "now")); fit.Misses != 0 {
 		t.Errorf("the pack of today: %+v", fit)
 	}
 	if p := s.verified(first); p.Sequence != 1 {

@@ -53,12 +53,12 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Console != "" {
-		if err := s.keepReported(r.Context(), b.ID, req.Console); err != nil {
+		if err := s.consoles.AddReported(r.Context(), b.ID, req.Console); err != nil {
 			return err
 		}
 	}
 	if req.Pstore != "" {
-		if err := s.keepPstore(r.Context(), b, req.Pstore); err != nil {
+		if err := s.consoles.AddPstore(r.Context(), b, req.Pstore); err != nil {
 			return err
 		}
 	}

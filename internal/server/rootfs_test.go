@@ -1,35 +1,22 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
-	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
+	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
-// program is a file's content that compresses as programs do.
-func program(seed uint64, size int) []byte {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	var b bytes.Buffer
-	for b.Len() < size {
-		b.WriteString([]string{"push", "call", "ret\n", "mov\t", "%rax,", "\x00\x00"}[rng.IntN(6)])
-	}
-	return b.Bytes()[:size]
-}
+func program(seed uint64, size int) []byte { return testkit.Program(seed, size) }
 
 // addRoot adds a version whose root is a real file system with these files.
 func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
@@ -41,83 +28,13 @@ func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 // realRoot stores a file system with these files.
 func (s *site) realRoot(files map[string][]byte) image.Root {
 	s.t.Helper()
-	if _, err := exec.LookPath("mkfs.erofs"); err != nil {
-		s.t.Skip("mkfs.erofs is not installed (Debian package erofs-utils)")
-	}
-	tree, raw := s.t.TempDir(), filepath.Join(s.t.TempDir(), "root.erofs")
-	for name, data := range files {
-		path := filepath.Join(tree, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			s.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	if out, err := exec.Command("mkfs.erofs", "-Enoinline_data", raw, tree).CombinedOutput(); err != nil {
-		s.t.Fatalf("mkfs.erofs: %v\n%s", err, out)
-	}
-	root, err := os.ReadFile(raw)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return image.Root{
-		FileSystem: "erofs",
-		Index:      s.storeRoot(root),
-		Size:       int64(len(root)),
-		ChunkSize:  chunk.DefaultChunkSize,
-	}
-}
-
-// storeRoot cuts a file system into chunks and returns the index.
-func (s *site) storeRoot(root []byte) chunk.ID {
-	s.t.Helper()
-	ctx := s.t.Context()
-	enc, err := chunk.NewEncoder(1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	unlock, err := s.store.Lock(ctx, "test")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer unlock()
-	w := s.store.NewWriter()
-	defer w.Close()
-	var entries []chunk.Entry
-	var id chunk.ID
-	put := func(stored []byte) {
-		if id, _, err = w.Put(ctx, stored); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	for rest := root; len(rest) > 0; rest = rest[min(len(rest), chunk.DefaultChunkSize):] {
-		raw := rest[:min(len(rest), chunk.DefaultChunkSize)]
-		e := chunk.Entry{RawSize: len(raw)}
-		stored, codec := enc.Encode(raw)
-		if e.Codec = codec; codec != chunk.Zero {
-			put(stored)
-			e.ID, e.StoredSize = id, len(stored)
-		}
-		entries = append(entries, e)
-	}
-	index, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, page := range append(index.Pages, index.Root) {
-		put(page)
-	}
-	if err := w.Sync(ctx); err != nil {
-		s.t.Fatal(err)
-	}
-	return id
+	return testkit.StoreRoot(s.t, s.store, files)
 }
 
 // readsOf are the reads of a boot that opens these files.
 func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 	s.t.Helper()
-	at, err := build.MapRoot(s.t.Context(), s.store, m)
+	at, err := imagefs.ReadMap(s.t.Context(), s.store, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
+	"pando/internal/server/packs"
 	"pando/internal/store"
 	"pando/internal/volume"
 )
@@ -62,7 +64,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"begin":          s.begin,
 		"hello":          s.hello,
 		"events":         s.nodeEvents,
-		"trace":          s.nodeTrace,
+		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.nodeVolume,
@@ -71,7 +73,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"next":           s.nodeNext,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
-		"journal/upload": s.takeJournal,
+		"journal/upload": s.journals.Upload,
 		"state/send":     s.takeState,
 		"state/fetch":    s.giveState,
 	}
@@ -87,42 +89,95 @@ func (s *Server) socketRoutes() http.Handler {
 
 // operator answers the operator's half of the API, from these.
 type operator struct {
-	access     *access.Guard
-	reg        *registry.Registry
-	views      fleetview.Nodes
-	store      *store.Dir
-	signer     *signer           // the keys that sign versions
-	key        ed25519.PublicKey // the server's
-	release    string
-	started    time.Time
-	packs      *packs
-	keeper     *keeper
-	recordings *recordings
-	loads      func() api.Loads // how many nodes load kernel and initramfs now
-	dhcp       func() api.DHCP  // what the DHCP part does now
-	logs       func() api.Logs  // what becomes of journals
-	heard      *lastseen.Times
-	faults     *faults
-	medium     func(context.Context, api.MediumCreate) ([]media.Write, error)
-	errands    *nodecommand.Queue
-	nudger     *nodecommand.Waker
-	volumes    *volume.Dir
-	parcels    *parcels
-	swaps      *volume.Swaps
-	rollouts   *rollouts
-	powers     *powers
-	methods    *methods
-	configs    *nodeconfig.Renderer
-	journals   *journals // nil: none are kept
-	now        func() time.Time
-	log        *slog.Logger
+	access *access.Guard
+
+	reg *registry.Registry
+
+	views fleetview.Nodes
+
+	store *store.Dir
+
+	signer *signer // the keys that sign versions
+
+	key ed25519.PublicKey // the server's
+
+	release string
+
+	started time.Time
+
+	packs *packs.Maker
+
+	keeper *keeper
+
+	loads func() api.Loads // how many nodes load kernel and initramfs now
+
+	dhcp func() api.DHCP // what the DHCP part does now
+
+	heard *lastseen.Times
+
+	faults *faults
+
+	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+
+	errands *nodecommand.Queue
+
+	nudger *nodecommand.Waker
+
+	volumes *volume.Dir
+
+	parcels *parcels
+
+	swaps *volume.Swaps
+
+	rollouts *rollouts
+
+	powers *powers
+
+	methods *methods
+
+	configs *nodeconfig.Renderer
+
+	journals *logs.Journals
+
+	now func() time.Time
+
+	log *slog.Logger
 
 	rebootAfter time.Duration // of nodes whose group says nothing
+
+	packAPI *packs.API
 }
 
 func (s *Server) operator() *operator {
-	return &operator{access: s.access, reg: s.registry, views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}, store: s.store, signer: s.signer, key: s.keys.ServerPublic(),
-		release: s.cfg.Release, started: s.started, packs: s.packs, keeper: s.keeper, recordings: s.recordings, loads: s.turns.status,
-		dhcp: s.dhcpStatus, logs: s.logs, medium: s.medium, heard: s.heard, faults: s.faults, rebootAfter: s.cfg.RebootAfter, errands: s.errands, nudger: s.nudger, volumes: s.volumes, parcels: s.parcels, swaps: s.swaps, rollouts: s.rollouts,
-		powers: s.powers, methods: s.methods, configs: s.configs, journals: s.journals, now: s.now, log: s.log}
+	o := &operator{}
+	o.access = s.access
+	o.reg = s.registry
+	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
+	o.store = s.store
+	o.signer = s.signer
+	o.key = s.keys.ServerPublic()
+	o.release = s.cfg.Release
+	o.started = s.started
+	o.packs = s.packs
+	o.keeper = s.keeper
+	o.loads = s.turns.status
+	o.dhcp = s.dhcpStatus
+	o.medium = s.medium
+	o.heard = s.heard
+	o.faults = s.faults
+	o.rebootAfter = s.cfg.RebootAfter
+	o.errands = s.errands
+	o.nudger = s.nudger
+	o.volumes = s.volumes
+	o.parcels = s.parcels
+	o.swaps = s.swaps
+	o.rollouts = s.rollouts
+	o.powers = s.powers
+	o.methods = s.methods
+	o.configs = s.configs
+	o.journals = s.journals
+	o.now = s.now
+	o.log = s.log
+	o.packAPI = s.packAPI
+	return o
 }

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"sync"
 	"time"
@@ -155,13 +153,12 @@ func (s *Server) Run(ctx context.Context) error {
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
-		k := &consoles{Server: s, heard: map[netip.Addr]*bytes.Buffer{}}
-		start("netconsole", func(ctx context.Context) error { return k.run(ctx, l.netconsole) })
+		start("netconsole", func(ctx context.Context) error { return s.consoles.Run(ctx, l.netconsole) })
 	}
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
-	start("boot packs", s.packs.run)
+	start("boot packs", s.packs.Run)
 	start("history", (&historian{registry: s.registry, log: s.log}).run)
 	start("samples", s.sampler.run)
 	start("rollouts", s.rollouts.run)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -29,6 +30,8 @@ import (
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/logs"
+	"pando/internal/server/packs"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -51,8 +54,9 @@ type Server struct {
 	signer   *signer
 	files    bootFiles
 	agents   initrd.Programs
-	traces   *traces
-	packs    *packs
+	traces   *packs.Traces
+	packs    *packs.Maker
+	packAPI  *packs.API
 	keeper   *keeper
 	mediumKs kDigests
 	disks    *initrd.DiskDrivers
@@ -68,12 +72,13 @@ type Server struct {
 	swaps       *volume.Swaps
 	levels      levels
 	told        told
-	recordings  *recordings
+	recordings  *packs.Recordings
 	rollouts    *rollouts
 	methods     *methods
 	powers      *powers
 	configs     *nodeconfig.Renderer
-	journals    *journals // nil: none are kept
+	journals    *logs.Journals
+	consoles    *logs.Consoles
 	turns       *turns
 	mediaSent   mediaSent
 	access      *access.Guard
@@ -152,12 +157,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.nudger = nodecommand.NewWaker(s.registry, s.log)
 	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
-	if s.recordings, err = openRecordings(s.cfg.Dir, s.log); err != nil {
+	if s.recordings, err = packs.OpenRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
-	s.traces = &traces{dir: filepath.Join(s.cfg.Dir, tracesDir)}
-	s.packs = &packs{store: s.store, versions: s.versions, registry: s.registry, traces: s.traces, ring: s.keys.Ring,
-		now: s.now, seen: s.heard.Seen, log: s.log, dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
+	s.traces = packs.NewTraces(s.cfg.Dir)
+	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
+		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
+	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
 	s.keeper = &keeper{
 		store:    s.store,
@@ -190,6 +196,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		}
 		return s.cfg.DHCP.Subnets
 	}, s.cfg.Servers)
+	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
@@ -202,6 +209,38 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	return nil
+}
+
+// openJournals wires the journals of nodes.
+func (s *Server) openJournals() (*logs.Journals, error) {
+	return logs.Open(logs.Config{
+		Mode: s.cfg.Logs, Dir: filepath.Join(s.cfg.Dir, "journals"), Size: s.cfg.LogsSize, NodeSize: s.cfg.LogsNodeSize,
+		Registry: s.registry, Store: s.store, Keys: s.keys, Log: s.log,
+		Port: func() uint16 { return s.ports.Control },
+		Member: func(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+			n, _, err := s.planner.Member(ctx, mac)
+			return n, err
+		},
+	})
+}
+
+// bootAt returns the latest boot of the machine at an address, if that is in memory.
+func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
+	c := s.boots.At(from)
+	if c == nil {
+		return registry.Boot{}, false
+	}
+	c.Lock()
+	defer c.Unlock()
+	return c.Boot, true
+}
+
+// netconsolePort is the port for kernel messages, 0 if there is none.
+func (s *Server) netconsolePort() int {
+	if s.listeners == nil || s.listeners.netconsole == nil {
+		return 0
+	}
+	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
 // newAccess wires who may use the operator's API.

@@ -24,18 +24,6 @@ type signer struct {
 	mu sync.Mutex // one change of the keys at a time
 }
 
-// signsPacks reports whether the boot packs of a version are this server's to make.
-func signsPacks(ring *identity.Ring, m image.Manifest) bool {
-	if len(ring.Signers()) == 0 {
-		return false
-	}
-	if m.PackKey == "" {
-		return true
-	}
-	k, err := ring.Find(m.PackKey)
-	return err == nil && ring.Here(k)
-}
-
 // stored calls each for every version whose manifest can be read.
 func (s *signer) stored(each func(store.Version) error) error {
 	all, err := s.store.Versions()

@@ -85,7 +85,7 @@ func (s *Server) sendK(
 		sockopt.LetMessagesPass(r.Context())
 	} else {
 		turn = s.turns.begin(c.MAC)
-		leave := s.uploads.Beside(r.Context())
+		leave := s.uploads.UploadBulk(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
 			sockopt.DrainAll(r.Context(), uploadTime)

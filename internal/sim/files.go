@@ -15,8 +15,8 @@ var packID, _ = chunk.ParseID(swarmKey)
 // standing is a boot that stands in line at a server.
 type standing struct {
 	node  *node
-	start swarm.Start
-	tries swarm.StartTry
+	start swarm.JoinRequest
+	tries swarm.JoinAttempt
 }
 
 // startFiles has a node get what its boot starts with.
@@ -25,7 +25,7 @@ func (f *storm) startFiles(n *node) {
 		f.nextFiles(n)
 		return
 	}
-	n.asks = swarm.NewStartAsks(f.now, 1)
+	n.asks = swarm.NewJoiner(f.now, 1)
 	f.nextStart(n)
 }
 
@@ -44,20 +44,20 @@ func (f *storm) nextStart(n *node) {
 }
 
 // startAsked is a question of a boot that starts, at the tracker.
-func (f *storm) startAsked(n *node, x swarm.StartTry) {
+func (f *storm) startAsked(n *node, x swarm.JoinAttempt) {
 	s := n.home
 	if s.lost {
 		f.deliver(func() { n.asks.Failed(); f.started(n) })
 		return
 	}
-	start := swarm.Start{
-		Swarm:  swarmKey,
-		Size:   f.Files,
-		Subnet: f.subnet(int(n.id)),
-		Place:  f.place(n),
-		Near:   f.Places > 0,
+	start := swarm.JoinRequest{
+		Swarm:     swarmKey,
+		Size:      f.Files,
+		Subnet:    f.subnet(int(n.id)),
+		Location:  f.place(n),
+		LocalOnly: f.Places > 0,
 	}
-	s.starts[s.tracker.StandStart(f.now, n.addr.Addr(), start, x.Patience)] = standing{n, start, x}
+	s.starts[s.tracker.QueueJoin(f.now, n.addr.Addr(), start, x.Timeout)] = standing{n, start, x}
 	f.step(s)
 }
 
@@ -80,12 +80,12 @@ func (f *storm) loseTracker(s *server) {
 
 // stepLines answers those that stand in line at a server whose turn it is.
 func (f *storm) stepLines(s *server) (wake time.Duration) {
-	starts, wake := s.tracker.StepStarts(f.now)
+	starts, wake := s.tracker.StepJoins(f.now)
 	for _, r := range starts {
-		f.startAnswered(s.starts[r.Ticket], r.StartAnswer)
+		f.startAnswered(s.starts[r.Ticket], r.JoinReply)
 		delete(s.starts, r.Ticket)
 	}
-	bodies, at := s.tracker.StepBodies(f.now)
+	bodies, at := s.tracker.StepObjects(f.now)
 	for _, x := range bodies {
 		id := s.bodies[x]
 		delete(s.bodies, x)
@@ -98,18 +98,18 @@ func (f *storm) stepLines(s *server) (wake time.Duration) {
 	return wake
 }
 
-func (f *storm) startAnswered(b standing, a swarm.StartAnswer) {
+func (f *storm) startAnswered(b standing, a swarm.JoinReply) {
 	f.res.Starts++
-	f.count(swarm.StartBytes(b.start, b.tries.Patience, a))
+	f.count(swarm.JoinBytes(b.start, b.tries.Timeout, a))
 	f.deliver(func() {
-		b.node.asks.Told(f.now, b.tries.Tracker, a)
+		b.node.asks.Answered(f.now, b.tries.Tracker, a)
 		f.started(b.node)
 	})
 }
 
 // started goes on with a start after word of the tracker.
 func (f *storm) started(n *node) {
-	h, over := n.asks.Help()
+	h, over := n.asks.Result()
 	if n.dead || n.files {
 		return
 	}
@@ -117,7 +117,7 @@ func (f *storm) started(n *node) {
 		f.nextStart(n)
 		return
 	}
-	n.swarm.Bear(h.Late)
+	n.swarm.SetAnnounceDelay(h.AnnounceDelay)
 	n.sources = h.Peers
 	f.nextFiles(n)
 }

@@ -211,7 +211,7 @@ func (f *storm) complete(id int32) {
 		f.res.PeerBytes += int64(x.size)
 		if f.nodes[x.from].wrong {
 			f.res.Wasted += int64(x.size)
-			f.fail(n, x.fetch, swarm.Wrong)
+			f.fail(n, x.fetch, swarm.Corrupt)
 			return
 		}
 		if f.nodes[x.from].short {

@@ -12,16 +12,16 @@ import (
 
 // read is a read of a loose object.
 type read struct {
-	*swarm.LooseRead
+	*swarm.DemandRead
 	object int
 }
 
 // looseFlow is what a transfer of a loose object is for.
 type looseFlow struct {
 	read  *read
-	ask   swarm.LooseAsk
-	since time.Duration // it was asked
-	wait  *swarm.Await  // that the one who was asked gets the object himself; nil: he does not
+	ask   swarm.DemandRequest
+	since time.Duration        // it was asked
+	wait  *swarm.PendingObject // that the one who was asked gets the object himself; nil: he does not
 }
 
 // names are those of so many objects, from a number on.
@@ -42,9 +42,9 @@ func (f *storm) readLoose(n *node) {
 	if n.dead || n.reader == nil || n.reading != nil || n.looked >= f.Loose || at < n.looked*f.Pieces/f.Loose {
 		return
 	}
-	n.reading = &read{n.reader.Begin(f.objects[n.looked], !f.Unicast && n.swarm.Social()), n.looked}
+	n.reading = &read{n.reader.Begin(f.objects[n.looked], !f.Unicast && n.swarm.Sharing()), n.looked}
 	n.looked++
-	n.swarm.Loose(f.now, 1)
+	n.swarm.SetDemandReads(f.now, 1)
 	f.nextLoose(n)
 }
 
@@ -79,8 +79,8 @@ func (f *storm) nextLoose(n *node) {
 		)
 		n.flows = append(n.flows, id)
 		f.after(f.Delay, request, id, 0)
-		if a.From == swarm.FromHelper {
-			f.at(f.now+a.Patience, helped, id, n.id)
+		if a.From == swarm.FromBootstrap {
+			f.at(f.now+a.Timeout, helped, id, n.id)
 		}
 	}
 	if wake > 0 {
@@ -92,8 +92,8 @@ func (f *storm) nextLoose(n *node) {
 func (f *storm) helperLate(id, node int32) {
 	x := f.flows[id]
 	n := f.nodes[node]
-	if !x.live || x.of == nil || x.to != node || x.of.ask.From != swarm.FromHelper ||
-		f.now < x.of.since+x.of.ask.Patience {
+	if !x.live || x.of == nil || x.to != node || x.of.ask.From != swarm.FromBootstrap ||
+		f.now < x.of.since+x.of.ask.Timeout {
 		return
 	}
 	f.drop(id)
@@ -107,13 +107,13 @@ func (f *storm) find(n *node, r *read) {
 	var wait time.Duration
 	if !s.lost {
 		id := f.objects[r.object].Brief()
-		names, wait = s.tracker.Find(f.now, id, n.addr, f.LooseSize)
+		names, wait = s.tracker.FindDemand(f.now, id, n.addr, f.LooseSize)
 		f.res.Finds++
-		f.count(swarm.FindBytes(id, n.addr, f.LooseSize, names, wait))
+		f.count(swarm.DemandBytes(id, n.addr, f.LooseSize, names, wait))
 	}
 	f.deliver(func() {
 		if n.reading == r {
-			r.Told(names, wait)
+			r.Answered(names, wait)
 			f.nextLoose(n)
 		}
 	})
@@ -126,7 +126,7 @@ func (f *storm) park(n *node, id int32) bool {
 	if n.reader == nil {
 		return false
 	}
-	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == swarm.FromGiver, higher); x.of.wait == nil {
+	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == swarm.FromRecent, higher); x.of.wait == nil {
 		return false
 	}
 	n.parked = append(n.parked, id)
@@ -140,8 +140,8 @@ func (f *storm) looseCame(n *node, x flow) {
 		switch {
 		case f.nodes[x.from].wrong:
 			f.res.Wasted += int64(x.size)
-			n.swarm.Accuse(f.nodes[x.from].addr)
-			f.looseFailed(n, x, swarm.Wrong)
+			n.swarm.BanCorrupt(f.nodes[x.from].addr)
+			f.looseFailed(n, x, swarm.Corrupt)
 			f.act(n)
 			return
 		case f.nodes[x.from].short:
@@ -157,13 +157,13 @@ func (f *storm) looseCame(n *node, x flow) {
 	r.Came(x.of.ask)
 	n.objects[r.object] = true
 	n.reading = nil
-	n.swarm.Loose(f.now, 0)
+	n.swarm.SetDemandReads(f.now, 0)
 	for _, id := range slices.Clone(n.flows) { // who is asked still is asked no more
 		if of := f.flows[id].of; of != nil && of.read == r {
 			f.drop(id)
 		}
 	}
-	if n.reader.End(r.LooseRead) {
+	if n.reader.End(r.DemandRead) {
 		f.unpark(n)
 	}
 	f.finish(n)

@@ -12,8 +12,8 @@ import (
 type node struct {
 	id      int32
 	addr    netip.AddrPort
-	swarm   *swarm.Swarm
-	places  swarm.Places
+	swarm   *swarm.Fetcher
+	places  swarm.UploadSlots
 	up      link
 	down    link
 	loader  link // its firmware, which takes K in place of its link where it is slower
@@ -42,10 +42,10 @@ type node struct {
 	left    int64         // bytes of it that the server has not sent
 	k, done time.Duration
 
-	asks    *swarm.StartAsks
+	asks    *swarm.Joiner
 	sources []netip.AddrPort // of the files, those that were not asked; none: the server
 	files   bool             // it has what it starts with
-	reader  *swarm.LooseReads
+	reader  *swarm.DemandReads
 	reading *read   // of a loose object; nil: none
 	objects []bool  // loose, that it has
 	looked  int     // how many of them it has read, or is reading
@@ -59,7 +59,7 @@ func newNode(f *storm, i int) *node {
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.places.Pieces.Limit = f.uploads
 	n.objects = make([]bool, f.Loose)
-	n.swarm = swarm.NewSwarm(swarm.Options{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
+	n.swarm = swarm.NewFetcher(swarm.FetcherOptions{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
 		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})
 	return n
 }
@@ -81,15 +81,15 @@ func (f *storm) act(n *node) {
 	for _, x := range step.Fetch {
 		f.fetch(n, x)
 	}
-	if step.Ask != nil {
-		f.ask(n, *step.Ask)
+	if step.Request != nil {
+		f.ask(n, *step.Request)
 	}
-	for _, a := range step.Report {
+	for _, a := range step.Corrupt {
 		n.home.wrong(f, n, a)
 	}
 	for _, a := range step.Probe {
 		if o := f.nodes[index(a)]; o.dead || o.closed || n.alone {
-			f.at(f.now+n.swarm.ProbeTime(), unreached, n.id, o.id)
+			f.at(f.now+n.swarm.ProbeTimeout(), unreached, n.id, o.id)
 		}
 	}
 	if step.Join && !f.Unicast {
@@ -106,7 +106,7 @@ func (f *storm) act(n *node) {
 func (f *storm) read(n *node) {
 	for n.reads < f.Pieces && f.now >= n.ready && n.reading == nil {
 		if !n.swarm.Have().Has(n.reads) {
-			n.swarm.Demand(f.now, n.reads)
+			n.swarm.Urgent(f.now, n.reads)
 			return
 		}
 		n.reads++
@@ -133,7 +133,7 @@ func (f *storm) finish(n *node) {
 
 // meet makes a node know others: it watches what they have, and they come to know it.
 func (f *storm) meet(n *node, peers ...netip.AddrPort) {
-	f.watch(n, n.swarm.Meet(f.now, peers...))
+	f.watch(n, n.swarm.AddPeers(f.now, peers...))
 }
 
 func (f *storm) watch(n *node, fresh []netip.AddrPort) {
@@ -161,7 +161,7 @@ func (f *storm) watched(a, b *node) {
 func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		n.later = append(n.later, int32(piece))
-		if at := f.now + f.Delay + n.swarm.WordWait(piece); n.word == 0 || at < n.word {
+		if at := f.now + f.Delay + n.swarm.HaveDelay(piece); n.word == 0 || at < n.word {
 			n.word = at
 			f.at(at, tell, n.id, 0)
 		}
@@ -203,7 +203,7 @@ func (f *storm) tellAll(n *node) {
 // hear looks at what a node was told, and says whether there may be something to do with it.
 func (f *storm) hear(n *node) (useful bool) {
 	for _, x := range n.news {
-		if n.swarm.Got(f.address(int(x.node)), int(x.piece)) {
+		if n.swarm.PeerGot(f.address(int(x.node)), int(x.piece)) {
 			useful = true
 		}
 	}

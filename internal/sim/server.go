@@ -51,7 +51,7 @@ func (f *storm) stand(id int32) {
 	}
 	ticket, wait := s.tracker.Admit(
 		f.now,
-		swarm.Body{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
+		swarm.ObjectRequest{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
 	)
 	if !wait {
 		f.admit(id)
@@ -87,7 +87,7 @@ func (s *server) sent(f *storm, to *node, id int32) {
 	case ticket > 0:
 		delete(s.bodies, ticket)
 		delete(s.lines, id)
-		s.tracker.LeaveBody(f.now, ticket)
+		s.tracker.CancelObject(f.now, ticket)
 	default:
 		s.tracker.ObjectSent(to.addr.Addr(), f.object(x).Brief())
 	}
@@ -99,8 +99,8 @@ func (s *server) wrong(f *storm, n *node, accused netip.AddrPort) {
 	if s.lost {
 		return
 	}
-	f.count(swarm.WrongBytes(accused))
-	if s.tracker.Wrong(n.addr.Addr(), accused.Addr()) {
+	f.count(swarm.CorruptBytes(accused))
+	if s.tracker.ReportCorrupt(n.addr.Addr(), accused.Addr()) {
 		f.res.Banned++
 	}
 }
@@ -117,25 +117,25 @@ func (f *storm) joined(n *node) {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	j := swarm.Join{
-		Swarm:  swarmKey,
-		Pieces: f.Pieces,
-		Node:   n.addr,
-		Subnet: f.subnet(int(n.id)),
-		Place:  f.place(n),
-		Near:   f.Places > 0,
-		Have:   n.swarm.Have(),
+	j := swarm.Announcement{
+		Swarm:     swarmKey,
+		Pieces:    f.Pieces,
+		Node:      n.addr,
+		Subnet:    f.subnet(int(n.id)),
+		Location:  f.place(n),
+		LocalOnly: f.Places > 0,
+		Have:      n.swarm.Have(),
 	}
-	out, ok := s.tracker.Join(f.now, j)
-	f.count(swarm.JoinBytes(j, out))
+	out, ok := s.tracker.Announce(f.now, j)
+	f.count(swarm.AnnounceBytes(j, out))
 	if !ok {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
 	f.deliver(func() {
 		n.heard = true
-		n.swarm.Tracking(f.now, true)
-		n.swarm.Bear(out.Late)
+		n.swarm.SetTracker(f.now, true)
+		n.swarm.SetAnnounceDelay(out.AnnounceDelay)
 		for _, a := range out.Banned {
 			n.swarm.Ban(a)
 		}
@@ -153,19 +153,19 @@ func (f *storm) place(n *node) string {
 }
 
 // ask sends a question to the tracker.
-func (f *storm) ask(n *node, a swarm.Ask) {
+func (f *storm) ask(n *node, a swarm.Request) {
 	a.Have = append(swarm.Bitmap(nil), a.Have...)
 	f.deliver(func() { f.asked(n, a) })
 }
 
-func (f *storm) asked(n *node, a swarm.Ask) {
+func (f *storm) asked(n *node, a swarm.Request) {
 	s := n.home
 	if s.lost || n.dead {
 		f.after(f.Delay, noTracker, n.id, 0)
 		return
 	}
-	q := swarm.Question{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Ask: a}
-	f.count(swarm.AskBytes(q))
+	q := swarm.PieceRequest{Swarm: swarmKey, Node: n.addr, Size: int64(f.size()), Request: a}
+	f.count(swarm.RequestBytes(q))
 	answer, wait, known := s.tracker.Ask(f.now, q)
 	switch {
 	case !known:
@@ -177,11 +177,11 @@ func (f *storm) asked(n *node, a swarm.Ask) {
 }
 
 func (f *storm) answer(s *server, n *node, a swarm.Answer) {
-	s.tracker.Note(f.now, swarmKey, n.addr, a.Grant, f.pieces)
+	s.tracker.NoteGrants(f.now, swarmKey, n.addr, a.Grant, f.pieces)
 	f.res.Control += swarm.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
-			f.watch(n, n.swarm.MeetMore(f.now, n.swarm.Answer(f.now, a)...))
+			f.watch(n, n.swarm.AddUrgentPeers(f.now, n.swarm.Answered(f.now, a)...))
 			f.act(n)
 		}
 	})

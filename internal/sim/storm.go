@@ -102,7 +102,7 @@ func (f *storm) handle(e event) {
 	case noTracker:
 		n := f.nodes[e.a]
 		n.heard = true
-		n.swarm.Lost(f.now)
+		n.swarm.TrackerLost(f.now)
 		f.act(n)
 	case call:
 		do := f.calls[e.a]
@@ -113,15 +113,15 @@ func (f *storm) handle(e event) {
 		f.watched(f.nodes[e.a], f.nodes[e.b])
 	case haves:
 		a, b := f.nodes[e.a], f.nodes[e.b]
-		a.swarm.Haves(b.addr, b.swarm.Have())
+		a.swarm.PeerHas(b.addr, b.swarm.Have())
 		f.act(a)
 	case gone:
 		a := f.nodes[e.a]
-		a.swarm.Left(f.nodes[e.b].addr)
+		a.swarm.PeerLeft(f.nodes[e.b].addr)
 		f.act(a)
 	case unreached:
 		a := f.nodes[e.a]
-		a.swarm.Unreached(f.now, f.nodes[e.b].addr)
+		a.swarm.PeerUnreachable(f.now, f.nodes[e.b].addr)
 		f.act(a)
 	case tell:
 		f.tellAll(f.nodes[e.a])
@@ -183,10 +183,10 @@ func (f *storm) start(n *node) {
 // enter begins the boot of a node that has what it starts with.
 func (f *storm) enter(n *node) {
 	n.files = true
-	n.reader = swarm.NewLooseReads(swarm.LooseOptions{Helpers: n.sources, Late: n.swarm.Late, Banned: n.swarm.Banned})
+	n.reader = swarm.NewDemandReads(swarm.DemandOptions{Bootstrap: n.sources, AnnounceDelay: n.swarm.AnnounceDelay, Banned: n.swarm.Banned})
 	if f.Unicast {
 		n.heard = true
-		n.swarm.Tracking(f.now, false)
+		n.swarm.SetTracker(f.now, false)
 		f.act(n)
 		return
 	}

@@ -328,18 +328,18 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 // The simulator knows how many transfers from peers a node has at a time, to leave out what changes nothing.
 func TestPeerFetches(t *testing.T) {
 	const pieces = 100
-	s := swarm.NewSwarm(
-		swarm.Options{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
+	s := swarm.NewFetcher(
+		swarm.FetcherOptions{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
 	)
-	s.Tracking(0, true)
+	s.SetTracker(0, true)
 	all := swarm.NewBitmap(pieces)
 	for p := range pieces {
 		all.Set(p)
 	}
 	for i := range byte(20) {
 		a := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, i}), 1)
-		s.Meet(0, a)
-		s.Haves(a, all)
+		s.AddPeers(0, a)
+		s.PeerHas(a, all)
 	}
 	if got := len(s.Next(0).Fetch); got != peerFetches {
 		t.Errorf("a node fetches %d pieces from peers at a time, the simulator takes it for %d", got, peerFetches)

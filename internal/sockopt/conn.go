@@ -76,13 +76,13 @@ func (c *conn) prioritize(priority int) {
 
 // Between two looks at a connection's queue. On a fast link a piece is gone in half a millisecond.
 const (
-	drainLeast = 500 * time.Microsecond
-	drainMost  = 250 * time.Millisecond
-	drained    = 8 << 10 // bytes that may be under way when the next upload begins
+	drainLeast   = 500 * time.Microsecond
+	drainMost    = 250 * time.Millisecond
+	drainedBytes = 8 << 10 // bytes that may be under way when the next upload begins
 )
 
 // Drain waits until nearly all of the response to a request has reached the client, at most until the timeout.
-func Drain(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, drained) }
+func Drain(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, drainedBytes) }
 
 // DrainAll is Drain for the last byte.
 func DrainAll(ctx context.Context, timeout time.Duration) { drainTo(ctx, timeout, 0) }

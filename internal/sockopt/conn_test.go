@@ -71,13 +71,13 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := ConnContext(t.Context(), here)
-	drain(ctx, drained) // nothing was written
+	drain(ctx, drainedBytes) // nothing was written
 	if err := here.SetWriteDeadline(time.Now().Add(time.Second / 4)); err != nil {
 		t.Fatal(err)
 	}
 	written, _ := here.Write(make([]byte, 64<<20)) // as much as the kernel takes
 	done := make(chan struct{})
-	go func() { drain(ctx, drained); close(done) }()
+	go func() { drain(ctx, drainedBytes); close(done) }()
 	select {
 	case <-done:
 		t.Fatalf("%d bytes count as sent, and the peer has read none", written)
@@ -90,7 +90,7 @@ func TestDrain(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := here.Write(nil); err == nil {
-		drain(cancelled, drained)
+		drain(cancelled, drainedBytes)
 	}
-	drain(t.Context(), drained) // a connection that is not known
+	drain(t.Context(), drainedBytes) // a connection that is not known
 }

@@ -12,45 +12,45 @@ import (
 // them, and behind a slow peer. So all are sent at the same time, and the oldest passes the others: see
 // docs/adr/0043-the-oldest-upload-first.md.
 type Scheduler struct {
-	mu     sync.Mutex
-	under  []*conn
-	beside []*conn // answers that are long, and no pieces
+	mu      sync.Mutex
+	uploads []*conn
+	bulk    []*conn // answers that are long, and no pieces
 }
 
 // Enter adds the answer to a request, of size bytes, until leave is called. A small one does not stand in line: all
 // that boots wait for its few frames, and Drain, which says when the next one's turn is, counts no fewer. It is for
 // requests of a server with ConnContext; for others it does nothing.
-func (l *Scheduler) Enter(ctx context.Context, size int64) (leave func()) {
+func (l *Scheduler) Upload(ctx context.Context, size int64) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
 		return func() {}
 	}
-	if size <= drained {
+	if size <= drainedBytes {
 		c.prioritize(First)
 		return func() {}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.under = append(l.under, c)
+	l.uploads = append(l.uploads, c)
 	l.order()
 	// what little of it is left keeps its priority: behind the next one it would wait as long as that takes
-	return func() { l.leave(&l.under, c) }
+	return func() { l.leave(&l.uploads, c) }
 }
 
 // Beside adds the answer to a request that is longer than a piece by far: a kernel, an initramfs. Until leave is
 // called, by when all of it is sent, it and the uploads share the link, and none passes another. Were it to pass
 // uploads, they would stand still while one machine after the other loads; were it behind the oldest, no machine
 // would load while there are any.
-func (l *Scheduler) Beside(ctx context.Context) (leave func()) {
+func (l *Scheduler) UploadBulk(ctx context.Context) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
 		return func() {}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.beside = append(l.beside, c)
+	l.bulk = append(l.bulk, c)
 	l.order()
-	return func() { l.leave(&l.beside, c) }
+	return func() { l.leave(&l.bulk, c) }
 }
 
 func (l *Scheduler) leave(of *[]*conn, c *conn) {
@@ -65,11 +65,11 @@ func (l *Scheduler) leave(of *[]*conn, c *conn) {
 // order gives each its priority. What lies in a band that is behind stays there when its connection gets another,
 // so no answer that goes on for minutes may have one before that of an upload.
 func (l *Scheduler) order() {
-	for _, c := range l.beside {
+	for _, c := range l.bulk {
 		c.prioritize(Bulk)
 	}
-	for i, c := range l.under {
-		if i == 0 && len(l.beside) == 0 {
+	for i, c := range l.uploads {
+		if i == 0 && len(l.bulk) == 0 {
 			c.prioritize(First)
 		} else {
 			c.prioritize(Bulk)

@@ -44,7 +44,7 @@ func connected(t *testing.T) context.Context {
 func TestTheOldestUploadGoesFirst(t *testing.T) {
 	var l Scheduler
 	a, b, c := connected(t), connected(t), connected(t)
-	leaveA, leaveB, leaveC := l.Enter(a, drained+1), l.Enter(b, 1<<20), l.Enter(c, 1<<20)
+	leaveA, leaveB, leaveC := l.Upload(a, drainedBytes+1), l.Upload(b, 1<<20), l.Upload(c, 1<<20)
 	want := func(when string, pa, pb, pc int) {
 		t.Helper()
 		if x, y, z := priority(a, t), priority(b, t), priority(c, t); x != pa || y != pb || z != pc {
@@ -56,15 +56,15 @@ func TestTheOldestUploadGoesFirst(t *testing.T) {
 	want("the second is over", First, Bulk, Bulk)
 	leaveA()
 	want("the first is over but for its end", First, Bulk, First)
-	leaveB = l.Enter(b, 1<<20)
-	l.Enter(a, 1<<20)()
+	leaveB = l.Upload(b, 1<<20)
+	l.Upload(a, 1<<20)()
 	want("one more, and one that was broken off", Bulk, Bulk, First)
-	l.Enter(a, drained)()
+	l.Upload(a, drainedBytes)()
 	want("a small one", First, Bulk, First)
 	leaveC()
 	want("the third is over", First, First, First)
 	leaveB()
-	l.Enter(t.Context(), 1<<20)() // a connection that is not known
+	l.Upload(t.Context(), 1<<20)() // a connection that is not known
 }
 
 // While a machine loads its kernel, uploads and that share the link: none is behind another for minutes. The oldest
@@ -78,10 +78,10 @@ func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 			t.Errorf("%s: priorities %d, %d, %d, want %d, %d, %d", when, x, y, z, pa, pb, pk)
 		}
 	}
-	leaveA := l.Enter(a, 1<<20)
-	first, second := l.Beside(k), l.Beside(k)
+	leaveA := l.Upload(a, 1<<20)
+	first, second := l.UploadBulk(k), l.UploadBulk(k)
 	want("one upload", Bulk, First, Bulk)
-	leaveB := l.Enter(b, 1<<20)
+	leaveB := l.Upload(b, 1<<20)
 	want("two", Bulk, Bulk, Bulk)
 	first()
 	want("the kernel is there, and the initramfs is on its way", Bulk, Bulk, Bulk)
@@ -89,5 +89,5 @@ func TestKernelsAndUploadsShareTheLink(t *testing.T) {
 	second()
 	want("no machine loads", Bulk, First, Bulk)
 	leaveB()
-	l.Beside(t.Context())() // a connection that is not known
+	l.UploadBulk(t.Context())() // a connection that is not known
 }

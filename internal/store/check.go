@@ -22,10 +22,10 @@ type Report struct {
 	Bytes    int64 // their bytes
 	Unused   int64 // of those objects, the ones that no version needs
 	Problems []Problem
-	Mended   []Problem // what was wrong and is not any more, see Inspection.From
+	Fixed    []Problem // what was wrong and is not any more, see Inspection.From
 }
 
-// Problem is one thing that is wrong, and what mends it.
+// Problem is one thing that is wrong, and what fixes it.
 type Problem struct {
 	Version fleet.Digest // "" when it is not about a version
 	Object  chunk.ID     // zero when it is not about an object
@@ -58,7 +58,7 @@ type Inspection struct {
 	// From is where what is broken or missing is fetched again, one after the other; the store's lock is held. A
 	// file that is broken and that nobody has is removed, so that a build writes it again. None: nothing is
 	// changed.
-	From   []Second
+	From   []RepairSource
 	Repair bool
 }
 
@@ -69,7 +69,7 @@ func (d *Dir) Check(ctx context.Context, keys []string, each func(bytes int64)) 
 	return d.Inspect(ctx, Inspection{Keys: keys, Each: each})
 }
 
-// Inspect is Check for some versions only, or with mending.
+// Inspect is Check for some versions only, or with repairs.
 func (d *Dir) Inspect(ctx context.Context, i Inspection) (Report, error) {
 	c := &checker{
 		dir:        d,
@@ -163,7 +163,7 @@ func (c *checker) good(id chunk.ID, size int64) {
 	}
 }
 
-// rest tells of objects that are broken; those that a version needs were told of, or mended, with it.
+// rest tells of objects that are broken; those that a version needs were told of, or fixed, with it.
 func (c *checker) rest(ctx context.Context) error {
 	order := func(a, b chunk.ID) int { return bytes.Compare(a.Sum[:], b.Sum[:]) }
 	for _, id := range slices.SortedFunc(maps.Keys(c.bad), order) {
@@ -184,7 +184,7 @@ func (c *checker) rest(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("remove broken object %s: %w", id, err), ctx.Err())
 		}
 		if !named {
-			c.mended("", id, "%s; nothing names it, and it was removed", c.bad[id])
+			c.fixed("", id, "%s; nothing names it, and it was removed", c.bad[id])
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 	return c.packs(ctx, digest, m)
 }
 
-// manifest reads the manifest of a version, and mends it if it can.
+// manifest reads the manifest of a version, and fixes it if it can.
 func (c *checker) manifest(ctx context.Context, digest fleet.Digest) (image.Manifest, error) {
 	m, err := c.manifestHere(digest)
 	if err == nil || !c.Repair {
@@ -233,7 +233,7 @@ func (c *checker) manifest(ctx context.Context, digest fleet.Digest) (image.Mani
 	if _, put := c.dir.PutVersion(got); put != nil {
 		return m, put
 	}
-	c.mended(digest, chunk.ID{}, "%v; taken from %s", err, from)
+	c.fixed(digest, chunk.ID{}, "%v; taken from %s", err, from)
 	return c.manifestHere(digest)
 }
 
@@ -254,7 +254,7 @@ func (c *checker) need(ctx context.Context, v fleet.Digest, u Use, what string) 
 		return false, err
 	}
 	if _, ok := c.sizes[u.ID]; !ok && c.Repair {
-		if err := c.mend(ctx, v, u, what); err != nil {
+		if err := c.repair(ctx, v, u, what); err != nil {
 			return false, err
 		}
 	}

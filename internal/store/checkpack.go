@@ -73,7 +73,7 @@ func (c *checker) needQuietly(ctx context.Context, v fleet.Digest, u Use, what s
 	return ok, err
 }
 
-// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when mending takes it
+// dropPacks tells of a pack that cannot be used, or of a sidecar that cannot be read, and when repairing takes it
 // out: the server makes it again.
 func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken *bootpack.Record) error {
 	file := c.dir.sidecar(v, packsSuffix)
@@ -81,7 +81,7 @@ func (c *checker) dropPacks(v fleet.Digest, object chunk.ID, what string, broken
 		c.problem(v, object, "%s; remove the file %s, the server makes the boot pack again", what, file)
 		return nil
 	}
-	c.mended(v, object, "%s; it was taken out, the server makes it again", what)
+	c.fixed(v, object, "%s; it was taken out, the server makes it again", what)
 	if broken == nil {
 		return c.dir.removeFile(file)
 	}

@@ -14,9 +14,9 @@ import (
 // Dir is a store in a directory. Reading needs no lock and is safe from any number of processes; to write,
 // hold the lock (see Lock) and use a Writer.
 type Dir struct {
-	path string
-	disk Disk
-	far  *far // nil: the directory is the store, not the cache of one
+	path  string
+	disk  Disk
+	cache *remoteCache // nil: the directory is the store itself, not a cache of a Remote
 }
 
 // OpenDir opens the store at path and creates what is missing.
@@ -57,8 +57,8 @@ func (d *Dir) ObjectPath(id chunk.ID) string {
 // when the store does not have it. The bytes are not verified: whoever receives them does that.
 func (d *Dir) Open(id chunk.ID) (*os.File, error) {
 	f, err := os.Open(d.ObjectPath(id))
-	if d.far != nil {
-		f, err = d.far.open(id, f, err)
+	if d.cache != nil {
+		f, err = d.cache.open(id, f, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open object %s: %w", id, bare(err))
@@ -73,8 +73,8 @@ func (d *Dir) Get(ctx context.Context, id chunk.ID) ([]byte, error) {
 		return nil, err
 	}
 	b, err := os.ReadFile(d.ObjectPath(id))
-	if d.far != nil && (err != nil || id.Verify(b) != nil) {
-		return d.far.get(ctx, id)
+	if d.cache != nil && (err != nil || id.Verify(b) != nil) {
+		return d.cache.get(ctx, id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read object %s: %w", id, bare(err))
@@ -87,8 +87,8 @@ func (d *Dir) Get(ctx context.Context, id chunk.ID) ([]byte, error) {
 
 // Stat returns the stored size of an object in bytes, and whether the store has it.
 func (d *Dir) Stat(id chunk.ID) (size int64, ok bool) {
-	if d.far != nil {
-		return d.far.stat(id)
+	if d.cache != nil {
+		return d.cache.stat(id)
 	}
 	return d.statFile(id)
 }

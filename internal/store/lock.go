@@ -41,10 +41,10 @@ func (d *Dir) TryLock(purpose string) (unlock func(), err error) {
 		f.Close()
 		return nil, err
 	}
-	if d.far == nil {
+	if d.cache == nil {
 		return func() { f.Close() }, nil
 	}
-	release, err := d.far.lock(purpose)
+	release, err := d.cache.lock(purpose)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -61,7 +61,7 @@ const (
 // Lock is TryLock that waits until the lock is free or ctx is done.
 func (d *Dir) Lock(ctx context.Context, purpose string) (unlock func(), err error) {
 	poll := lockPoll
-	if d.far != nil {
+	if d.cache != nil {
 		poll = remotePoll
 	}
 	tick := time.NewTicker(poll)

@@ -88,10 +88,19 @@ func (d *Dir) GetVersion(digest fleet.Digest) (Version, error) {
 	return v, nil
 }
 
+// Manifest decodes the manifest of a version, whoever signed it.
+func (d *Dir) Manifest(v fleet.Digest) (image.Manifest, error) {
+	kept, err := d.GetVersion(v)
+	if err != nil && kept.Manifest == nil {
+		return image.Manifest{}, err
+	}
+	return image.Decode(kept.Manifest)
+}
+
 // Written is when a version was put into the store last, zero when it is not there.
 func (d *Dir) Written(v fleet.Digest) time.Time {
-	if d.far != nil {
-		return d.far.small.modified(d.ManifestPath(v))
+	if d.cache != nil {
+		return d.cache.sidecars.modified(d.ManifestPath(v))
 	}
 	info, err := os.Lstat(d.ManifestPath(v))
 	if err != nil {

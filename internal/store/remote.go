@@ -53,7 +53,7 @@ func OpenCache(path string, remote Remote, size int64) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.far, err = newFar(d, remote, size); err != nil {
+	if d.cache, err = newRemoteCache(d, remote, size); err != nil {
 		return nil, fmt.Errorf("open cache of %s: %w", remote.Name(), err)
 	}
 	return d, nil
@@ -61,10 +61,10 @@ func OpenCache(path string, remote Remote, size int64) (*Dir, error) {
 
 // Remote is where the store is kept; nil: in its directory.
 func (d *Dir) Remote() Remote {
-	if d.far == nil {
+	if d.cache == nil {
 		return nil
 	}
-	return d.far.remote
+	return d.cache.remote
 }
 
 // remoteTime bounds what a caller without a context waits for a Remote, its own repetitions included.

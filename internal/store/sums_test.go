@@ -54,8 +54,8 @@ func besideIsMended(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix
 	if err != nil || len(r.Problems) == 0 || r.Problems[0].Version != v {
 		t.Errorf("%+v, %v", r, err)
 	}
-	in := Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: []Second{Beside{copied}}, Repair: true}
-	if r, err = d.Inspect(t.Context(), in); err != nil || len(r.Problems) > 0 || len(r.Mended) == 0 {
+	in := Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: []RepairSource{DirSource{copied}}, Repair: true}
+	if r, err = d.Inspect(t.Context(), in); err != nil || len(r.Problems) > 0 || len(r.Fixed) == 0 {
 		t.Errorf("repair: %+v, %v", r, err)
 	}
 	if r, err = d.Check(t.Context(), []string{public}, nil); err != nil || len(r.Problems) > 0 || r.Versions != 1 {
@@ -96,7 +96,7 @@ func TestDamagedSidecarThatNobodyHas(t *testing.T) {
 	if err := os.WriteFile(path, bad, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := d.Inspect(t.Context(), repair); err != nil || len(r.Problems) > 0 || len(r.Mended) != 1 {
+	if r, err := d.Inspect(t.Context(), repair); err != nil || len(r.Problems) > 0 || len(r.Fixed) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := d.Check(t.Context(), []string{public}, nil); err != nil || len(r.Problems) > 0 {
@@ -112,7 +112,7 @@ func TestVersionWithoutSums(t *testing.T) {
 	}
 	for _, repair := range []bool{false, true} {
 		r, err := d.Inspect(t.Context(), Inspection{Keys: []string{public}, Repair: repair})
-		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
+		if err != nil || len(r.Problems)+len(r.Fixed) > 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

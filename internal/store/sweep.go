@@ -52,7 +52,7 @@ func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) 
 		}
 		if err := d.need(ctx, v, needed); err != nil {
 			return Swept{}, fmt.Errorf(
-				"version %s stays and cannot be read, so everything is kept: %w; `pando store check --repair` mends it",
+				"version %s stays and cannot be read, so everything is kept: %w; `pando store check --repair` fixes it",
 				v,
 				err,
 			)

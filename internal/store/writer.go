@@ -83,16 +83,16 @@ func (w *Writer) Flush(ctx context.Context) error {
 
 // upload puts what is pending into the Remote, if there is one, before it counts as stored here.
 func (w *Writer) upload(ctx context.Context) error {
-	if w.dir.far == nil {
+	if w.dir.cache == nil {
 		return nil
 	}
 	paths := make(map[chunk.ID]string, len(w.pending))
 	for id := range w.pending {
 		paths[id] = w.temporary(id)
 	}
-	err := w.dir.far.upload(ctx, paths)
+	err := w.dir.cache.upload(ctx, paths)
 	if err == nil {
-		w.dir.far.bound.added(w.bytes)
+		w.dir.cache.bound.added(w.bytes)
 	}
 	return err
 }
@@ -114,8 +114,8 @@ func (d *Dir) rename(from, to string) error {
 // Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to
 // name it.
 func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
-	if w.dir.far != nil {
-		return w.dir.far.uses(ctx, id, size)
+	if w.dir.cache != nil {
+		return w.dir.cache.uses(ctx, id, size)
 	}
 	info, err := os.Lstat(w.dir.ObjectPath(id))
 	if err != nil || !info.Mode().IsRegular() || info.Size() != size {

@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// Bounds of bans, so that nobody can fill the tracker's memory, or its answers, with accusations.
+// Limits of bans, so that nobody can fill the tracker's memory or its replies with false reports.
 const (
-	// by then the address may be another machine's, or that is repaired; one that still sends wrong bytes is banned
-	// again
+	// Afterwards the address may belong to another or a repaired machine. One that still sends wrong bytes is banned
+	// again.
 	BanFor     = time.Hour
-	accuseMost = 8    // addresses that one address accuses in that time
-	maxBans    = 1024 // with more, the oldest ends
-	maxTold    = 256  // bans of an answer: 42 bytes each at most, in one of maxMessage
+	maxReports = 8    // addresses that one address may report in that time
+	maxBans    = 1024 // when there are more, the oldest ban ends
+	maxTold    = 256  // bans in one reply: 42 bytes each, within MaxMessage
 )
 
-// bans are addresses whose nodes are in no swarm, and the reports of wrong bytes that lead to that.
+// bans are the addresses that no swarm accepts, and the reports of wrong bytes that lead to a ban.
 type bans struct {
-	proofs map[netip.Addr]proofs // of the accused
-	words  map[netip.Addr]words  // of accusers
-	// who was in a swarm lately, since when it is not: one that lies does not get away by leaving first
-	gone  map[netip.Addr]time.Duration
-	until map[netip.Addr]time.Duration // of the banned
-	order []netip.Addr                 // in which they were banned
-	ended int                          // how many stood there before them
+	reports   map[netip.Addr]corruptReports // by reported address
+	reporters map[netip.Addr]reportsBy      // by reporting address
+	// when an address was last in a swarm: a node does not escape a report by leaving first
+	recent map[netip.Addr]time.Duration
+	until  map[netip.Addr]time.Duration // by banned address
+	order  []netip.Addr                 // in order of the bans
+	ended  int                          // bans that have ended, and stood before the first of order
 }
 
-// proofs are who got wrong bytes from one address.
-type proofs struct {
+// corruptReports are the nodes that got wrong bytes from one address.
+type corruptReports struct {
 	to    []netip.Addr
 	since time.Duration
 }
 
-// words are what one address said of others.
-type words struct {
+// reportsBy counts what one address has reported.
+type reportsBy struct {
 	count int
 	since time.Duration
 }
 
 func newBans() bans {
 	return bans{
-		proofs: map[netip.Addr]proofs{},
-		words:  map[netip.Addr]words{},
-		gone:   map[netip.Addr]time.Duration{},
-		until:  map[netip.Addr]time.Duration{},
+		reports:   map[netip.Addr]corruptReports{},
+		reporters: map[netip.Addr]reportsBy{},
+		recent:    map[netip.Addr]time.Duration{},
+		until:     map[netip.Addr]time.Duration{},
 	}
 }
 
@@ -54,28 +54,28 @@ func (b *bans) has(a netip.Addr) bool {
 	return ok
 }
 
-// left notes an address whose last node is in no swarm any more.
+// left notes an address whose last node has left its swarm.
 func (b *bans) left(now time.Duration, a netip.Addr) {
-	if len(b.gone) < maxMembers {
-		b.gone[a] = now
+	if len(b.recent) < maxMembers {
+		b.recent[a] = now
 	}
 }
 
-// accuse takes a report, and tells whether the accused is banned with it because there are enough.
-func (b *bans) accuse(now time.Duration, from, accused netip.Addr, enough int) bool {
-	p := b.proofs[accused]
-	if b.has(from) || b.has(accused) || from == accused || slices.Contains(p.to, from) || !b.heed(now, from) {
+// report counts a report, and tells whether the reported address is banned by it.
+func (b *bans) report(now time.Duration, from, accused netip.Addr, enough int) bool {
+	p := b.reports[accused]
+	if b.has(from) || b.has(accused) || from == accused || slices.Contains(p.to, from) || !b.count(now, from) {
 		return false
 	}
 	if len(p.to) == 0 {
 		p.since = now
 	}
 	p.to = append(p.to, from)
-	b.proofs[accused] = p
+	b.reports[accused] = p
 	if len(p.to) < enough {
 		return false
 	}
-	delete(b.proofs, accused)
+	delete(b.reports, accused)
 	b.until[accused] = now + BanFor
 	if b.order = append(b.order, accused); len(b.order) > maxBans {
 		b.lift()
@@ -83,17 +83,17 @@ func (b *bans) accuse(now time.Duration, from, accused netip.Addr, enough int) b
 	return true
 }
 
-// heed counts the word of an accuser, if it may still accuse somebody.
-func (b *bans) heed(now time.Duration, from netip.Addr) bool {
-	w := b.words[from]
-	if w.count >= accuseMost || w.count == 0 && len(b.words) >= maxMembers {
+// count counts one more report of an address, and tells whether it is within the limit.
+func (b *bans) count(now time.Duration, from netip.Addr) bool {
+	w := b.reporters[from]
+	if w.count >= maxReports || w.count == 0 && len(b.reporters) >= maxMembers {
 		return false
 	}
 	if w.count == 0 {
 		w.since = now
 	}
 	w.count++
-	b.words[from] = w
+	b.reporters[from] = w
 	return true
 }
 
@@ -104,33 +104,32 @@ func (b *bans) lift() {
 	b.ended++
 }
 
-// expire forgets what is too long ago.
+// expire ends bans and forgets reports that are older than BanFor.
 func (b *bans) expire(now time.Duration) {
 	for len(b.order) > 0 && now >= b.until[b.order[0]] {
 		b.lift()
 	}
 	old := func(since time.Duration) bool { return now >= since+BanFor }
-	maps.DeleteFunc(b.proofs, func(_ netip.Addr, p proofs) bool { return old(p.since) })
-	maps.DeleteFunc(b.words, func(_ netip.Addr, w words) bool { return old(w.since) })
-	maps.DeleteFunc(b.gone, func(_ netip.Addr, since time.Duration) bool { return old(since) })
+	maps.DeleteFunc(b.reports, func(_ netip.Addr, p corruptReports) bool { return old(p.since) })
+	maps.DeleteFunc(b.reporters, func(_ netip.Addr, w reportsBy) bool { return old(w.since) })
+	maps.DeleteFunc(b.recent, func(_ netip.Addr, since time.Duration) bool { return old(since) })
 }
 
-// after are the next bans for one that was told of so many, with those that have ended, and how many that makes.
+// after returns the bans that follow the first told ones, and how many are told with them.
 func (b *bans) after(told int) (next []netip.Addr, then int) {
 	at := min(max(told-b.ended, 0), len(b.order))
 	next = slices.Clone(b.order[at:min(at+maxTold, len(b.order))])
 	return next, b.ended + at + len(next)
 }
 
-// Wrong takes a report of wrong bytes. It tells whether the accused is banned for all with it. One node's word
-// counts once, that of a banned one not at all, and who accuses many is not heard any more. An accuser need not be
-// in a swarm: boots that start accuse those that they were named. An accused who was in none lately is named to
-// nobody, and each node leaves it by itself.
-func (t *Tracker) Wrong(from, accused netip.Addr) bool {
-	if _, lately := t.bans.gone[accused]; !lately && !t.Has(accused) {
+// ReportCorrupt takes a report of wrong bytes, and tells whether the reported address is banned for all by it. A
+// reporter counts once, a banned one not at all, and one that reports too many is ignored. Nodes that only join may
+// report too. An address that was in no swarm lately is never named to anybody, so it is ignored.
+func (t *Tracker) ReportCorrupt(from, accused netip.Addr) bool {
+	if _, lately := t.bans.recent[accused]; !lately && !t.Has(accused) {
 		return false
 	}
-	if !t.bans.accuse(t.now, from, accused, t.o.Proofs) {
+	if !t.bans.report(t.now, from, accused, t.o.BanReports) {
 		return false
 	}
 	for _, w := range t.swarms {
@@ -143,8 +142,8 @@ func (t *Tracker) Wrong(from, accused netip.Addr) bool {
 	return true
 }
 
-// bannedSince are those banned for all that a member was not told of, as many as an answer has room for.
+// bannedSince returns the bans that a member was not told of, as many as fit into a reply.
 func (t *Tracker) bannedSince(m *member) (banned []netip.Addr) {
-	banned, m.bans = t.bans.after(m.bans)
+	banned, m.bansTold = t.bans.after(m.bansTold)
 	return banned
 }

@@ -18,11 +18,11 @@ func long(n int) netip.AddrPort {
 func banned(t *testing.T, tr *Tracker, nodes int) {
 	t.Helper()
 	for n := range nodes {
-		if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(n)}); !ok {
+		if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: long(n)}); !ok {
 			t.Fatalf("node %d may not join", n)
 		}
 		for from := range 3 {
-			if got := tr.Wrong(long(10000+3*n+from).Addr(), long(n).Addr()); got != (from == 2) {
+			if got := tr.ReportCorrupt(long(10000+3*n+from).Addr(), long(n).Addr()); got != (from == 2) {
 				t.Fatalf("node %d is banned by %d: %v", n, from+1, got)
 			}
 		}
@@ -32,20 +32,20 @@ func banned(t *testing.T, tr *Tracker, nodes int) {
 // Another machine may have the address by then, and one that still sends wrong bytes is banned again.
 func TestBansEnd(t *testing.T) {
 	tr := newTracker()
-	bad := Join{Swarm: "p", Pieces: 40, Node: at(9)}
+	bad := Announcement{Swarm: "p", Pieces: 40, Node: at(9)}
 	accuse := func() (out bool) {
 		for n := byte(1); n <= 3; n++ {
-			out = tr.Wrong(at(n).Addr(), bad.Node.Addr())
+			out = tr.ReportCorrupt(at(n).Addr(), bad.Node.Addr())
 		}
 		return out
 	}
-	if _, ok := tr.Join(0, bad); !ok || !accuse() {
+	if _, ok := tr.Announce(0, bad); !ok || !accuse() {
 		t.Fatal("it is not banned")
 	}
-	if _, ok := tr.Join(BanFor-time.Second, bad); ok {
+	if _, ok := tr.Announce(BanFor-time.Second, bad); ok {
 		t.Error("it may join before its time")
 	}
-	if _, ok := tr.Join(BanFor+time.Minute, bad); !ok {
+	if _, ok := tr.Announce(BanFor+time.Minute, bad); !ok {
 		t.Fatal("it may not join an hour later")
 	}
 	if out := join(t, tr, BanFor+time.Minute, 1); len(out.Banned) > 0 {
@@ -59,17 +59,17 @@ func TestBansEnd(t *testing.T) {
 	}
 	// One that leaves before it is told of is banned all the same.
 	tr = newTracker()
-	tr.Join(0, bad)
+	tr.Announce(0, bad)
 	if tr.Leave("p", bad.Node); !accuse() {
 		t.Error("it got away")
 	}
 	// Nor do reports count for ever that were too few.
 	tr = newTracker()
-	tr.Join(0, bad)
-	tr.Wrong(at(1).Addr(), bad.Node.Addr())
-	tr.Wrong(at(2).Addr(), bad.Node.Addr())
-	if tr.Join(2*BanFor, bad); tr.Wrong(at(3).Addr(), bad.Node.Addr()) || len(tr.bans.words) != 1 {
-		t.Errorf("banned by a word and two old ones; words of %v", tr.bans.words)
+	tr.Announce(0, bad)
+	tr.ReportCorrupt(at(1).Addr(), bad.Node.Addr())
+	tr.ReportCorrupt(at(2).Addr(), bad.Node.Addr())
+	if tr.Announce(2*BanFor, bad); tr.ReportCorrupt(at(3).Addr(), bad.Node.Addr()) || len(tr.bans.reporters) != 1 {
+		t.Errorf("banned by a word and two old ones; words of %v", tr.bans.reporters)
 	}
 }
 
@@ -80,21 +80,21 @@ func TestAccusationsHaveBounds(t *testing.T) {
 	accuse := func(nodes int) (banned int) {
 		for n := range nodes {
 			for from := byte(1); from <= 3; from++ {
-				if tr.Wrong(at(from).Addr(), long(n).Addr()) {
+				if tr.ReportCorrupt(at(from).Addr(), long(n).Addr()) {
 					banned++
 				}
 			}
 		}
 		return banned
 	}
-	if n := accuse(1200); n > 0 || len(tr.bans.proofs)+len(tr.bans.words) > 0 {
-		t.Errorf("%d banned that nobody knows, %d accused", n, len(tr.bans.proofs))
+	if n := accuse(1200); n > 0 || len(tr.bans.reports)+len(tr.bans.reporters) > 0 {
+		t.Errorf("%d banned that nobody knows, %d accused", n, len(tr.bans.reports))
 	}
 	for n := range 1200 {
-		tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(n)})
+		tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: long(n)})
 	}
-	if n := accuse(1200); n != accuseMost || len(tr.bans.proofs) > 0 {
-		t.Errorf("three addresses have banned %d, and accused %d more; want %d", n, len(tr.bans.proofs), accuseMost)
+	if n := accuse(1200); n != maxReports || len(tr.bans.reports) > 0 {
+		t.Errorf("three addresses have banned %d, and accused %d more; want %d", n, len(tr.bans.reports), maxReports)
 	}
 }
 
@@ -107,10 +107,10 @@ func TestAnswersHaveRoomForBans(t *testing.T) {
 		t.Errorf("%d bans", len(tr.bans.order))
 	}
 	for n := range 20 {
-		tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: long(5000 + n)})
+		tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: long(5000 + n)})
 	}
 	out := join(t, tr, 0, 1)
-	if size := encoded(WireJoined(out)); size > MaxMessage || len(out.Banned) == 0 || len(out.Peers) == 0 {
+	if size := encoded(EncodeAnnounceReply(out)); size > MaxMessage || len(out.Banned) == 0 || len(out.Peers) == 0 {
 		t.Errorf("an answer of %d bytes with %d bans and %d peers", size, len(out.Banned), len(out.Peers))
 	}
 	told := map[netip.Addr]bool{}
@@ -122,7 +122,7 @@ func TestAnswersHaveRoomForBans(t *testing.T) {
 			told[a] = true
 		}
 		a, _, _ := tr.Ask(0, question(1))
-		if size := encoded(WireAnswer(a)); size > MaxMessage {
+		if size := encoded(EncodeAnswer(a)); size > MaxMessage {
 			t.Errorf("an answer of %d bytes", size)
 		}
 		out.Banned = a.Banned

@@ -6,17 +6,17 @@ import "testing"
 // has to ask for hundreds. Who has only begun may be the first of many, who all wait behind what he is sent.
 func TestManyPiecesAreGrantedTogether(t *testing.T) {
 	for _, x := range []struct{ nodes, pieces, have, most int }{
-		{4, 1000, aloneLeast, 4}, {10, 1000, aloneLeast, 2}, {40, 1000, aloneLeast, 1}, {4, 200, aloneLeast, 1}, {4, 1000, 0, 1},
+		{4, 1000, aloneMinPieces, 4}, {10, 1000, aloneMinPieces, 2}, {40, 1000, aloneMinPieces, 1}, {4, 200, aloneMinPieces, 1}, {4, 1000, 0, 1},
 	} {
 		tr := newTracker()
 		for n := range x.nodes {
-			q := Question{
-				Swarm: "p",
-				Node:  at(byte(n)),
-				Size:  1000,
-				Ask:   Ask{Want: []int{100, 101, 102, 103, 104}, Max: maxGrant, Have: upTo(x.pieces, x.have)},
+			q := PieceRequest{
+				Swarm:   "p",
+				Node:    at(byte(n)),
+				Size:    1000,
+				Request: Request{Want: []int{100, 101, 102, 103, 104}, Max: maxGrant, Have: upTo(x.pieces, x.have)},
 			}
-			tr.Join(0, Join{Swarm: "p", Pieces: x.pieces, Node: q.Node})
+			tr.Announce(0, Announcement{Swarm: "p", Pieces: x.pieces, Node: q.Node})
 			tr.Ask(0, q)
 		}
 		granted := map[int]bool{}

@@ -16,7 +16,7 @@ func claims() *Tracker { return NewTracker(TrackerOptions{Uplink: 12_500_000, Ra
 func claimLoose(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
 	t.Helper()
 	for i := range objects {
-		if peers, _ := tr.Find(now, chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), from, size); len(peers) > 0 {
+		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), from, size); len(peers) > 0 {
 			t.Fatalf("named %v", peers)
 		}
 	}
@@ -28,31 +28,31 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 	for _, size := range []int64{1 << 40, 1<<63 - 1} {
 		tr := NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()})
 		join(t, tr, 0, 1)
-		q := having(1, aloneLeast)
+		q := having(1, aloneMinPieces)
 		q.Size, q.Max = size, maxGrant
 		if a, _, _ := tr.Ask(0, q); len(a.Grant) == 0 {
 			t.Fatalf("%d bytes: granted nothing", size)
 		}
-		tr.over(2 * time.Second)
+		tr.expireTransfers(2 * time.Second)
 		if !tr.uplink.free(2*time.Second, 64<<10) {
 			t.Errorf(
 				"%d bytes: two seconds later the uplink is spent until %v, %d under way",
 				size,
-				tr.uplink.until,
-				len(tr.uplink.open),
+				tr.uplink.busyUntil,
+				len(tr.uplink.running),
 			)
 		}
 	}
 	tr := NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()})
 	for n := byte(1); n <= 2; n++ {
-		tr.Join(0, Join{Swarm: "p", Pieces: MaxPieces, Node: at(n)})
+		tr.Announce(0, Announcement{Swarm: "p", Pieces: MaxPieces, Node: at(n)})
 	}
 	for range 2000 {
-		if _, wait, _ := tr.Ask(0, Question{Swarm: "p", Node: at(1), Size: -1, Ask: Ask{Want: []int{0}, Soon: 1, Max: maxGrant, Have: NewBitmap(MaxPieces)}}); wait {
+		if _, wait, _ := tr.Ask(0, PieceRequest{Swarm: "p", Node: at(1), Size: -1, Request: Request{Want: []int{0}, Urgent: 1, Max: maxGrant, Have: NewBitmap(MaxPieces)}}); wait {
 			break
 		}
 	}
-	if got := len(tr.uplink.open); got > 100 {
+	if got := len(tr.uplink.running); got > 100 {
 		t.Errorf("%d pieces of no size are under way", got)
 	}
 }
@@ -61,11 +61,11 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
 	claimLoose(t, s, 0, at(1), 2000, 1<<40)
-	if s.uplink.until > 0 ||
-		len(s.grants.all)+len(s.grants.owed)+len(s.uplink.open) > 0 {
+	if s.uplink.busyUntil > 0 ||
+		len(s.grants.all)+len(s.grants.owed)+len(s.uplink.running) > 0 {
 		t.Errorf(
 			"a stranger has the uplink spent until %v, %d granted",
-			s.uplink.until,
+			s.uplink.busyUntil,
 			len(s.grants.all),
 		)
 	}
@@ -73,7 +73,7 @@ func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 		join(t, s, 0, n)
 		before := len(s.grants.all)
 		claimLoose(t, s, 0, at(n), 2000, size)
-		if got := s.grants.owed[at(n).Addr()]; got.loose > owedLoose || got.transfers > owedMost ||
+		if got := s.grants.owed[at(n).Addr()]; got.demandBytes > maxOwedDemand || got.transfers > maxOwed ||
 			got.transfers == 0 ||
 			len(s.grants.all) != before+got.transfers {
 			t.Errorf(
@@ -84,7 +84,7 @@ func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 			)
 		}
 	}
-	if until, most := s.uplink.until, s.uplink.time(2*owedLoose); until > most {
+	if until, most := s.uplink.busyUntil, s.uplink.time(2*maxOwedDemand); until > most {
 		t.Errorf("two nodes have the uplink spent until %v, want %v at most", until, most)
 	}
 	join(t, s, 0, 2)
@@ -97,7 +97,7 @@ func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 	if _, has := s.grants.owed[at(2).Addr()]; has {
 		t.Errorf("all is fetched, and %+v is owed", s.grants.owed[at(2).Addr()])
 	}
-	claimLoose(t, s, 2*noteLost, at(1), 1, 5000)
+	claimLoose(t, s, 2*grantMemory, at(1), 1, 5000)
 	if got := s.grants.owed[at(1).Addr()]; got != (owed{1, 5000}) {
 		t.Errorf("two minutes later %+v is owed", got)
 	}
@@ -110,8 +110,8 @@ func TestLooseObjectIsExpectedOnce(t *testing.T) {
 	for range 10 {
 		claimLoose(t, s, 0, at(1), 1, 1000)
 	}
-	if got := s.grants.owed[at(1).Addr()]; got != (owed{1, 1000}) || len(s.uplink.open) != 1 {
-		t.Errorf("owed %+v, %d under way", got, len(s.uplink.open))
+	if got := s.grants.owed[at(1).Addr()]; got != (owed{1, 1000}) || len(s.uplink.running) != 1 {
+		t.Errorf("owed %+v, %d under way", got, len(s.uplink.running))
 	}
 }
 
@@ -119,7 +119,7 @@ func TestLooseObjectIsExpectedOnce(t *testing.T) {
 func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 	s := claims()
 	var ids []chunk.ID
-	for i := range 2 * owedMost {
+	for i := range 2 * maxOwed {
 		ids = append(ids, chunk.Sum(fmt.Append(nil, i)))
 	}
 	all := make([]int, len(ids))
@@ -127,11 +127,11 @@ func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 		all[i] = i
 	}
 	for port := range uint16(3) {
-		s.Note(0, "p", netip.AddrPortFrom(at(1).Addr(), port+1), all, ids)
+		s.NoteGrants(0, "p", netip.AddrPortFrom(at(1).Addr(), port+1), all, ids)
 	}
-	s.Note(0, "p", at(2), all[:1], ids)
-	if len(s.grants.all) != owedMost+1 {
-		t.Errorf("%d are remembered, want %d of one address and one of another", len(s.grants.all), owedMost)
+	s.NoteGrants(0, "p", at(2), all[:1], ids)
+	if len(s.grants.all) != maxOwed+1 {
+		t.Errorf("%d are remembered, want %d of one address and one of another", len(s.grants.all), maxOwed)
 	}
 	if len(s.grants.owed) != 2 {
 		t.Errorf("owed %v", s.grants.owed)
@@ -142,12 +142,12 @@ func TestGrantsOfOneAddressHaveABound(t *testing.T) {
 func TestSmallObjectsDoNotEndGrants(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
-	tr.uplink.spend(sending{swarm: tr.swarms[area{pack: "p"}], node: at(1), since: 0}, 64<<10)
-	tr.Loose(10*time.Second, chunk.Sum(nil).Brief(), at(1), 4000)
-	if len(tr.uplink.open) != 1 {
+	tr.uplink.start(sending{swarm: tr.swarms[locality{pack: "p"}], node: at(1), since: 0}, 64<<10)
+	tr.demandHolders(10*time.Second, chunk.Sum(nil).Brief(), at(1), 4000)
+	if len(tr.uplink.running) != 1 {
 		t.Error("a piece of two seconds is given up after ten")
 	}
-	if tr.Loose(40*time.Second, chunk.Sum(nil).Brief(), at(1), 4000); len(tr.uplink.open) != 0 {
+	if tr.demandHolders(40*time.Second, chunk.Sum(nil).Brief(), at(1), 4000); len(tr.uplink.running) != 0 {
 		t.Error("it is waited for without end")
 	}
 }
@@ -159,19 +159,19 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 		ids[i] = chunk.Sum(fmt.Append(nil, i))
 	}
 	node := netip.MustParseAddrPort("10.0.0.1:80")
-	for range openMost {
-		s.uplink.spend(sending{swarm: &swarm{pack: pack}, node: node, piece: 3}, 1)
+	for range maxTransfers {
+		s.uplink.start(sending{swarm: &swarm{pack: pack}, node: node, piece: 3}, 1)
 	}
-	s.Note(0, pack, node, []int{3}, ids)
-	open := func() int { return len(s.uplink.open) }
+	s.NoteGrants(0, pack, node, []int{3}, ids)
+	open := func() int { return len(s.uplink.running) }
 	s.ObjectSent(node.Addr(), ids[4].Brief())
 	s.ObjectSent(netip.MustParseAddr("10.0.0.2"), ids[3].Brief())
-	if open() != openMost {
+	if open() != maxTransfers {
 		t.Errorf("a transfer that nobody granted made room: %d are under way", open())
 	}
 	s.ObjectSent(node.Addr(), ids[3].Brief())
 	s.ObjectSent(node.Addr(), ids[3].Brief())
-	if open() != openMost-1 {
+	if open() != maxTransfers-1 {
 		t.Errorf("one grant is over, and %d are under way", open())
 	}
 }

@@ -15,7 +15,7 @@ func TestWhatIsForLaterIsSentOnce(t *testing.T) {
 		}
 		for n := byte(1); n <= 2; n++ {
 			q := having(n, 39)
-			q.Soon = soon
+			q.Urgent = soon
 			if a, _, _ := tr.Ask(time.Duration(n)*time.Second, q); len(a.Grant) != max(soon, 2-int(n)) {
 				t.Errorf("soon %d, node %d: granted %v", soon, n, a.Grant)
 			}
@@ -34,7 +34,7 @@ func TestCopiesOfThoseWhoAreGoneDoNotCount(t *testing.T) {
 	}
 	ask := func(n byte, now time.Duration) []int {
 		q := question(n, 0)
-		q.Upto = 1
+		q.Limit = 1
 		a, _, _ := tr.Ask(now, q)
 		tr.Sent("p", at(n), 0)
 		return a.Grant

@@ -16,13 +16,13 @@ func TestLate(t *testing.T) {
 	}{
 		{0, 0, 200, 0, 0}, {125 * mbit, 0, 40, 0, 0}, {1000 * mbit, 0, 1000, 0, 0}, {100 * mbit, 0, 200, 0, 0},
 		{1.5 * mbit, 0, 40, 2 * time.Second, 4 * time.Second}, {0.3 * mbit, 0, 10, 12 * time.Second, 16 * time.Second},
-		{0.3 * mbit, 0, 200, 20 * time.Second, LateMost}, {1, 0, 1, LateMost, LateMost},
+		{0.3 * mbit, 0, 200, 20 * time.Second, MaxAnnounceDelay}, {1, 0, 1, MaxAnnounceDelay, MaxAnnounceDelay},
 		{1000 * mbit, 1 * mbit, 1, 3 * time.Second, 5 * time.Second}, // nodes behind slow links of their own
 		{1 * mbit, 1000 * mbit, 1, 3 * time.Second, 5 * time.Second},
 		{1000 * mbit, 0, 60000, 500 * time.Millisecond, 2 * time.Second}, // a crowd
 	} {
 		tr := NewTracker(TrackerOptions{Uplink: int64(x.uplink), NodeLink: int64(x.node), Random: chance()})
-		if got := tr.Late("p", x.nodes); got < x.least || got > x.most {
+		if got := tr.AnnounceDelay("p", x.nodes); got < x.least || got > x.most {
 			t.Errorf(
 				"uplink of %.0f and links of %.0f bytes a second, %d nodes: %s, want %s to %s",
 				x.uplink,
@@ -38,37 +38,37 @@ func TestLate(t *testing.T) {
 
 // What a tracker says is bounded, and so is what a node says.
 func TestAbsurdPatience(t *testing.T) {
-	var r AskReply
+	var r RequestReplyMessage
 	if err := json.Unmarshal([]byte(`{"wait_ms":9223372036854775807,"late_ms":9223372036854775807}`), &r); err != nil {
 		t.Fatal(err)
 	}
-	if a := r.Answer(); a.Wait != waitMost || a.Late != LateMost {
+	if a := r.Answer(); a.RetryAfter != maxRetryAfter || a.AnnounceDelay != MaxAnnounceDelay {
 		t.Errorf("answer %+v", a)
 	}
-	if j := (JoinReply{Late: 1 << 60}).Joined(); j.Late != LateMost {
+	if j := (AnnounceReplyMessage{Late: 1 << 60}).Reply(); j.AnnounceDelay != MaxAnnounceDelay {
 		t.Errorf("joined %+v", j)
 	}
-	if a := (AskReply{Wait: -5, Late: -5}).Answer(); a.Wait != 0 || a.Late != 0 {
+	if a := (RequestReplyMessage{Wait: -5, Late: -5}).Answer(); a.RetryAfter != 0 || a.AnnounceDelay != 0 {
 		t.Errorf("answer %+v", a)
 	}
 	s := newSwarm(40, 0)
-	for late, want := range map[time.Duration]time.Duration{time.Hour: LateMost, -time.Hour: 0} {
-		if s.Bear(late); s.late != want {
-			t.Errorf("told %s, bears %s", late, s.late)
+	for late, want := range map[time.Duration]time.Duration{time.Hour: MaxAnnounceDelay, -time.Hour: 0} {
+		if s.SetAnnounceDelay(late); s.delay != want {
+			t.Errorf("told %s, bears %s", late, s.delay)
 		}
 	}
 	for patience, want := range map[time.Duration]time.Duration{0: 4 * time.Second, -1: 4 * time.Second, time.Second: 4 * time.Second, 30 * time.Second: 20 * time.Second,
-		time.Hour: AnswerTime(LateMost) * 2 / 3} {
-		if got := holdTime(patience); got != want {
+		time.Hour: RequestTimeout(MaxAnnounceDelay) * 2 / 3} {
+		if got := requestHold(patience); got != want {
 			t.Errorf("a question of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
 	}
-	for patience, want := range map[time.Duration]time.Duration{0: startHold, -1: startHold, startTime: startTime / 2, time.Hour: startTime / 2} {
-		if got := startHoldFor(patience, 0); got != want {
+	for patience, want := range map[time.Duration]time.Duration{0: joinHoldMin, -1: joinHoldMin, usualJoinTimeout: usualJoinTimeout / 2, time.Hour: usualJoinTimeout / 2} {
+		if got := joinHold(patience, 0); got != want {
 			t.Errorf("a start of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
 	}
-	if got := startHoldFor(time.Hour, 10*time.Second); got != startTime/2+10*time.Second {
+	if got := joinHold(time.Hour, 10*time.Second); got != usualJoinTimeout/2+10*time.Second {
 		t.Errorf("where word is late it is held for %s", got)
 	}
 }
@@ -77,15 +77,15 @@ func TestAbsurdPatience(t *testing.T) {
 // long it waits.
 func TestTrackerIsNotLostWhereWordIsLate(t *testing.T) {
 	s := newSwarm(40, 0)
-	s.Bear(10 * time.Second)
+	s.SetAnnounceDelay(10 * time.Second)
 	step := s.Next(0)
-	if step.Ask == nil || step.Ask.Patience != AnswerTime(10*time.Second) {
+	if step.Request == nil || step.Request.Timeout != RequestTimeout(10*time.Second) {
 		t.Fatalf("step %+v", step)
 	}
-	if step := s.Next(askLost + joinAgain); len(step.Fetch) > 0 || step.Wake != AnswerTime(10*time.Second) {
-		t.Errorf("after %s: %+v", askLost+joinAgain, step)
+	if step := s.Next(trackerTimeout + rejoinMin); len(step.Fetch) > 0 || step.Wake != RequestTimeout(10*time.Second) {
+		t.Errorf("after %s: %+v", trackerTimeout+rejoinMin, step)
 	}
-	if step := s.Next(AnswerTime(10 * time.Second)); len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
+	if step := s.Next(RequestTimeout(10 * time.Second)); len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Errorf("no answer came at all: %+v", step)
 	}
 }
@@ -94,8 +94,8 @@ func TestTrackerIsNotLostWhereWordIsLate(t *testing.T) {
 func TestPeersAreNotSlowWhereWordIsLate(t *testing.T) {
 	for late, slow := range map[time.Duration]bool{0: true, 10 * time.Second: false} {
 		s := newSwarm(40, 1)
-		s.Bear(late)
-		s.Haves(at(1), upTo(40, 40))
+		s.SetAnnounceDelay(late)
+		s.PeerHas(at(1), upTo(40, 40))
 		if step := s.Next(0); len(step.Fetch) == 0 {
 			t.Fatalf("step %+v", step)
 		}
@@ -113,7 +113,7 @@ func TestSignOfLifeIsTold(t *testing.T) {
 	q := question(1)
 	q.Size = 64 << 10
 	a, wait, known := tr.Ask(0, q)
-	if want := tr.late(1); wait || !known || a.Late != want || want == 0 || a.Wait < 2*want {
+	if want := tr.announceDelay(1); wait || !known || a.AnnounceDelay != want || want == 0 || a.RetryAfter < 2*want {
 		t.Errorf("%+v, %v, %v; word is late by %s", a, wait, known, want)
 	}
 }
@@ -121,11 +121,11 @@ func TestSignOfLifeIsTold(t *testing.T) {
 // Granted pieces fill the uplink: what is small passes them, and other things come, if seldom.
 func TestBodyBesideGrants(t *testing.T) {
 	tr, node := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()}), at(1).Addr()
-	for range openMost {
-		tr.uplink.spend(sending{since: 0}, 64<<10)
+	for range maxTransfers {
+		tr.uplink.start(sending{since: 0}, 64<<10)
 	}
 	body := func(size int64, waited time.Duration) time.Duration {
-		after, _ := tr.body(0, node, size, waited)
+		after, _ := tr.admit(0, node, size, waited)
 		return after
 	}
 	if after := body(4000, 0); after != 0 {
@@ -134,7 +134,7 @@ func TestBodyBesideGrants(t *testing.T) {
 	if after := body(64<<10, 0); after <= 0 {
 		t.Error("a large object passes what was granted")
 	}
-	if after := body(64<<10, admitLong*2*time.Second); after != 0 {
+	if after := body(64<<10, admitFactor*2*time.Second); after != 0 {
 		t.Error("a large object never comes")
 	}
 	for range 100 {
@@ -143,7 +143,7 @@ func TestBodyBesideGrants(t *testing.T) {
 	if after := body(4000, 0); after <= 0 {
 		t.Error("small ones fill the uplink without end")
 	}
-	if unknown := NewTracker(TrackerOptions{Random: chance()}); func() time.Duration { after, _ := unknown.body(0, node, 1<<20, 0); return after }() != 0 {
+	if unknown := NewTracker(TrackerOptions{Random: chance()}); func() time.Duration { after, _ := unknown.admit(0, node, 1<<20, 0); return after }() != 0 {
 		t.Error("something waits for an uplink that nobody knows")
 	}
 }
@@ -153,20 +153,20 @@ func TestGrantThatBegan(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
-	w := tr.swarms[area{pack: "p"}]
+	w := tr.swarms[locality{pack: "p"}]
 	const size = 64 << 10
-	lost := tr.uplink.lost(size)
+	lost := tr.uplink.grantTimeout(size)
 	for n := byte(1); n <= 2; n++ {
-		tr.uplink.spend(sending{swarm: w, node: at(n), piece: int(n), since: 0}, size)
-		w.pieces[n].give(at(n), 0)
+		tr.uplink.start(sending{swarm: w, node: at(n), piece: int(n), since: 0}, size)
+		w.pieces[n].addCopy(at(n), 0)
 	}
 	tr.Begin(ms, "p", at(1), 1)
-	tr.over(lost + 2*ms)
-	if len(tr.uplink.open) != 1 || w.pieces[1].copies != 1 || w.pieces[2].copies != 0 {
-		t.Errorf("under way %+v, copies %d and %d", tr.uplink.open, w.pieces[1].copies, w.pieces[2].copies)
+	tr.expireTransfers(lost + 2*ms)
+	if len(tr.uplink.running) != 1 || w.pieces[1].copies != 1 || w.pieces[2].copies != 0 {
+		t.Errorf("under way %+v, copies %d and %d", tr.uplink.running, w.pieces[1].copies, w.pieces[2].copies)
 	}
-	tr.over(begunTimes*lost + 2*ms)
-	if len(tr.uplink.open) != 0 || w.pieces[1].copies != 1 {
-		t.Errorf("in the end: under way %+v, copies %d", tr.uplink.open, w.pieces[1].copies)
+	tr.expireTransfers(startedFactor*lost + 2*ms)
+	if len(tr.uplink.running) != 0 || w.pieces[1].copies != 1 {
+		t.Errorf("in the end: under way %+v, copies %d", tr.uplink.running, w.pieces[1].copies)
 	}
 }

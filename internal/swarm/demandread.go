@@ -6,147 +6,146 @@ import (
 	"time"
 )
 
-// LooseFrom is who is asked for a loose object.
-type LooseFrom int
+// DemandSource is where a demand object is requested.
+type DemandSource int
 
-// Who can be asked, in the order in which that is done.
+// The sources, in the order in which they are tried.
 const (
-	FromHelper  LooseFrom = iota // who gave this node what it started with; by a node that knows nobody else
-	FromGiver                    // who gave it loose objects lately, and is told that nobody else was asked before
-	FromTracker                  // who says which peers have the object, or are getting it
-	FromPeer                     // one of those
+	FromBootstrap DemandSource = iota // the peers that sent the bootstrap files; for a node that knows no other
+	FromRecent                        // peers that sent demand objects lately, asked before the tracker
+	FromTracker                       // names the peers that have the object or are getting it
+	FromPeer                          // one that the tracker named
 	FromOrigin
 )
 
-// LooseAsk is a question for a loose object. Whoever asks it tells the read how it ended; of a helper or the
-// tracker that is within Patience.
-type LooseAsk struct {
-	From LooseFrom
-	Peer netip.AddrPort // zero: the tracker, or the origin
-	// a peer may be silent for so long if that is more than usual; a helper, or the tracker, has no longer
-	Patience time.Duration
+// DemandRequest is a request for a demand object, whose result goes to Answered, Came or Failed. Of a bootstrap peer
+// or the tracker it comes within Timeout.
+type DemandRequest struct {
+	From DemandSource
+	Peer netip.AddrPort // zero: the tracker or the origin
+	// a peer may be silent for so long if that is more than usual; a bootstrap peer and the tracker must answer within
+	Timeout time.Duration
 }
 
-// LooseRead is one read that waits for a loose object.
-type LooseRead struct {
-	of     *LooseReads
-	await  *Await
-	stage  LooseFrom
-	late   time.Duration // when the next stage begins although somebody is asked still; 0: not before he has failed
-	first  chain         // helpers or givers
-	peers  chain
-	asked  bool          // the tracker, or in the last stage the origin
-	told   bool          // the tracker answered, or did not in time
-	spread time.Duration // how long the object may take to come round
-	over   bool
+// DemandRead is one read that waits for a demand object.
+type DemandRead struct {
+	of         *DemandReads
+	pending    *PendingObject
+	stage      DemandSource
+	nextStage  time.Duration // when the next stage begins although a request is open; 0: only when that failed
+	first      candidates    // bootstrap or recent peers
+	peers      candidates
+	asked      bool          // the tracker, or in the last stage the origin
+	answered   bool          // the tracker answered or timed out
+	spreadTime time.Duration // how long the peers may take
+	over       bool
 }
 
-// chain is peers that are asked one after the other.
-type chain struct {
-	ask   LooseAsk
-	left  []netip.AddrPort
-	under bool // one of them is asked now
+// candidates are peers that are asked one after the other.
+type candidates struct {
+	ask    DemandRequest
+	rest   []netip.AddrPort
+	asking bool // a request to one of them is open
 }
 
-// next is the next question, if none is under way, to one who is not banned.
-func (c *chain) next(of *LooseReads, asks []LooseAsk) []LooseAsk {
-	for !c.under && len(c.left) > 0 && of.o.Banned(c.left[0].Addr()) {
-		c.left = c.left[1:]
+// next appends the next request, unless one is open.
+func (c *candidates) next(of *DemandReads, asks []DemandRequest) []DemandRequest {
+	for !c.asking && len(c.rest) > 0 && of.o.Banned(c.rest[0].Addr()) {
+		c.rest = c.rest[1:]
 	}
-	if c.under || len(c.left) == 0 {
+	if c.asking || len(c.rest) == 0 {
 		return asks
 	}
-	c.ask.Peer, c.left, c.under = c.left[0], c.left[1:], true
+	c.ask.Peer, c.rest, c.asking = c.rest[0], c.rest[1:], true
 	return append(asks, c.ask)
 }
 
-// Next is what to ask now, and when to call it again if nothing ends before; 0: not at all. Who was asked may still
-// answer when others are asked, too.
-func (r *LooseRead) Next(now time.Duration) (asks []LooseAsk, wake time.Duration) {
+// Next returns the requests to send now, and when to call it again if none ends before; 0: no need. Requests of
+// earlier stages may still succeed.
+func (r *DemandRead) Next(now time.Duration) (asks []DemandRequest, wake time.Duration) {
 	if r.over {
 		return nil, 0
 	}
 	for {
 		asks = r.peers.next(r.of, r.first.next(r.of, asks))
 		switch r.stage {
-		case FromHelper, FromGiver:
-			if r.stage == FromGiver && r.late == 0 {
-				r.late = now + r.of.giverTime()
+		case FromBootstrap, FromRecent:
+			if r.stage == FromRecent && r.nextStage == 0 {
+				r.nextStage = now + r.of.recentTimeout()
 			}
-			if r.first.under && (r.late == 0 || now < r.late) {
-				return asks, r.late
+			if r.first.asking && (r.nextStage == 0 || now < r.nextStage) {
+				return asks, r.nextStage
 			}
-			r.leaveFirst()
+			r.endFirst()
 		case FromTracker:
 			if !r.asked {
 				r.asked = true
-				asks = append(asks, LooseAsk{From: FromTracker, Patience: r.of.looseTime()})
+				asks = append(asks, DemandRequest{From: FromTracker, Timeout: r.of.trackerTimeout()})
 			}
-			if !r.told {
+			if !r.answered {
 				return asks, 0
 			}
-			r.await.sure, r.stage, r.late = true, FromPeer, now+r.spread
+			r.pending.settled, r.stage, r.nextStage = true, FromPeer, now+r.spreadTime
 		case FromPeer:
-			if r.peers.under && now < r.late {
-				return asks, r.late
+			if r.peers.asking && now < r.nextStage {
+				return asks, r.nextStage
 			}
 			r.stage, r.asked = FromOrigin, false
 		case FromOrigin:
 			if !r.asked {
-				r.asked, r.await.sure = true, true
-				asks = append(asks, LooseAsk{From: FromOrigin})
+				r.asked, r.pending.settled = true, true
+				asks = append(asks, DemandRequest{From: FromOrigin})
 			}
 			return asks, 0
 		}
 	}
 }
 
-// leaveFirst turns from those who were asked first. A giver who is late is not asked first again, until he gives
-// something.
-func (r *LooseRead) leaveFirst() {
-	if r.stage == FromHelper {
+// endFirst ends the first stage. A recent peer that did not answer in time is not asked first again.
+func (r *DemandRead) endFirst() {
+	if r.stage == FromBootstrap {
 		r.stage = FromOrigin
 		return
 	}
-	if r.first.under {
-		r.of.givers = nil
+	if r.first.asking {
+		r.of.recent = nil
 	}
 	r.stage = FromTracker
 }
 
-// Told is the tracker's answer: who has the object or will have it, and how long it may take to come round. A
-// tracker that is silent named nobody.
-func (r *LooseRead) Told(names []netip.AddrPort, wait time.Duration) {
-	r.told, r.spread = true, max(wait, r.of.looseTime())
-	r.peers = chain{
-		ask:  LooseAsk{From: FromPeer, Patience: r.spread},
-		left: slices.Clone(names[:min(len(names), looseNames)]),
+// Answered takes the tracker's answer: the peers that have the object or are getting it, and how long they may take. A
+// tracker that timed out named nobody.
+func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
+	r.answered, r.spreadTime = true, max(wait, r.of.trackerTimeout())
+	r.peers = candidates{
+		ask:  DemandRequest{From: FromPeer, Timeout: r.spreadTime},
+		rest: slices.Clone(names[:min(len(names), maxNames)]),
 	}
 }
 
-// Came ends the read: what was asked for is there.
-func (r *LooseRead) Came(a LooseAsk) {
+// Came ends the read: the object is here.
+func (r *DemandRead) Came(a DemandRequest) {
 	r.over = true
-	if a.From == FromGiver || a.From == FromPeer {
-		r.of.gave(a.Peer)
+	if a.From == FromRecent || a.From == FromPeer {
+		r.of.addRecent(a.Peer)
 	}
 }
 
-// Failed says that one who was asked did not give the object.
-func (r *LooseRead) Failed(a LooseAsk, why Failure) {
+// Failed takes a request that did not bring the object.
+func (r *DemandRead) Failed(a DemandRequest, why Failure) {
 	switch a.From {
-	// one who is late or gone, or lies, is asked once: a helper is a help when there is nothing to wait for
-	case FromHelper:
-		r.first.under = false
+	// a bootstrap peer is only worth asking while it answers at once
+	case FromBootstrap:
+		r.first.asking = false
 		if why != Missing && why != Busy {
-			r.of.dismiss(a.Peer)
+			r.of.forgetBootstrap(a.Peer)
 		}
-	case FromGiver:
-		r.first.under = false
+	case FromRecent:
+		r.first.asking = false
 		if why == Broken {
-			r.of.ForgetGiver(a.Peer)
+			r.of.ForgetRecent(a.Peer)
 		}
 	case FromPeer:
-		r.peers.under = false
+		r.peers.asking = false
 	}
 }

@@ -11,15 +11,15 @@ import (
 
 // looseReads are those of a node that was helped by nodes 1 and 2, and had its last loose objects of nodes 3 and 4.
 // Node 9 is banned.
-func looseReads(late time.Duration) *LooseReads {
-	l := NewLooseReads(LooseOptions{Helpers: []netip.AddrPort{at(1), at(2)}, Late: func() time.Duration { return late },
+func looseReads(late time.Duration) *DemandReads {
+	l := NewDemandReads(DemandOptions{Bootstrap: []netip.AddrPort{at(1), at(2)}, AnnounceDelay: func() time.Duration { return late },
 		Banned: func(a netip.Addr) bool { return a == at(9).Addr() }})
-	l.gave(at(4))
-	l.gave(at(3))
+	l.addRecent(at(4))
+	l.addRecent(at(3))
 	return l
 }
 
-func wantAsks(t *testing.T, what string, r *LooseRead, now time.Duration, wake time.Duration, want ...LooseAsk) {
+func wantAsks(t *testing.T, what string, r *DemandRead, now time.Duration, wake time.Duration, want ...DemandRequest) {
 	t.Helper()
 	if got, next := r.Next(now); !reflect.DeepEqual(got, want) || next != wake {
 		t.Errorf("%s: asks %+v and wakes at %s, want %+v and %s", what, got, next, want, wake)
@@ -31,18 +31,18 @@ func wantAsks(t *testing.T, what string, r *LooseRead, now time.Duration, wake t
 func TestReadOfANodeThatIsAlone(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), false)
-	one, two := LooseAsk{FromHelper, at(1), helperTime}, LooseAsk{FromHelper, at(2), helperTime}
+	one, two := DemandRequest{FromBootstrap, at(1), bootstrapTimeout}, DemandRequest{FromBootstrap, at(2), bootstrapTimeout}
 	wantAsks(t, "first", r, 0, 0, one)
 	wantAsks(t, "while it is asked", r, time.Hour, 0)
 	r.Failed(one, Broken)
 	wantAsks(t, "one is gone", r, ms, 0, two)
 	r.Failed(two, Missing)
-	wantAsks(t, "the other one has it not", r, 2*ms, 0, LooseAsk{From: FromOrigin})
+	wantAsks(t, "the other one has it not", r, 2*ms, 0, DemandRequest{From: FromOrigin})
 	wantAsks(t, "the origin is asked", r, 3*ms, 0)
-	r.Came(LooseAsk{From: FromOrigin})
+	r.Came(DemandRequest{From: FromOrigin})
 	wantAsks(t, "it came", r, 4*ms, 0)
-	if !l.End(r) || len(l.helpers) != 1 || l.helpers[0] != at(2) || len(l.awaited) != 0 {
-		t.Errorf("left are %v, awaited %v", l.helpers, l.awaited)
+	if !l.End(r) || len(l.bootstrap) != 1 || l.bootstrap[0] != at(2) || len(l.pending) != 0 {
+		t.Errorf("left are %v, awaited %v", l.bootstrap, l.pending)
 	}
 }
 
@@ -51,46 +51,46 @@ func TestReadOfANodeThatIsAlone(t *testing.T) {
 func TestReadOfANodeAmongOthers(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
-	giver, second := LooseAsk{From: FromGiver, Peer: at(3)}, LooseAsk{From: FromGiver, Peer: at(4)}
-	wantAsks(t, "first", r, ms, ms+hedgeLeast, giver)
+	giver, second := DemandRequest{From: FromRecent, Peer: at(3)}, DemandRequest{From: FromRecent, Peer: at(4)}
+	wantAsks(t, "first", r, ms, ms+hedgeMin, giver)
 	r.Failed(giver, Busy)
-	wantAsks(t, "it is busy", r, 2*ms, ms+hedgeLeast, second)
-	tracker := LooseAsk{From: FromTracker, Patience: hedgeLeast}
-	now := ms + hedgeLeast
+	wantAsks(t, "it is busy", r, 2*ms, ms+hedgeMin, second)
+	tracker := DemandRequest{From: FromTracker, Timeout: hedgeMin}
+	now := ms + hedgeMin
 	wantAsks(t, "the other one is late", r, now, 0, tracker)
-	if len(l.givers) != 0 || r.await.sure {
-		t.Errorf("late givers are asked first again: %v; it is sure: %v", l.givers, r.await.sure)
+	if len(l.recent) != 0 || r.pending.settled {
+		t.Errorf("late givers are asked first again: %v; it is sure: %v", l.recent, r.pending.settled)
 	}
-	r.Told([]netip.AddrPort{at(9), at(5), at(6), at(7)}, time.Second)
-	peer := LooseAsk{FromPeer, at(5), time.Second}
+	r.Answered([]netip.AddrPort{at(9), at(5), at(6), at(7)}, time.Second)
+	peer := DemandRequest{FromPeer, at(5), time.Second}
 	wantAsks(t, "named", r, now, now+time.Second, peer)
-	if !r.await.sure {
+	if !r.pending.settled {
 		t.Error("the tracker said who sends it, and it is not sure")
 	}
 	r.Failed(peer, Missing)
 	peer.Peer = at(6) // three are taken of those that are named, and of them not who is banned
 	wantAsks(t, "one has it not", r, now+ms, now+time.Second, peer)
-	wantAsks(t, "the next one is late", r, now+time.Second, 0, LooseAsk{From: FromOrigin})
+	wantAsks(t, "the next one is late", r, now+time.Second, 0, DemandRequest{From: FromOrigin})
 	r.Failed(second, Missing)
 	wantAsks(t, "all are asked", r, now+2*time.Second, 0)
 	r.Came(peer)
-	if l.End(r); len(l.givers) != 1 || l.givers[0] != at(6) {
-		t.Errorf("givers %v, want who gave it", l.givers)
+	if l.End(r); len(l.recent) != 1 || l.recent[0] != at(6) {
+		t.Errorf("givers %v, want who gave it", l.recent)
 	}
 }
 
 // A tracker that names nobody, or is silent, has the origin asked at once; where word is late all wait longer.
 func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	late := 4 * time.Second
-	l := NewLooseReads(
-		LooseOptions{Late: func() time.Duration { return late }, Banned: func(netip.Addr) bool { return false }},
+	l := NewDemandReads(
+		DemandOptions{AnnounceDelay: func() time.Duration { return late }, Banned: func(netip.Addr) bool { return false }},
 	)
 	r := l.Begin(chunk.Sum(nil), true)
-	wantAsks(t, "no givers", r, 0, 0, LooseAsk{From: FromTracker, Patience: late / looseLate})
-	r.Told(nil, 0)
-	wantAsks(t, "nobody is named", r, ms, 0, LooseAsk{From: FromOrigin})
-	if l.giverTime() != 2*late {
-		t.Errorf("givers may take %s", l.giverTime())
+	wantAsks(t, "no givers", r, 0, 0, DemandRequest{From: FromTracker, Timeout: late / demandDelayPart})
+	r.Answered(nil, 0)
+	wantAsks(t, "nobody is named", r, ms, 0, DemandRequest{From: FromOrigin})
+	if l.recentTimeout() != 2*late {
+		t.Errorf("givers may take %s", l.recentTimeout())
 	}
 }
 
@@ -105,7 +105,7 @@ func TestWhoMayWait(t *testing.T) {
 	for _, x := range []struct{ first, sure, higher, may bool }{
 		{false, false, false, true}, {true, false, false, false}, {true, false, true, true}, {true, true, false, true},
 	} {
-		r.await.sure = x.sure
+		r.pending.settled = x.sure
 		w := l.Wait(id, x.first, x.higher)
 		if (w != nil) != x.may {
 			t.Errorf("%+v: %v", x, w != nil)
@@ -118,7 +118,7 @@ func TestWhoMayWait(t *testing.T) {
 	for l.Wait(id, false, false) != nil {
 		n++
 	}
-	if n != 2*looseNamed {
+	if n != 2*maxNamed {
 		t.Errorf("%d wait", n)
 	}
 	if l.End(r) || !l.End(other) {

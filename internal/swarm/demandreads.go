@@ -8,121 +8,117 @@ import (
 	"pando/internal/chunk"
 )
 
-// maxGivers is how many of those are asked first that gave this node something lately. Who gave the last object is
-// not always ahead.
-const maxGivers = 2
+// maxRecent bounds the recent peers: the one that sent the last object is not always ahead.
+const maxRecent = 2
 
-// helperTime is how long one who helped this node to start may take for what it reads first. That is small: the index.
-const helperTime = time.Second
+// bootstrapTimeout bounds a request to a bootstrap peer. What is read first, the index, is small.
+const bootstrapTimeout = time.Second
 
-// LooseReads decide whom a node asks for the loose objects that its reads wait for, and which peers may wait here
-// for one that is on its way. Like Swarm they have no socket, goroutine or clock, and are not safe for use by
-// several goroutines.
-type LooseReads struct {
-	o       LooseOptions
-	helpers []netip.AddrPort // that are asked still
-	givers  []netip.AddrPort // the last one first
-	awaited map[chunk.ID]*Await
+// DemandReads decides where a node fetches demand objects: those outside of its pack. It also decides which peers may
+// wait here for an object that is on its way. It is not safe for concurrent use.
+type DemandReads struct {
+	o         DemandOptions
+	bootstrap []netip.AddrPort // that answer
+	recent    []netip.AddrPort // the last one first
+	pending   map[chunk.ID]*PendingObject
 }
 
-// LooseOptions are what LooseReads ask the node that they are of.
-type LooseOptions struct {
-	Helpers []netip.AddrPort      // who gave the node what it started with
-	Late    func() time.Duration  // how long word may be on its way; 0: no longer than usual
-	Banned  func(netip.Addr) bool // nothing is taken from there
+// DemandOptions are the inputs of DemandReads.
+type DemandOptions struct {
+	Bootstrap     []netip.AddrPort      // the peers that sent the node its bootstrap files
+	AnnounceDelay func() time.Duration  // 0: as usual
+	Banned        func(netip.Addr) bool // nothing is taken from such an address
 }
 
-// NewLooseReads returns those of a node that reads nothing yet.
-func NewLooseReads(o LooseOptions) *LooseReads {
-	return &LooseReads{
-		o:       o,
-		helpers: slices.Clone(o.Helpers[:min(len(o.Helpers), startNames)]),
-		awaited: map[chunk.ID]*Await{},
+// NewDemandReads returns the decisions of a node that reads nothing yet.
+func NewDemandReads(o DemandOptions) *DemandReads {
+	return &DemandReads{
+		o:         o,
+		bootstrap: slices.Clone(o.Bootstrap[:min(len(o.Bootstrap), bootstrapNames)]),
+		pending:   map[chunk.ID]*PendingObject{},
 	}
 }
 
-// Await is a loose object that is on its way to a node.
-type Await struct {
-	id     chunk.ID
-	reads  int  // that want it
-	others int  // nodes that wait for it
-	sure   bool // the tracker said who sends it: they wait for nobody who may wait for this node
+// PendingObject is a demand object that a node is fetching.
+type PendingObject struct {
+	id      chunk.ID
+	reads   int  // local reads of it
+	waiters int  // nodes that wait here for it
+	settled bool // it is known who sends it: this node waits for no node that waits here
 }
 
-// Begin is a read of an object that the node does not have. It asks peers if the node is social: if it knows
-// others, and a tracker that knows what they have. One that is alone turns to the origin at once, or to those who
-// helped it to start. End ends it.
+// Begin starts a read of an object that the node does not have; End ends it. A node that shares, because it knows
+// peers and a tracker, asks peers. Any other asks its bootstrap peers, else the origin.
 //
-// Givers are asked before the tracker. Boots of a version read about the same in about the same order, and who was
-// ahead of this node still is: so a question is spared for most of what is in no pack.
-func (l *LooseReads) Begin(id chunk.ID, social bool) *LooseRead {
-	w := l.awaited[id]
+// Recent peers are asked before the tracker. Boots of one version read about the same in about the same order, so a
+// peer that was ahead of this node still is.
+func (l *DemandReads) Begin(id chunk.ID, social bool) *DemandRead {
+	w := l.pending[id]
 	if w == nil {
-		w = &Await{id: id}
-		l.awaited[id] = w
+		w = &PendingObject{id: id}
+		l.pending[id] = w
 	}
 	w.reads++
-	r := &LooseRead{
-		of:    l,
-		await: w,
-		stage: FromGiver,
-		first: chain{ask: LooseAsk{From: FromGiver}, left: slices.Clone(l.givers)},
+	r := &DemandRead{
+		of:      l,
+		pending: w,
+		stage:   FromRecent,
+		first:   candidates{ask: DemandRequest{From: FromRecent}, rest: slices.Clone(l.recent)},
 	}
 	if !social {
-		r.stage, r.first = FromHelper, chain{
-			ask:  LooseAsk{From: FromHelper, Patience: max(helperTime, l.o.Late())},
-			left: slices.Clone(l.helpers),
+		r.stage, r.first = FromBootstrap, candidates{
+			ask:  DemandRequest{From: FromBootstrap, Timeout: max(bootstrapTimeout, l.o.AnnounceDelay())},
+			rest: slices.Clone(l.bootstrap),
 		}
 	}
 	return r
 }
 
-// End ends a read, well or not, and tells whether it was the last one of its object: who waits for that here waits
-// no longer.
-func (l *LooseReads) End(r *LooseRead) (last bool) {
+// End ends a read, and tells whether it was the last one of its object: then nobody waits here any more.
+func (l *DemandReads) End(r *DemandRead) (last bool) {
 	r.over = true
-	if r.await.reads--; r.await.reads > 0 {
+	if r.pending.reads--; r.pending.reads > 0 {
 		return false
 	}
-	delete(l.awaited, r.await.id)
+	delete(l.pending, r.pending.id)
 	return true
 }
 
-// Wait tells whether one who asks for an object that this node does not have may wait for it here: nil, or what to
-// Leave. first: he has not asked the tracker. Nodes that asked each other for what both are getting would both
-// wait. So of those that are not sure yet who sends it to them only those wait that have the higher address, each
-// for a lower one, and none in a circle.
-func (l *LooseReads) Wait(id chunk.ID, first, higher bool) *Await {
-	w := l.awaited[id]
-	if w == nil || first && !w.sure && !higher || w.others >= 2*looseNamed {
+// Wait tells whether a node may wait here for an object that this node is fetching: nil, or what to Leave. first: it
+// has not asked the tracker. Two nodes that fetch the same object must not wait for each other, so until the tracker
+// said who sends it only nodes with the higher address wait.
+func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {
+	w := l.pending[id]
+	if w == nil || first && !w.settled && !higher || w.waiters >= 2*maxNamed {
 		return nil
 	}
-	w.others++
+	w.waiters++
 	return w
 }
 
-// Leave is one who waited and does not any more.
-func (w *Await) Leave() { w.others-- }
+// Leave ends the wait of one node.
+func (w *PendingObject) Leave() { w.waiters-- }
 
-// looseTime is how long a read waits for the tracker, and for a peer of whom it does not say how long that takes,
-// before the origin is asked for a loose object.
-func (l *LooseReads) looseTime() time.Duration { return max(hedgeLeast, l.o.Late()/looseLate) }
-
-// giverTime is how long the givers may take. They may be getting the object themselves.
-func (l *LooseReads) giverTime() time.Duration { return max(hedgeLeast, 2*l.o.Late()) }
-
-// gave notes who gave a loose object.
-func (l *LooseReads) gave(a netip.AddrPort) {
-	l.ForgetGiver(a)
-	l.givers = slices.Insert(l.givers, 0, a)
-	l.givers = l.givers[:min(len(l.givers), maxGivers)]
+// trackerTimeout is how long a read waits for the tracker, and for peers whose time the tracker does not tell.
+func (l *DemandReads) trackerTimeout() time.Duration {
+	return max(hedgeMin, l.o.AnnounceDelay()/demandDelayPart)
 }
 
-// forgetGiver is for one who cannot be reached or breaks off: a read would wait for him.
-func (l *LooseReads) ForgetGiver(a netip.AddrPort) {
-	l.givers = slices.DeleteFunc(slices.Clone(l.givers), func(b netip.AddrPort) bool { return b == a })
+// recentTimeout is how long the recent peers may take, who may be fetching the object themselves.
+func (l *DemandReads) recentTimeout() time.Duration { return max(hedgeMin, 2*l.o.AnnounceDelay()) }
+
+// addRecent notes a peer that sent a demand object.
+func (l *DemandReads) addRecent(a netip.AddrPort) {
+	l.ForgetRecent(a)
+	l.recent = slices.Insert(l.recent, 0, a)
+	l.recent = l.recent[:min(len(l.recent), maxRecent)]
 }
 
-func (l *LooseReads) dismiss(a netip.AddrPort) {
-	l.helpers = slices.DeleteFunc(slices.Clone(l.helpers), func(b netip.AddrPort) bool { return b == a })
+// ForgetRecent removes a peer that cannot be reached or broke off.
+func (l *DemandReads) ForgetRecent(a netip.AddrPort) {
+	l.recent = slices.DeleteFunc(slices.Clone(l.recent), func(b netip.AddrPort) bool { return b == a })
+}
+
+func (l *DemandReads) forgetBootstrap(a netip.AddrPort) {
+	l.bootstrap = slices.DeleteFunc(slices.Clone(l.bootstrap), func(b netip.AddrPort) bool { return b == a })
 }

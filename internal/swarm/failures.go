@@ -3,43 +3,42 @@ package swarm
 import "time"
 
 const (
-	// before a peer is told of that failed: word that it is gone may come after its transfers broke off
-	failWait = 2 * time.Second
-	failMost = 128 // addresses of peers that are told of in a boot
+	// A failure is reported so much later: by then it may be known that the peer is gone.
+	failureDelay = 2 * time.Second
+	maxReported  = 128 // addresses reported in one boot
 )
 
-// lags tells whether a transfer from a peer took much longer than others do.
-func (s *Swarm) lags(took time.Duration) bool {
-	return s.learned >= learnLeast && took > max(slowLeast, lagFactor*s.typical)
+// isSlow tells whether a transfer from a peer took much longer than others do.
+func (s *Fetcher) isSlow(took time.Duration) bool {
+	return s.peerSamples >= learnSamples && took > max(slowMin, laggardFactor*s.peerTime)
 }
 
-// failed notes a transfer from a peer that broke off or was slow. The first one of each is told of, in a while;
-// what is asked of it is up to strikes.
-func (s *Swarm) failed(now time.Duration, k *known, slow bool) {
-	if s.doubted&k.slot != 0 || s.exposed[k.addr.Addr()] || len(s.exposed) >= failMost {
+// noteFailure notes a transfer that broke off or was slow. The first one of each peer is reported later.
+func (s *Fetcher) noteFailure(now time.Duration, k *knownPeer, slow bool) {
+	if s.failing&k.bit != 0 || s.reported[k.addr.Addr()] || len(s.reported) >= maxReported {
 		return
 	}
-	if s.doubted == 0 {
-		s.tellAt = now + failWait + s.late
+	if s.failing == 0 {
+		s.reportAt = now + failureDelay + s.delay
 	}
-	s.doubted |= k.slot
-	k.failed, k.lagged = now, slow
+	s.failing |= k.bit
+	k.failedAt, k.failedSlow = now, slow
 }
 
-// tellFailed has those told of that failed a while ago, all together, and are still known: who is gone was not bad,
-// and of who was left or banned that is told.
-func (s *Swarm) tellFailed(now time.Duration) {
-	if wait := (failWait + s.late) / 2; now >= s.tellAt {
-		for rest := s.doubted; rest != 0; {
-			if k := &s.peers[rest.pop()]; now >= k.failed+wait {
-				s.doubted &^= k.slot
-				s.exposed[k.addr.Addr()] = true
-				s.step.Failed = append(s.step.Failed, Left{Peer: k.addr, Slow: k.lagged})
+// reportFailures reports the peers that failed a while ago and are still known, all together. Peers that are gone were
+// not bad, and avoided or banned ones are reported as such.
+func (s *Fetcher) reportFailures(now time.Duration) {
+	if wait := (failureDelay + s.delay) / 2; now >= s.reportAt {
+		for rest := s.failing; rest != 0; {
+			if k := &s.peers[rest.pop()]; now >= k.failedAt+wait {
+				s.failing &^= k.bit
+				s.reported[k.addr.Addr()] = true
+				s.step.Failed = append(s.step.Failed, AvoidedPeer{Peer: k.addr, Slow: k.failedSlow})
 			}
 		}
-		s.tellAt = now + wait
+		s.reportAt = now + wait
 	}
-	if s.doubted != 0 {
-		s.step.Tell = s.tellAt
+	if s.failing != 0 {
+		s.step.WakeFailed = s.reportAt
 	}
 }

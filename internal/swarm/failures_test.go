@@ -8,16 +8,16 @@ import (
 )
 
 // toldOf is a peer that is told of.
-func toldOf(n byte, slow bool) []Left { return []Left{{Peer: at(n), Slow: slow}} }
+func toldOf(n byte, slow bool) []AvoidedPeer { return []AvoidedPeer{{Peer: at(n), Slow: slow}} }
 
 // usually is a node that knows peers 1 to n, who have everything, and how long transfers take here.
-func usually(n int, takes time.Duration) *Swarm {
+func usually(n int, takes time.Duration) *Fetcher {
 	s := newSwarm(200, n)
 	for i := range n {
-		s.Haves(at(byte(i+1)), upTo(200, 200))
+		s.PeerHas(at(byte(i+1)), upTo(200, 200))
 	}
-	s.Reach(0) // it fetches what the test begins
-	s.learned, s.typical = learnLeast, takes
+	s.SetLimit(0) // it fetches what the test begins
+	s.peerSamples, s.peerTime = learnSamples, takes
 	return s
 }
 
@@ -26,26 +26,26 @@ func usually(n int, takes time.Duration) *Swarm {
 func TestFirstFailureIsTold(t *testing.T) {
 	for name, x := range map[string]struct {
 		slow bool
-		fail func(s *Swarm, now time.Duration, piece int) (ends time.Duration)
+		fail func(s *Fetcher, now time.Duration, piece int) (ends time.Duration)
 	}{
-		"broken": {false, func(s *Swarm, now time.Duration, piece int) time.Duration {
-			s.take(now, Fetch{piece, at(1)})
+		"broken": {false, func(s *Fetcher, now time.Duration, piece int) time.Duration {
+			s.begin(now, Fetch{piece, at(1)})
 			s.Fail(now+ms, Fetch{piece, at(1)}, Broken)
 			return now + ms
 		}},
-		"slow": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
-			s.take(now, Fetch{piece, at(1)})
+		"slow": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
+			s.begin(now, Fetch{piece, at(1)})
 			s.Done(now+500*ms, Fetch{piece, at(1)})
 			return now + 500*ms
 		}},
-		"given up": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
-			s.take(now, Fetch{piece, at(1)})
-			s.Next(now + s.slowest())
-			return now + s.slowest()
+		"given up": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
+			s.begin(now, Fetch{piece, at(1)})
+			s.Next(now + s.transferTimeout())
+			return now + s.transferTimeout()
 		}},
-		"outrun": {true, func(s *Swarm, now time.Duration, piece int) time.Duration {
-			s.take(now, Fetch{piece, at(1)})
-			s.take(now+790*ms, Fetch{Piece: piece})
+		"outrun": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
+			s.begin(now, Fetch{piece, at(1)})
+			s.begin(now+790*ms, Fetch{Piece: piece})
 			s.Done(now+799*ms+ms, Fetch{Piece: piece})
 			return now + 800*ms
 		}},
@@ -54,19 +54,19 @@ func TestFirstFailureIsTold(t *testing.T) {
 			s := usually(2, 100*ms)
 			end := x.fail(s, 0, 1)
 			step := s.Next(end)
-			if len(step.Failed)+len(step.Left) > 0 || step.Tell < end+failWait-time.Second || step.Tell > end+failWait {
+			if len(step.Failed)+len(step.Avoided) > 0 || step.WakeFailed < end+failureDelay-time.Second || step.WakeFailed > end+failureDelay {
 				t.Fatalf("at once: %+v", step)
 			}
-			tell := step.Tell
+			tell := step.WakeFailed
 			if step = s.Next(tell - ms); len(step.Failed) > 0 {
 				t.Errorf("too soon: %+v", step.Failed)
 			}
-			if step = s.Next(tell); !slices.Equal(step.Failed, toldOf(1, x.slow)) || step.Tell != 0 {
-				t.Errorf("told of %+v, then at %v", step.Failed, step.Tell)
+			if step = s.Next(tell); !slices.Equal(step.Failed, toldOf(1, x.slow)) || step.WakeFailed != 0 {
+				t.Errorf("told of %+v, then at %v", step.Failed, step.WakeFailed)
 			}
 			s.find(at(1)).strikes = 0 // it did well meanwhile
 			end = x.fail(s, tell, 2)
-			if step = s.Next(end + 2*failWait); len(step.Failed) > 0 || step.Tell != 0 {
+			if step = s.Next(end + 2*failureDelay); len(step.Failed) > 0 || step.WakeFailed != 0 {
 				t.Errorf("told again: %+v", step)
 			}
 		})
@@ -76,28 +76,28 @@ func TestFirstFailureIsTold(t *testing.T) {
 // Nothing is told of a transfer that this node cancelled, that brought a piece in good time, or that a peer was too
 // busy for, or had not the piece.
 func TestWhatIsNoFailureIsNotTold(t *testing.T) {
-	for name, end := range map[string]func(s *Swarm){
-		"cancelled": func(s *Swarm) { s.take(90*ms, Fetch{Piece: 1}); s.Done(100*ms, Fetch{Piece: 1}) },
-		"lost":      func(s *Swarm) { s.Lose(1) },
-		"busy":      func(s *Swarm) { s.Fail(ms, Fetch{1, at(1)}, Busy) },
-		"missing":   func(s *Swarm) { s.Fail(ms, Fetch{1, at(1)}, Missing) },
-		"usual":     func(s *Swarm) { s.Done(lagFactor*100*ms, Fetch{1, at(1)}) },
-		"leaving":   func(s *Swarm) { s.Quit(ms); s.Fail(2*ms, Fetch{1, at(1)}, Broken) },
+	for name, end := range map[string]func(s *Fetcher){
+		"cancelled": func(s *Fetcher) { s.begin(90*ms, Fetch{Piece: 1}); s.Done(100*ms, Fetch{Piece: 1}) },
+		"lost":      func(s *Fetcher) { s.GiveUp(1) },
+		"busy":      func(s *Fetcher) { s.Fail(ms, Fetch{1, at(1)}, Busy) },
+		"missing":   func(s *Fetcher) { s.Fail(ms, Fetch{1, at(1)}, Missing) },
+		"usual":     func(s *Fetcher) { s.Done(laggardFactor*100*ms, Fetch{1, at(1)}) },
+		"leaving":   func(s *Fetcher) { s.LeaveSwarm(ms); s.Fail(2*ms, Fetch{1, at(1)}, Broken) },
 	} {
 		s := usually(2, 100*ms)
-		s.take(0, Fetch{1, at(1)})
+		s.begin(0, Fetch{1, at(1)})
 		end(s)
-		if step := s.Next(time.Second); step.Tell != 0 || len(step.Failed) > 0 {
+		if step := s.Next(time.Second); step.WakeFailed != 0 || len(step.Failed) > 0 {
 			t.Errorf("%s: %+v", name, step)
 		}
-		if step := s.Next(3 * failWait); len(step.Failed) > 0 {
+		if step := s.Next(3 * failureDelay); len(step.Failed) > 0 {
 			t.Errorf("%s: told of %+v", name, step.Failed)
 		}
 	}
 	s := newSwarm(200, 1) // which knows nothing of this network: all may be as slow
-	s.take(0, Fetch{1, at(1)})
+	s.begin(0, Fetch{1, at(1)})
 	s.Done(slowFirst-ms, Fetch{1, at(1)})
-	if step := s.Next(slowFirst); step.Tell != 0 {
+	if step := s.Next(slowFirst); step.WakeFailed != 0 {
 		t.Errorf("the first transfer of all is doubted: %+v", step)
 	}
 }
@@ -105,22 +105,22 @@ func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 // Whose transfers broke because it went away is not told of as one that failed, and who was left or banned is told
 // of as that alone.
 func TestWhoIsGoneDidNotFail(t *testing.T) {
-	for name, end := range map[string]func(s *Swarm){
-		"gone":   func(s *Swarm) { s.Left(at(1)) },
-		"left":   func(s *Swarm) { s.take(0, Fetch{2, at(1)}); s.Fail(2*ms, Fetch{2, at(1)}, Broken) },
-		"banned": func(s *Swarm) { s.Ban(at(1).Addr()) },
+	for name, end := range map[string]func(s *Fetcher){
+		"gone":   func(s *Fetcher) { s.PeerLeft(at(1)) },
+		"left":   func(s *Fetcher) { s.begin(0, Fetch{2, at(1)}); s.Fail(2*ms, Fetch{2, at(1)}, Broken) },
+		"banned": func(s *Fetcher) { s.Ban(at(1).Addr()) },
 	} {
 		s := usually(2, 100*ms)
-		s.take(0, Fetch{1, at(1)})
+		s.begin(0, Fetch{1, at(1)})
 		s.Fail(ms, Fetch{1, at(1)}, Broken)
 		s.Next(ms)
 		end(s)
-		s.Meet(3*ms, at(3)) // who comes in its place has nothing to do with it
+		s.AddPeers(3*ms, at(3)) // who comes in its place has nothing to do with it
 		step := s.Next(3 * ms)
-		if (name == "left") != (len(step.Left) > 0) {
-			t.Errorf("%s: %+v", name, step.Left)
+		if (name == "left") != (len(step.Avoided) > 0) {
+			t.Errorf("%s: %+v", name, step.Avoided)
 		}
-		if step = s.Next(2 * failWait); len(step.Failed) > 0 || step.Tell != 0 {
+		if step = s.Next(2 * failureDelay); len(step.Failed) > 0 || step.WakeFailed != 0 {
 			t.Errorf("%s: told of %+v", name, step)
 		}
 	}
@@ -132,25 +132,25 @@ func TestFailuresAreToldTogether(t *testing.T) {
 	s := usually(8, 100*ms)
 	for n, now := range []time.Duration{0, 500 * ms, 900 * ms, 1900 * ms} {
 		p := Fetch{n, at(byte(n + 1))}
-		s.take(now, p)
+		s.begin(now, p)
 		s.Fail(now, p, Broken)
 	}
-	step := s.Next(failWait)
-	if len(step.Failed) != 3 || step.Tell <= failWait || step.Tell > 2*failWait {
-		t.Fatalf("told of %+v, then at %v", step.Failed, step.Tell)
+	step := s.Next(failureDelay)
+	if len(step.Failed) != 3 || step.WakeFailed <= failureDelay || step.WakeFailed > 2*failureDelay {
+		t.Fatalf("told of %+v, then at %v", step.Failed, step.WakeFailed)
 	}
-	if step = s.Next(step.Tell); !slices.Equal(step.Failed, toldOf(4, false)) || step.Tell != 0 {
-		t.Errorf("then told of %+v, and at %v", step.Failed, step.Tell)
+	if step = s.Next(step.WakeFailed); !slices.Equal(step.Failed, toldOf(4, false)) || step.WakeFailed != 0 {
+		t.Errorf("then told of %+v, and at %v", step.Failed, step.WakeFailed)
 	}
 }
 
 // Word that a peer is gone takes longer where all word is late.
 func TestFailuresAreToldLaterWhereWordIsLate(t *testing.T) {
 	s := usually(1, 100*ms)
-	s.Bear(3 * time.Second)
-	s.take(0, Fetch{1, at(1)})
+	s.SetAnnounceDelay(3 * time.Second)
+	s.begin(0, Fetch{1, at(1)})
 	s.Fail(0, Fetch{1, at(1)}, Broken)
-	if step := s.Next(failWait); len(step.Failed) > 0 || step.Tell != failWait+3*time.Second {
+	if step := s.Next(failureDelay); len(step.Failed) > 0 || step.WakeFailed != failureDelay+3*time.Second {
 		t.Errorf("%+v", step)
 	}
 }
@@ -159,16 +159,16 @@ func TestFailuresAreToldLaterWhereWordIsLate(t *testing.T) {
 func TestFailuresAreBounded(t *testing.T) {
 	s := usually(0, 100*ms)
 	told := 0
-	for n := range 2 * failMost {
+	for n := range 2 * maxReported {
 		now := time.Duration(n) * time.Minute
 		p := Fetch{n % 200, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}), 8080)}
-		s.Meet(now, p.Peer)
-		s.take(now, p)
+		s.AddPeers(now, p.Peer)
+		s.begin(now, p)
 		s.Fail(now, p, Broken)
-		told += len(s.Next(now + failWait).Failed)
-		s.Left(p.Peer)
+		told += len(s.Next(now + failureDelay).Failed)
+		s.PeerLeft(p.Peer)
 	}
-	if told != failMost {
-		t.Errorf("told of %d, want %d", told, failMost)
+	if told != maxReported {
+		t.Errorf("told of %d, want %d", told, maxReported)
 	}
 }

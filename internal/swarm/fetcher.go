@@ -7,54 +7,54 @@ import (
 	"time"
 )
 
-// Bounds and patience of a node. Transfers take from a millisecond to a second a piece, by link, so most patience is
-// counted in the time that this node's transfers take.
+// Limits of a node. A piece takes from a millisecond to a second, by link, so most time-outs are counted in this
+// node's usual transfer time.
 const (
-	maxPeers    = 24 // peers that are known at a time
-	mostPeers   = 30 // with those that have what a read waits for
-	onePeers    = 4  // of them with one address: who claims many ports shall not take the places of all others
-	fewPeers    = 8  // with fewer, the tracker is asked for more
-	manyPeers   = 22 // with so many it is a large crowd
-	commonLeast = 3  // peers that have a piece: word of one more waits
-	// for that part of a usual transfer, for each of them; simulated, two hundred nodes hear half as often, and are
-	// done 1.4 % later
-	wordPart   = 6
-	strikesOut = 2                // a peer that was slow or failed so often is left
-	leftFor    = 30 * time.Second // and not met again for so long
-	// a peer that is busy is not asked for so long, twice as long each time, or for a usual transfer
-	restLeast  = time.Millisecond
-	restMost   = 500 * time.Millisecond
-	slowFactor = 8                      // a transfer that takes so many times the usual one is slow
-	slowLeast  = 20 * time.Millisecond  // but not before this
-	lagFactor  = 4                      // a peer whose transfers usually take so many times the usual one is left
-	lagLeast   = 4                      // when it is so for so many of them
-	slowFirst  = 2 * time.Second        // before enough is known of this network
-	learnLeast = 8                      // transfers: the first ones have links that nobody shares yet
-	hedgeLeast = 75 * time.Millisecond  // a demand waits so long for a peer before the origin is asked too
-	hedgeMost  = 2 * time.Second        // and never longer than this
-	calmFactor = 256                    // with a tracker it waits longer: so many transfers
-	askLost    = 6 * time.Second        // an answer of the tracker that takes longer does not come
-	askPause   = 10 * time.Second       // with nothing to ask for so long, the tracker is told so
-	joinAgain  = 500 * time.Millisecond // between joins while peers are few; grows
-	joinMost   = 10 * time.Second
-	maxLeft    = 16 // peers that a question names as left
-	lateCalm   = 8  // and so many times as long as word may be on its way
-	readSoon   = 4  // pieces of a question, the first ones, that reads may wait for when it is answered
-	// the part of how long word may be on its way that a read waits for a loose object of a peer
-	looseLate = 4
-	// while nothing is missing: between joins if the tracker is lost, and between signs of life
-	joinSeldom = time.Minute
+	maxPeers           = 24 // known at a time
+	maxPeersUrgent     = 30 // including those that have an urgent piece
+	maxPeersPerAddress = 4  // or one host with many ports would take all places
+	fewPeers           = 8  // with fewer, the node announces itself again
+	crowdPeers         = 22 // with so many it is part of a large swarm
+	commonHolders      = 3  // peers that have a piece: news of one more holder may wait
+	// so many parts of a transfer time for each holder, to travel with other news; it halves the messages of 200 nodes
+	haveDelayPart = 6
+	maxStrikes    = 2                // slow or failed transfers after which a peer is avoided
+	avoidTime     = 30 * time.Second // for so long
+	// A busy peer is not asked again before this, doubled each time, or a usual transfer time.
+	busyWaitMin    = time.Millisecond
+	busyWaitMax    = 500 * time.Millisecond
+	slowFactor     = 8                     // times the usual transfer time after which a transfer is cancelled
+	slowMin        = 20 * time.Millisecond // but not earlier
+	laggardFactor  = 4                     // times the usual time that a peer may take on average
+	laggardSamples = 4                     // over so many transfers
+	slowFirst      = 2 * time.Second       // while the usual time is not known
+	learnSamples   = 8                     // the first transfers have links that nobody shares yet
+	// wait of an urgent piece before the tracker is asked although a peer has it
+	hedgeMin       = 75 * time.Millisecond
+	hedgeMax       = 2 * time.Second        // and at most
+	directedFactor = 256                    // transfer times that a directed node waits before an urgent piece comes from the origin
+	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
+	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
+	rejoinMin      = 500 * time.Millisecond // between announcements while peers are few; grows
+	rejoinMax      = 10 * time.Second
+	maxAvoided     = 16 // avoided peers that a request names
+	delayFactor    = 8  // times the announce delay that an urgent piece waits as well
+	urgentAhead    = 4  // the first pieces of a request, which reads may wait for when the reply comes
+	// A read waits so large a part of the announce delay for the tracker or a peer.
+	demandDelayPart = 4
+	// between signs of life, and between announcements to a lost tracker while no piece is missing
+	keepAliveEvery = time.Minute
 )
 
-// Options of a Swarm. Zero values mean the defaults.
-type Options struct {
-	Self   netip.AddrPort // where this node serves objects; never met as a peer
+// FetcherOptions are the inputs of a Fetcher. Zero values mean the defaults.
+type FetcherOptions struct {
+	Self   netip.AddrPort // where this node serves; never added as a peer
 	Pieces int            // of the pack
-	Idle   bool           // fetch what reads wait for, and nothing ahead
+	Idle   bool           // fetch urgent pieces only
 
-	Window        int // pieces ahead that are chosen from; default 16, and a quarter more in a large crowd
-	PeerFetches   int // transfers from peers at a time; default 6
-	ServerFetches int // transfers from the origin at a time; default 8
+	Window        int // missing pieces to choose from; default 16, and a quarter more in a large swarm
+	PeerFetches   int // concurrent transfers from peers; default 6
+	ServerFetches int // concurrent transfers from the origin; default 8
 
 	Random *rand.Rand // for choices between equals; required
 }
@@ -68,39 +68,39 @@ type Fetch struct {
 // Origin tells whether the transfer is from a server.
 func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
-// Ask is a question to the tracker: which of these pieces may I fetch from the server?
-type Ask struct {
-	Want []int // pieces that no peer has that this node knows, in order; at most Window; none: a sign of life
-	// the first so many of them are those that reads wait for, or soon will: who has them is named
-	Soon int
-	Upto int              // pieces from here on are not wanted yet; 0: all are
-	Max  int              // transfers from the server that this node has room for
-	Have Bitmap           // what it has
-	Left []netip.AddrPort // peers that it left: what they have is no help to it; at most maxLeft
-	Fed  int              // pieces that peers gave it
+// Request asks the tracker which pieces may be fetched from the server.
+type Request struct {
+	Want []int // pieces that no known peer has, in order, at most Window; none: a sign of life
+	// the first so many of them are urgent, or soon will be: their holders are named
+	Urgent    int
+	Limit     int              // no piece from here on is wanted yet; 0: all are
+	Max       int              // transfers from the server that the node has room for
+	Have      Bitmap           // what it has
+	Avoided   []netip.AddrPort // peers that are no help to it, at most maxAvoided
+	FromPeers int              // pieces that peers sent so far
 
-	Patience time.Duration // it waits so long for the answer
+	Timeout time.Duration // how long it waits for the reply
 }
 
-// Step is what shall be done now. Its slices are valid until the next call of Next.
+// Step is what to do now. Its slices are valid until the next call of Next.
 type Step struct {
-	Fetch  []Fetch          // start these; each ends in Done or Fail
-	Cancel []Fetch          // stop these; no Done or Fail follows
-	Ask    *Ask             // ask the tracker; Answer or Lost follows
-	Join   bool             // join again: peers are few
-	Report []netip.AddrPort // tell the tracker that these sent wrong bytes
-	Left   []Left           // peers that nothing is asked of for a while
-	Failed []Left           // peers from which a transfer failed or was slow for the first time, a while ago
-	Probe  []netip.AddrPort // see whether these can still be reached; Unreached follows if not
-	Wake   time.Duration    // call Next at this moment if nothing else happens before; 0: no need
-	Tell   time.Duration    // the same, for what is told of others alone
+	Fetch      []Fetch          // start these; each ends in Done or Fail
+	Cancel     []Fetch          // stop these; no Done or Fail follows
+	Request    *Request         // send it; Answered or TrackerLost follows
+	Join       bool             // announce the node again: peers are few
+	Corrupt    []netip.AddrPort // report these to the tracker: they sent wrong bytes
+	Avoided    []AvoidedPeer    // not asked for a while
+	Failed     []AvoidedPeer    // a transfer from these failed or was slow for the first time, a while ago
+	Probe      []netip.AddrPort // try to connect to these; PeerUnreachable follows if that fails
+	Wake       time.Duration    // call Next then, if nothing happens before; 0: no need
+	WakeFailed time.Duration    // the same, if only failures are to be reported
 }
 
-// Left is a peer that was slow, or failed, or that was not to be reached.
-type Left struct {
-	Peer      netip.AddrPort
-	Slow      bool
-	Unreached bool
+// AvoidedPeer is a peer that was slow, failed or could not be reached.
+type AvoidedPeer struct {
+	Peer        netip.AddrPort
+	Slow        bool
+	Unreachable bool
 }
 
 // Failure is why a transfer brought nothing.
@@ -108,86 +108,85 @@ type Failure int
 
 // The failures.
 const (
-	Broken  Failure = iota // it could not be reached, broke off, or does not speak the protocol
-	Busy                   // it has too many uploads
-	Missing                // it does not have the piece
-	Wrong                  // complete, and not the piece
+	Broken  Failure = iota // no connection, broken off, or not the protocol
+	Busy                   // too many uploads there
+	Missing                // the peer does not have the piece
+	Corrupt                // complete, but not the piece
 )
 
-// piece is small and says itself who has it: of thousands of simulated nodes, one is looked at a hundred million times.
+// piece is what a node knows of one piece. It is small: a simulation looks at millions of them.
 type piece struct {
-	holders slots         // known peers that have it
-	flights int16         // transfers of it that run
-	failed  int16         // transfers from peers that failed
-	coming  time.Duration // somebody else fetches it: the tracker is not asked before this moment
+	holders   peerSet       // known peers that have it
+	transfers int16         // running transfers of it
+	failed    int16         // failed transfers from peers
+	notBefore time.Duration // somebody fetches it: the tracker is not asked again before
 }
 
-// demand is a piece that a read waits for.
-type demand struct {
-	piece  int
-	since  time.Duration
-	hedged bool // the origin was asked because of it
+// urgentPiece is a piece that a read waits for.
+type urgentPiece struct {
+	piece      int
+	since      time.Duration
+	fromOrigin bool // the origin was asked for it
 }
 
-type flight struct {
+type transfer struct {
 	Fetch
 	start time.Duration
 }
 
-// Swarm is one node's view of a swarm, and decides what it fetches next from whom. It is not safe for use by several
-// goroutines.
-type Swarm struct {
-	o       Options
-	have    Bitmap
-	idle    Bitmap // only fetched when a read waits for it
-	missing int    // pieces that are to be fetched ahead
-	first   int    // the first one
-	reach   int    // and none from here on now
-	pieces  []piece
-	flights []flight
-	demands []demand // oldest first
+// Fetcher decides for one node which pieces it fetches next from whom. It is not safe for concurrent use.
+type Fetcher struct {
+	o         FetcherOptions
+	have      Bitmap
+	skip      Bitmap // pieces that are fetched only when they are urgent
+	missing   int    // pieces to fetch ahead
+	first     int    // the first of them
+	limit     int    // no piece from here on is fetched ahead now
+	pieces    []piece
+	transfers []transfer
+	urgent    []urgentPiece // oldest first
 
-	peerFlights, originFlights int
-	typical                    time.Duration // of a transfer from a peer; 0: not known
-	learned                    int           // transfers that it was learned from, at most learnLeast
-	direct                     time.Duration // of a transfer from the origin; 0: not known
-	coming                     time.Duration // how long the tracker says that pieces take to come round; 0: not known
-	late                       time.Duration // how long it says that word may be on its way; 0: no longer than usual
+	fromPeers, fromOrigin int
+	peerTime              time.Duration // usual transfer time of a peer; 0: not known
+	peerSamples           int           // transfers that it was learned from, at most learnSamples
+	originTime            time.Duration // usual transfer time of the origin; 0: not known
+	retryAfter            time.Duration // when the tracker may be asked for a held piece again; 0: not known
+	delay                 time.Duration // announce delay; 0: as usual
 
-	used   slots
-	silent slots                  // of the first peers, those that have not said yet what they have
-	hear   time.Duration          // and until when that is waited for
-	addrs  [places]netip.AddrPort // of peers, by slot
-	peers  [places]known
-	banned map[netip.Addr]bool
+	used         peerSet
+	unheard      peerSet                   // first peers that have not said yet what they have
+	unheardUntil time.Duration             // and how long to wait for that
+	addrs        [peerSlots]netip.AddrPort // of peers, by slot
+	peers        [peerSlots]knownPeer
+	banned       map[netip.Addr]bool
 
-	doubted slots               // peers of which a transfer failed or was slow, which is to be told
-	tellAt  time.Duration       // and when
-	exposed map[netip.Addr]bool // those of which it was told
+	failing  peerSet             // peers that failed for the first time, to be reported
+	reportAt time.Duration       // and when
+	reported map[netip.Addr]bool // addresses that were
 
-	left map[netip.AddrPort]time.Duration // peers that were left, until when
+	avoided map[netip.AddrPort]time.Duration // until when
 
-	fed       int           // pieces that came from peers
-	loose     int           // loose objects that reads wait for
-	looseAt   time.Duration // since when they do
-	tracker   bool
-	met       bool          // a peer was known at some time
-	asked     time.Duration // when the last question was asked, or a join answered
-	asking    bool
-	told      bool // the last question said that there is nothing to ask
-	granted   []int
-	joinAt    time.Duration
-	forgotten bool // the tracker does not know this node any more
-	rejoin    bool // and was told of it, but has not answered yet
-	joinWait  time.Duration
+	cameFromPeers int           // pieces that peers sent
+	demandReads   int           // local reads of demand objects
+	demandSince   time.Duration // since when there are some
+	tracker       bool
+	everMet       bool          // a peer was known at some time
+	requestedAt   time.Duration // when the last request was sent, or an announcement answered
+	requestOpen   bool
+	keptAlive     bool // the last request was a sign of life
+	granted       []int
+	joinAt        time.Duration
+	forgotten     bool // the tracker does not know this node any more
+	rejoining     bool // and this node announces itself again
+	joinWait      time.Duration
 
 	step   Step
-	window []int // of Next, kept to be used again
+	window []int // of Next, reused
 }
 
-// NewSwarm returns the view of a node that has nothing and knows nobody. Without Tracking, everything comes from the
+// NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker, all comes from the
 // origin.
-func NewSwarm(o Options) *Swarm {
+func NewFetcher(o FetcherOptions) *Fetcher {
 	if o.Window == 0 {
 		o.Window = 16
 	}
@@ -197,170 +196,170 @@ func NewSwarm(o Options) *Swarm {
 	if o.ServerFetches == 0 {
 		o.ServerFetches = 8
 	}
-	s := &Swarm{
-		o:       o,
-		have:    NewBitmap(o.Pieces),
-		idle:    NewBitmap(o.Pieces),
-		missing: o.Pieces,
-		reach:   o.Pieces,
-		pieces:  make([]piece, o.Pieces),
-		banned:  map[netip.Addr]bool{},
-		exposed: map[netip.Addr]bool{},
-		left:    map[netip.AddrPort]time.Duration{},
+	s := &Fetcher{
+		o:        o,
+		have:     NewBitmap(o.Pieces),
+		skip:     NewBitmap(o.Pieces),
+		missing:  o.Pieces,
+		limit:    o.Pieces,
+		pieces:   make([]piece, o.Pieces),
+		banned:   map[netip.Addr]bool{},
+		reported: map[netip.Addr]bool{},
+		avoided:  map[netip.AddrPort]time.Duration{},
 	}
 	for p := range s.pieces {
 		if o.Idle {
-			s.pass(p)
+			s.skipPiece(p)
 		}
 	}
 	return s
 }
 
-// Tracking says whether there is a tracker that answers. When it is lost, pieces that no peer has come from the origin
-// at once; peers stay. A join that only brought more peers changes nothing else: the question that is open stays open.
-func (s *Swarm) Tracking(now time.Duration, there bool) {
-	if there && s.tracker && !s.rejoin {
+// SetTracker says whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
+// stay. An announcement that only brought more peers leaves the open request open.
+func (s *Fetcher) SetTracker(now time.Duration, there bool) {
+	if there && s.tracker && !s.rejoining {
 		return
 	}
-	s.tracker, s.asking, s.asked, s.told, s.rejoin = there, false, now, false, false
-	s.joinWait = joinAgain
+	s.tracker, s.requestOpen, s.requestedAt, s.keptAlive, s.rejoining = there, false, now, false, false
+	s.joinWait = rejoinMin
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {
-		s.pieces[p].coming = 0
+		s.pieces[p].notBefore = 0
 	}
 }
 
-// Bear takes how long word may be on its way. A tracker that says more than can be is not believed.
-func (s *Swarm) Bear(late time.Duration) { s.late = Bounded(late) }
+// SetAnnounceDelay takes the delay that the tracker told, within MaxAnnounceDelay.
+func (s *Fetcher) SetAnnounceDelay(late time.Duration) { s.delay = BoundDelay(late) }
 
 // Have is what this node has; it changes with Done.
-func (s *Swarm) Have() Bitmap { return s.have }
+func (s *Fetcher) Have() Bitmap { return s.have }
 
-// Usual is how long a transfer from a peer usually takes; 0: not known.
-func (s *Swarm) Usual() time.Duration { return s.typical }
+// TransferTime is the usual time of a transfer from a peer; 0: not known.
+func (s *Fetcher) TransferTime() time.Duration { return s.peerTime }
 
-// Directed tells whether there is a tracker that answers.
-func (s *Swarm) Directed() bool { return s.tracker }
+// HasTracker tells whether a tracker answers.
+func (s *Fetcher) HasTracker() bool { return s.tracker }
 
-// Missing is how many pieces this node does not have.
-func (s *Swarm) Missing() int { return s.missing }
+// Missing returns the number of pieces that this node does not have.
+func (s *Fetcher) Missing() int { return s.missing }
 
-// Hold notes a piece that is here without a transfer of the swarm, such as one that a cache had.
-func (s *Swarm) Hold(p int) {
+// Add notes a piece that came without a transfer, such as one from the node's cache.
+func (s *Fetcher) Add(p int) {
 	if s.have.Has(p) {
 		return
 	}
-	s.pass(p)
+	s.skipPiece(p)
 	s.have.Set(p)
-	s.answered(p)
+	s.readsDone(p)
 }
 
-// Ahead has a piece fetched ahead after all, which was believed to be had without a transfer.
-func (s *Swarm) Ahead(p int) {
-	if s.idle.Has(p) && !s.have.Has(p) {
-		s.idle[p>>3] &^= 1 << (p & 7)
+// Prefetch has a piece fetched ahead that was taken for cached.
+func (s *Fetcher) Prefetch(p int) {
+	if s.skip.Has(p) && !s.have.Has(p) {
+		s.skip[p>>3] &^= 1 << (p & 7)
 		s.missing++
 		s.first = min(s.first, p)
 	}
 }
 
-// Drop notes that a piece that was here was let go of. It is fetched again when a read waits for it.
-func (s *Swarm) Drop(p int) {
+// Remove notes that a piece was dropped. It is fetched again when it is urgent.
+func (s *Fetcher) Remove(p int) {
 	if s.have.Has(p) {
 		s.have[p>>3] &^= 1 << (p & 7)
 	}
 }
 
-// Lose gives a piece up that is not to be had.
-func (s *Swarm) Lose(p int) {
-	s.pass(p)
-	s.answered(p)
+// GiveUp ends all attempts at a piece that is not to be had.
+func (s *Fetcher) GiveUp(p int) {
+	s.skipPiece(p)
+	s.readsDone(p)
 	s.cancelAll(p)
 }
 
-// pass stops fetching a piece ahead.
-func (s *Swarm) pass(p int) {
-	if s.idle.Has(p) {
+// skipPiece stops fetching a piece ahead.
+func (s *Fetcher) skipPiece(p int) {
+	if s.skip.Has(p) {
 		return
 	}
-	s.idle.Set(p)
+	s.skip.Set(p)
 	s.missing--
-	for s.first < s.o.Pieces && s.idle.Has(s.first) {
+	for s.first < s.o.Pieces && s.skip.Has(s.first) {
 		s.first++
 	}
 }
 
-// answered ends the demand for a piece.
-func (s *Swarm) answered(p int) {
-	s.demands = slices.DeleteFunc(s.demands, func(d demand) bool { return d.piece == p })
+// readsDone ends the urgency of a piece.
+func (s *Fetcher) readsDone(p int) {
+	s.urgent = slices.DeleteFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// Reach says how many pieces, from the first on, there is room for; none of the others is fetched ahead.
-func (s *Swarm) Reach(pieces int) { s.reach = min(pieces, s.o.Pieces) }
+// SetLimit says for how many pieces, from the first on, there is room. None of the others is fetched ahead.
+func (s *Fetcher) SetLimit(pieces int) { s.limit = min(pieces, s.o.Pieces) }
 
-// Demand says that a read waits for a piece.
-func (s *Swarm) Demand(now time.Duration, p int) {
-	if !s.have.Has(p) && !s.WaitedFor(p) {
+// Urgent says that a read waits for a piece.
+func (s *Fetcher) Urgent(now time.Duration, p int) {
+	if !s.have.Has(p) && !s.IsUrgent(p) {
 		s.pieces[p].failed = 0
-		s.demands = append(s.demands, demand{piece: p, since: now})
+		s.urgent = append(s.urgent, urgentPiece{piece: p, since: now})
 	}
 }
 
 // Done takes a piece that came and was verified. Other transfers of it are cancelled.
-func (s *Swarm) Done(now time.Duration, f Fetch) {
-	start, ok := s.land(f)
+func (s *Fetcher) Done(now time.Duration, f Fetch) {
+	start, ok := s.end(f)
 	if !ok {
 		return
 	}
 	if k := s.find(f.Peer); k != nil {
-		k.strikes, k.busy = 0, 0
-		s.lag(now, k, now-start)
+		k.strikes, k.refusals = 0, 0
+		s.trackSpeed(now, k, now-start)
 	}
 	if f.Origin() {
-		s.outrun(now, f.Piece, now-start)
-		s.direct = smooth(s.direct, now-start)
+		s.strikeOvertaken(now, f.Piece, now-start)
+		s.originTime = smooth(s.originTime, now-start)
 	} else {
-		s.learn(now - start)
-		s.fed++
+		s.learnPeerTime(now - start)
+		s.cameFromPeers++
 	}
-	s.Hold(f.Piece)
+	s.Add(f.Piece)
 	s.cancelAll(f.Piece)
 }
 
-// outrun strikes peers that the origin was much quicker than, though it was asked after them: without that, reads that
-// wait would have the origin send each piece that a dead peer promised, and it would never be left.
-func (s *Swarm) outrun(now time.Duration, p int, took time.Duration) {
-	limit := max(hedgeLeast, slowFactor*max(s.typical, took))
-	for i := len(s.flights) - 1; i >= 0; i-- {
-		f := s.flights[i]
+// strikeOvertaken cancels transfers that the origin has clearly overtaken, and strikes their peers. Without this a
+// dead peer would be asked again for each piece, as the origin always steps in.
+func (s *Fetcher) strikeOvertaken(now time.Duration, p int, took time.Duration) {
+	limit := max(hedgeMin, slowFactor*max(s.peerTime, took))
+	for i := len(s.transfers) - 1; i >= 0; i-- {
+		f := s.transfers[i]
 		if f.Piece != p || f.Origin() || now < f.start+limit {
 			continue
 		}
 		s.cancel(f.Fetch)
 		if k := s.find(f.Peer); k != nil {
-			s.failed(now, k, true)
+			s.noteFailure(now, k, true)
 			s.strike(now, k, true)
 		}
 	}
 }
 
 // cancelAll stops all transfers of a piece.
-func (s *Swarm) cancelAll(p int) {
-	for i := len(s.flights) - 1; i >= 0; i-- {
-		if s.flights[i].Piece == p {
-			s.cancel(s.flights[i].Fetch)
+func (s *Fetcher) cancelAll(p int) {
+	for i := len(s.transfers) - 1; i >= 0; i-- {
+		if s.transfers[i].Piece == p {
+			s.cancel(s.transfers[i].Fetch)
 		}
 	}
 }
 
-// learn takes the time of a transfer from a peer.
-func (s *Swarm) learn(d time.Duration) {
-	if s.learned < learnLeast {
-		s.learned++
-		s.typical += (d - s.typical) / time.Duration(s.learned)
+// learnPeerTime takes the time of a transfer from a peer.
+func (s *Fetcher) learnPeerTime(d time.Duration) {
+	if s.peerSamples < learnSamples {
+		s.peerSamples++
+		s.peerTime += (d - s.peerTime) / time.Duration(s.peerSamples)
 		return
 	}
-	s.typical = smooth(s.typical, d)
+	s.peerTime = smooth(s.peerTime, d)
 }
 
 func smooth(usual, d time.Duration) time.Duration {
@@ -371,17 +370,17 @@ func smooth(usual, d time.Duration) time.Duration {
 }
 
 // Fail takes a transfer that brought nothing.
-func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
-	if _, ok := s.land(f); !ok {
+func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
+	if _, ok := s.end(f); !ok {
 		return
 	}
 	if f.Origin() {
-		s.pieces[f.Piece].coming = 0
+		s.pieces[f.Piece].notBefore = 0
 		return
 	}
 	k := s.find(f.Peer)
-	if why == Wrong {
-		s.Accuse(f.Peer)
+	if why == Corrupt {
+		s.BanCorrupt(f.Peer)
 	}
 	if why != Busy {
 		s.pieces[f.Piece].failed++
@@ -389,62 +388,62 @@ func (s *Swarm) Fail(now time.Duration, f Fetch, why Failure) {
 	switch {
 	case k == nil:
 	case why == Busy:
-		s.refused(now, k)
+		s.backOff(now, k)
 	case why == Missing:
-		s.pieces[f.Piece].holders &^= k.slot
+		s.pieces[f.Piece].holders &^= k.bit
 		s.strike(now, k, false)
 	case why == Broken:
-		s.failed(now, k, false)
+		s.noteFailure(now, k, false)
 		s.strike(now, k, false)
 	}
 }
 
-// refused leaves a peer in peace that was busy, the longer the more often in a row it was: for what a usual
-// transfer takes, or where that is long, half of it at first, and once and a half in the end.
-func (s *Swarm) refused(now time.Duration, k *known) {
-	quarters := func(n int) time.Duration { return s.typical * time.Duration(n) / 4 }
-	pause := max(restLeast<<min(k.busy, 8), quarters(4+min(k.busy, 2)))
-	k.rest = now + min(pause, restMost)
-	k.calm = now + min(pause, max(restMost, quarters(2+min(k.busy, 4))))
-	k.busy++
+// backOff delays the next request to a busy peer. The delay doubles with each refusal from a millisecond on, or is a
+// usual transfer time and, after three refusals, one and a half, whichever is longer.
+func (s *Fetcher) backOff(now time.Duration, k *knownPeer) {
+	quarters := func(n int) time.Duration { return s.peerTime * time.Duration(n) / 4 }
+	pause := max(busyWaitMin<<min(k.refusals, 8), quarters(4+min(k.refusals, 2)))
+	k.urgentAfter = now + min(pause, busyWaitMax)
+	k.askAfter = now + min(pause, max(busyWaitMax, quarters(2+min(k.refusals, 4))))
+	k.refusals++
 }
 
-// take starts a transfer.
-func (s *Swarm) take(now time.Duration, f Fetch) {
-	s.flights = append(s.flights, flight{f, now})
-	s.pieces[f.Piece].flights++
+// begin starts a transfer.
+func (s *Fetcher) begin(now time.Duration, f Fetch) {
+	s.transfers = append(s.transfers, transfer{f, now})
+	s.pieces[f.Piece].transfers++
 	if f.Origin() {
-		s.originFlights++
+		s.fromOrigin++
 	} else {
-		s.peerFlights++
-		s.find(f.Peer).flights++
+		s.fromPeers++
+		s.find(f.Peer).transfers++
 	}
 	s.step.Fetch = append(s.step.Fetch, f)
 }
 
-// land ends a transfer; ok is false when there is none such.
-func (s *Swarm) land(f Fetch) (start time.Duration, ok bool) {
-	i := slices.IndexFunc(s.flights, func(x flight) bool { return x.Fetch == f })
+// end ends a transfer; ok is false when there is none.
+func (s *Fetcher) end(f Fetch) (start time.Duration, ok bool) {
+	i := slices.IndexFunc(s.transfers, func(x transfer) bool { return x.Fetch == f })
 	if i < 0 {
 		return 0, false
 	}
-	start = s.flights[i].start
-	s.flights[i] = s.flights[len(s.flights)-1]
-	s.flights = s.flights[:len(s.flights)-1]
-	s.pieces[f.Piece].flights--
+	start = s.transfers[i].start
+	s.transfers[i] = s.transfers[len(s.transfers)-1]
+	s.transfers = s.transfers[:len(s.transfers)-1]
+	s.pieces[f.Piece].transfers--
 	if f.Origin() {
-		s.originFlights--
+		s.fromOrigin--
 	} else {
-		s.peerFlights--
+		s.fromPeers--
 		if k := s.find(f.Peer); k != nil {
-			k.flights--
+			k.transfers--
 		}
 	}
 	return start, true
 }
 
-func (s *Swarm) cancel(f Fetch) {
-	if _, ok := s.land(f); ok {
+func (s *Fetcher) cancel(f Fetch) {
+	if _, ok := s.end(f); ok {
 		s.step.Cancel = append(s.step.Cancel, f)
 	}
 }

@@ -17,11 +17,11 @@ func at(n byte) netip.AddrPort {
 func chance() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // newSwarm is a node with a tracker that knows peers 1 to n, who have nothing.
-func newSwarm(pieces, n int) *Swarm {
-	s := NewSwarm(Options{Self: at(200), Pieces: pieces, Random: chance()})
-	s.Tracking(0, true)
+func newSwarm(pieces, n int) *Fetcher {
+	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: pieces, Random: chance()})
+	s.SetTracker(0, true)
 	for i := range n {
-		s.Meet(0, at(byte(i+1)))
+		s.AddPeers(0, at(byte(i+1)))
 	}
 	return s
 }
@@ -36,12 +36,12 @@ func upTo(pieces, n int) Bitmap {
 
 // A piece that was passed over is fetched ahead when it is wanted after all, and no other; twice is once.
 func TestAheadAfterAll(t *testing.T) {
-	s := NewSwarm(Options{Self: at(200), Pieces: 6, Idle: true, Random: chance()})
+	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Idle: true, Random: chance()})
 	if step := s.Next(0); len(step.Fetch) > 0 || s.Missing() != 0 {
 		t.Fatalf("an idle node began with %v, %d missing", step.Fetch, s.Missing())
 	}
 	for _, p := range []int{4, 2, 2} {
-		s.Ahead(p)
+		s.Prefetch(p)
 	}
 	if s.Missing() != 2 {
 		t.Errorf("%d missing, want 2", s.Missing())
@@ -53,7 +53,7 @@ func TestAheadAfterAll(t *testing.T) {
 			s.Done(ms, f)
 		}
 	}
-	s.Ahead(2) // it came
+	s.Prefetch(2) // it came
 	if step := s.Next(2 * ms); !slices.Equal(got, []int{2, 4}) || len(step.Fetch) > 0 || s.Missing() != 0 {
 		t.Errorf("pieces %v, then %v; %d missing", got, step.Fetch, s.Missing())
 	}
@@ -61,10 +61,10 @@ func TestAheadAfterAll(t *testing.T) {
 
 // Nobody to ask means not to wait: pieces come from the origin, in order, a few at a time.
 func TestAloneIsPlainUnicast(t *testing.T) {
-	s := NewSwarm(Options{Self: at(200), Pieces: 6, Random: chance()})
+	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Random: chance()})
 	var got []int
 	for step := s.Next(0); len(step.Fetch) > 0; step = s.Next(ms) {
-		if step.Ask != nil {
+		if step.Request != nil {
 			t.Fatal("asked a tracker that is not there")
 		}
 		if len(got) == 0 && len(step.Fetch) != 4 {
@@ -85,11 +85,11 @@ func TestAloneIsPlainUnicast(t *testing.T) {
 
 func TestRarestOfTheWindowFromPeers(t *testing.T) {
 	s := newSwarm(100, 3)
-	s.Haves(at(1), upTo(100, 100))
-	s.Haves(at(2), upTo(100, 12))
-	s.Haves(at(3), upTo(100, 12))
+	s.PeerHas(at(1), upTo(100, 100))
+	s.PeerHas(at(2), upTo(100, 12))
+	s.PeerHas(at(3), upTo(100, 12))
 	step := s.Next(0)
-	if len(step.Fetch) != 6 || step.Ask != nil {
+	if len(step.Fetch) != 6 || step.Request != nil {
 		t.Fatalf("step %+v", step)
 	}
 	// Pieces 12 to 15 are in the window of 16 and only one peer has them; it gives two at a time. 16 and later wait.
@@ -109,22 +109,22 @@ func TestRarestOfTheWindowFromPeers(t *testing.T) {
 
 func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 3))
+	s.PeerHas(at(1), upTo(40, 3))
 	step := s.Next(0)
-	if step.Ask == nil || step.Ask.Want[0] != 3 || slices.ContainsFunc(step.Fetch, Fetch.Origin) {
+	if step.Request == nil || step.Request.Want[0] != 3 || slices.ContainsFunc(step.Fetch, Fetch.Origin) {
 		t.Fatalf("step %+v", step)
 	}
-	s.Answer(ms, Answer{Grant: []int{3, 5}, Named: []Named{{Piece: 4}, {Piece: 6}}, Wait: 50 * ms})
+	s.Answered(ms, Answer{Grant: []int{3, 5}, Held: []HeldPiece{{Piece: 4}, {Piece: 6}}, RetryAfter: 50 * ms})
 	step = s.Next(ms)
 	if !slices.Contains(step.Fetch, Fetch{Piece: 3}) || !slices.Contains(step.Fetch, Fetch{Piece: 5}) {
 		t.Errorf("granted pieces are not fetched: %+v", step.Fetch)
 	}
-	if step.Ask == nil || slices.Contains(step.Ask.Want, 4) || slices.Contains(step.Ask.Want, 6) {
-		t.Errorf("asks again for what is coming: %+v", step.Ask)
+	if step.Request == nil || slices.Contains(step.Request.Want, 4) || slices.Contains(step.Request.Want, 6) {
+		t.Errorf("asks again for what is coming: %+v", step.Request)
 	}
-	s.Answer(52*ms, Answer{})
-	if step = s.Next(52 * ms); step.Ask == nil || !slices.Contains(step.Ask.Want, 4) {
-		t.Errorf("does not ask for what did not come: %+v", step.Ask)
+	s.Answered(52*ms, Answer{})
+	if step = s.Next(52 * ms); step.Request == nil || !slices.Contains(step.Request.Want, 4) {
+		t.Errorf("does not ask for what did not come: %+v", step.Request)
 	}
 }
 
@@ -132,20 +132,20 @@ func TestTrackerIsAskedForWhatNoPeerHas(t *testing.T) {
 // for one of them soon.
 func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 	s := newSwarm(100, 1)
-	s.Haves(at(1), upTo(100, 60))
+	s.PeerHas(at(1), upTo(100, 60))
 	step := s.Next(0)
-	if step.Ask == nil || step.Ask.Want[0] != 60 || step.Ask.Soon != 0 {
-		t.Fatalf("asks %+v", step.Ask)
+	if step.Request == nil || step.Request.Want[0] != 60 || step.Request.Urgent != 0 {
+		t.Fatalf("asks %+v", step.Request)
 	}
-	s.Answer(ms, Answer{Grant: []int{60}, Named: []Named{{Piece: 61}}, Wait: 50 * ms})
-	if step = s.Next(ms); !slices.Contains(step.Fetch, Fetch{Piece: 60}) || step.Ask == nil || step.Ask.Want[0] != 62 {
+	s.Answered(ms, Answer{Grant: []int{60}, Held: []HeldPiece{{Piece: 61}}, RetryAfter: 50 * ms})
+	if step = s.Next(ms); !slices.Contains(step.Fetch, Fetch{Piece: 60}) || step.Request == nil || step.Request.Want[0] != 62 {
 		t.Errorf("granted 60, and 61 is coming: %+v", step)
 	}
 	s = newSwarm(100, 1)
-	s.Reach(50)
-	s.Haves(at(1), upTo(100, 60))
-	if step = s.Next(0); step.Ask != nil {
-		t.Errorf("asks for %v, and has room for 50", step.Ask.Want)
+	s.SetLimit(50)
+	s.PeerHas(at(1), upTo(100, 60))
+	if step = s.Next(0); step.Request != nil {
+		t.Errorf("asks for %v, and has room for 50", step.Request.Want)
 	}
 }
 
@@ -154,16 +154,16 @@ func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 func TestReadFarAheadIsAskedFor(t *testing.T) {
 	for _, reach := range []int{40, 4} {
 		s := newSwarm(40, 0)
-		s.Reach(reach)
-		s.Demand(0, 30)
-		s.Demand(0, 2)
+		s.SetLimit(reach)
+		s.Urgent(0, 30)
+		s.Urgent(0, 2)
 		step := s.Next(0)
-		if step.Ask == nil || step.Ask.Want[0] != 30 || !slices.Contains(step.Ask.Want[:step.Ask.Soon], 2) {
-			t.Fatalf("reach %d: %+v", reach, step.Ask)
+		if step.Request == nil || step.Request.Want[0] != 30 || !slices.Contains(step.Request.Want[:step.Request.Urgent], 2) {
+			t.Fatalf("reach %d: %+v", reach, step.Request)
 		}
-		want := slices.Sorted(slices.Values(step.Ask.Want))
-		if len(slices.Compact(want)) != len(step.Ask.Want) {
-			t.Errorf("reach %d: %v asks twice for a piece", reach, step.Ask.Want)
+		want := slices.Sorted(slices.Values(step.Request.Want))
+		if len(slices.Compact(want)) != len(step.Request.Want) {
+			t.Errorf("reach %d: %v asks twice for a piece", reach, step.Request.Want)
 		}
 	}
 }
@@ -171,13 +171,13 @@ func TestReadFarAheadIsAskedFor(t *testing.T) {
 // A node whose only peer is slow has the server to compare it with.
 func TestOnlyPeerIsSlow(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 30))
+	s.PeerHas(at(1), upTo(40, 30))
 	s.Next(0)
-	s.Answer(ms, Answer{Grant: []int{30}})
+	s.Answered(ms, Answer{Grant: []int{30}})
 	s.Next(ms)
 	s.Done(11*ms, Fetch{Piece: 30})
 	step := s.Next(2 * slowFactor * 10 * ms)
-	if len(step.Cancel) != 2 || len(step.Left) != 1 || !step.Left[0].Slow {
+	if len(step.Cancel) != 2 || len(step.Avoided) != 1 || !step.Avoided[0].Slow {
 		t.Errorf("%+v", step)
 	}
 }
@@ -187,24 +187,24 @@ func TestOnlyPeerIsSlow(t *testing.T) {
 func TestNodeWithNothingToAskSaysSo(t *testing.T) {
 	s := newSwarm(2, 0)
 	s.Next(0)
-	s.Answer(ms, Answer{Grant: []int{0, 1}})
+	s.Answered(ms, Answer{Grant: []int{0, 1}})
 	s.Next(ms)
 	s.Done(2*ms, Fetch{Piece: 0})
-	s.Reach(1)
-	if step := s.Next(3 * ms); step.Ask != nil || step.Wake == 0 || step.Wake > askPause {
+	s.SetLimit(1)
+	if step := s.Next(3 * ms); step.Request != nil || step.Wake == 0 || step.Wake > keepAliveFirst {
 		t.Fatalf("before it has all: %+v", step)
 	}
-	step := s.Next(askPause)
-	if step.Ask == nil || len(step.Ask.Want) > 0 {
+	step := s.Next(keepAliveFirst)
+	if step.Request == nil || len(step.Request.Want) > 0 {
 		t.Fatalf("after a pause: %+v", step)
 	}
-	s.Answer(askPause, Answer{})
-	s.Demand(askPause, 1)
-	s.Done(askPause, Fetch{Piece: 1})
-	if step = s.Next(askPause + ms); step.Ask != nil {
-		t.Errorf("says again what it said: %+v", step.Ask)
+	s.Answered(keepAliveFirst, Answer{})
+	s.Urgent(keepAliveFirst, 1)
+	s.Done(keepAliveFirst, Fetch{Piece: 1})
+	if step = s.Next(keepAliveFirst + ms); step.Request != nil {
+		t.Errorf("says again what it said: %+v", step.Request)
 	}
-	if step = s.Next(askPause + joinSeldom); step.Ask == nil {
+	if step = s.Next(keepAliveFirst + keepAliveEvery); step.Request == nil {
 		t.Error("says nothing for a minute")
 	}
 }
@@ -212,19 +212,19 @@ func TestNodeWithNothingToAskSaysSo(t *testing.T) {
 // A node that joins again because its peers are few goes on waiting for the answer to its question.
 func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
 	s := newSwarm(40, 0)
-	if s.Next(0).Ask == nil {
+	if s.Next(0).Request == nil {
 		t.Fatal("asks nothing")
 	}
-	s.Tracking(ms, true)
-	if step := s.Next(ms); step.Ask != nil {
-		t.Errorf("asks again: %+v", step.Ask)
+	s.SetTracker(ms, true)
+	if step := s.Next(ms); step.Request != nil {
+		t.Errorf("asks again: %+v", step.Request)
 	}
-	s.Forgotten(2 * ms)
-	if step := s.Next(2 * ms); step.Ask != nil || !step.Join {
+	s.TrackerForgot(2 * ms)
+	if step := s.Next(2 * ms); step.Request != nil || !step.Join {
 		t.Errorf("of a tracker that forgot it: %+v", step)
 	}
-	s.Tracking(3*ms, true)
-	if s.Next(3*ms).Ask == nil {
+	s.SetTracker(3*ms, true)
+	if s.Next(3*ms).Request == nil {
 		t.Error("does not ask the tracker that knows it again")
 	}
 }
@@ -233,12 +233,12 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		fail, tracker bool
 		late          time.Duration
-	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: askLost}, "nobody directs": {late: hedgeLeast}} {
+	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: trackerTimeout}, "nobody directs": {late: hedgeMin}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSwarm(40, 2)
-			s.Tracking(0, x.tracker)
-			s.Haves(at(1), upTo(40, 40))
-			s.Demand(0, 39)
+			s.SetTracker(0, x.tracker)
+			s.PeerHas(at(1), upTo(40, 40))
+			s.Urgent(0, 39)
 			step := s.Next(0)
 			from := slices.IndexFunc(step.Fetch, func(f Fetch) bool { return f.Piece == 39 })
 			if from != 0 || step.Fetch[0].Origin() {
@@ -259,11 +259,11 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 			if !slices.Contains(step.Fetch, origin) {
 				t.Fatalf("the origin is not asked: %+v", step.Fetch)
 			}
-			if step = s.Next(now + 2*hedgeLeast); slices.Contains(step.Fetch, origin) {
+			if step = s.Next(now + 2*hedgeMin); slices.Contains(step.Fetch, origin) {
 				t.Error("the origin is asked twice")
 			}
-			s.Done(now+2*hedgeLeast, origin)
-			if step = s.Next(now + 2*hedgeLeast); !x.fail && !cancelled && !slices.Contains(step.Cancel, first) {
+			s.Done(now+2*hedgeMin, origin)
+			if step = s.Next(now + 2*hedgeMin); !x.fail && !cancelled && !slices.Contains(step.Cancel, first) {
 				t.Errorf("the transfer that lost is not cancelled: %+v", step)
 			}
 		})
@@ -272,8 +272,8 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 
 func TestDemandWithoutAnybodyIsTheOrigins(t *testing.T) {
 	s := newSwarm(40, 0)
-	s.Tracking(0, false)
-	s.Demand(0, 30)
+	s.SetTracker(0, false)
+	s.Urgent(0, 30)
 	if step := s.Next(0); len(step.Fetch) == 0 || step.Fetch[0] != (Fetch{Piece: 30}) {
 		t.Errorf("%+v", step.Fetch)
 	}
@@ -281,14 +281,14 @@ func TestDemandWithoutAnybodyIsTheOrigins(t *testing.T) {
 
 func TestWrongBytesBanForGood(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 40))
+	s.PeerHas(at(1), upTo(40, 40))
 	step := s.Next(0)
-	s.Fail(ms, step.Fetch[0], Wrong)
+	s.Fail(ms, step.Fetch[0], Corrupt)
 	step = s.Next(ms)
-	if !slices.Equal(step.Report, []netip.AddrPort{at(1)}) || s.Peers() != 0 {
-		t.Errorf("reported %v, %d peers", step.Report, s.Peers())
+	if !slices.Equal(step.Corrupt, []netip.AddrPort{at(1)}) || s.Peers() != 0 {
+		t.Errorf("reported %v, %d peers", step.Corrupt, s.Peers())
 	}
-	if other := netip.AddrPortFrom(at(1).Addr(), 9999); len(s.Meet(time.Hour, at(1), other)) > 0 {
+	if other := netip.AddrPortFrom(at(1).Addr(), 9999); len(s.AddPeers(time.Hour, at(1), other)) > 0 {
 		t.Error("met again")
 	}
 	for _, f := range s.Next(2 * ms).Fetch {
@@ -300,8 +300,8 @@ func TestWrongBytesBanForGood(t *testing.T) {
 
 func TestSlowPeerIsLeft(t *testing.T) {
 	s := newSwarm(200, 2)
-	s.Haves(at(1), upTo(200, 200))
-	s.Haves(at(2), upTo(200, 200))
+	s.PeerHas(at(1), upTo(200, 200))
+	s.PeerHas(at(2), upTo(200, 200))
 	now := time.Duration(0)
 	for range 300 { // peer 1 takes a millisecond, peer 2 never ends
 		step := s.Next(now)
@@ -315,7 +315,7 @@ func TestSlowPeerIsLeft(t *testing.T) {
 			break
 		}
 	}
-	if s.find(at(2)) != nil || len(s.Meet(now, at(2))) > 0 {
+	if s.find(at(2)) != nil || len(s.AddPeers(now, at(2))) > 0 {
 		t.Errorf("the slow peer is still there after %v", now)
 	}
 	if s.find(at(1)) == nil {
@@ -331,12 +331,12 @@ func TestLaggardIsLeft(t *testing.T) {
 		left  bool
 	}{{60 * ms, true}, {25 * ms, false}} {
 		s := newSwarm(400, 2)
-		s.Haves(at(1), upTo(400, 400))
-		s.Haves(at(2), upTo(400, 400))
+		s.PeerHas(at(1), upTo(400, 400))
+		s.PeerHas(at(2), upTo(400, 400))
 		ends, slow := map[Fetch]time.Duration{}, 0
 		for now := time.Duration(0); now < 4*time.Second; now += ms {
 			step := s.Next(now)
-			for _, l := range step.Left {
+			for _, l := range step.Avoided {
 				if l.Peer != at(2) || !l.Slow {
 					t.Errorf("takes %v: left %+v", x.takes, l)
 				}
@@ -365,27 +365,27 @@ func TestLaggardIsLeft(t *testing.T) {
 
 func TestLostTracker(t *testing.T) {
 	s := newSwarm(40, 0)
-	if step := s.Next(0); step.Ask == nil || len(step.Fetch) > 0 {
+	if step := s.Next(0); step.Request == nil || len(step.Fetch) > 0 {
 		t.Fatalf("step %+v", step)
 	}
 	// No answer comes; the node goes on by itself, and joins again later.
-	step := s.Next(askLost)
+	step := s.Next(trackerTimeout)
 	if len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Fatalf("step %+v", step)
 	}
-	if step.Wake == 0 || !s.Next(askLost+joinAgain).Join {
+	if step.Wake == 0 || !s.Next(trackerTimeout+rejoinMin).Join {
 		t.Error("does not look for the tracker again")
 	}
-	if s.Next(askLost + joinAgain + ms).Join {
+	if s.Next(trackerTimeout + rejoinMin + ms).Join {
 		t.Error("joins without a pause")
 	}
 }
 
 func TestPeerThatLeavesCountsNoMore(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 40))
-	s.Left(at(1))
-	if step := s.Next(0); len(step.Fetch) > 0 || step.Ask == nil || step.Ask.Want[0] != 0 {
+	s.PeerHas(at(1), upTo(40, 40))
+	s.PeerLeft(at(1))
+	if step := s.Next(0); len(step.Fetch) > 0 || step.Request == nil || step.Request.Want[0] != 0 {
 		t.Errorf("step %+v", step)
 	}
 }
@@ -393,16 +393,16 @@ func TestPeerThatLeavesCountsNoMore(t *testing.T) {
 func TestHostileHavesAreIgnored(t *testing.T) {
 	s := newSwarm(10, 1)
 	for _, b := range []Bitmap{nil, {1}, {0xff, 0xff}, {1, 2, 3}} {
-		s.Haves(at(1), b)
+		s.PeerHas(at(1), b)
 	}
 	for _, p := range []int{-1, 10, 1 << 20} {
-		s.Got(at(1), p)
+		s.PeerGot(at(1), p)
 	}
-	s.Got(at(99), 0)
+	s.PeerGot(at(99), 0)
 	if step := s.Next(0); len(step.Fetch) > 0 {
 		t.Errorf("believed %v", step.Fetch)
 	}
-	s.Answer(0, Answer{Grant: []int{-1, 10}, Named: []Named{{Piece: -1}, {Piece: 10}}})
+	s.Answered(0, Answer{Grant: []int{-1, 10}, Held: []HeldPiece{{Piece: -1}, {Piece: 10}}})
 	if step := s.Next(0); len(step.Fetch) > 0 {
 		t.Errorf("fetches %v", step.Fetch)
 	}
@@ -427,24 +427,24 @@ func TestUploads(t *testing.T) {
 // One that was busy is asked again for what no read waits for after half of what a transfer takes here: its places
 // are free no sooner. On slow links four questions in five were refused. Where a read waits, it is asked sooner.
 func TestBusyPeersAreLeftInPeace(t *testing.T) {
-	const transfer = 4 * time.Second
+	const takes = 4 * time.Second
 	for _, waits := range []bool{false, true} {
 		s := newSwarm(40, 1)
-		s.Haves(at(1), upTo(40, 39))
+		s.PeerHas(at(1), upTo(40, 39))
 		now := time.Duration(0)
-		for n := range learnLeast {
-			now += transfer
-			s.pieces[n].flights++
-			s.flights = append(s.flights, flight{Fetch{n, at(1)}, now - transfer})
-			s.peerFlights++
-			s.find(at(1)).flights++
+		for n := range learnSamples {
+			now += takes
+			s.pieces[n].transfers++
+			s.transfers = append(s.transfers, transfer{Fetch{n, at(1)}, now - takes})
+			s.fromPeers++
+			s.find(at(1)).transfers++
 			s.Done(now, Fetch{n, at(1)})
 		}
 		asked := 0
-		end := now + transfer
+		end := now + takes
 		for ; now < end; now += 50 * ms {
 			if waits {
-				s.Demand(now, 20)
+				s.Urgent(now, 20)
 			}
 			for _, f := range slices.Clone(s.Next(now).Fetch) {
 				if !f.Origin() {
@@ -454,7 +454,7 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 			}
 		}
 		if most := 2 * 2; !waits && (asked == 0 || asked > most) || waits && asked <= most {
-			t.Errorf("in the time of a transfer a busy peer was asked %d times; a read waits: %v", asked, waits)
+			t.Errorf("in the time of a takes a busy peer was asked %d times; a read waits: %v", asked, waits)
 		}
 	}
 }
@@ -462,19 +462,19 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 // The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer takes.
 func TestBusyAgainIsAskedLater(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 39))
-	s.typical, s.learned = 4*time.Second, learnLeast
+	s.PeerHas(at(1), upTo(40, 39))
+	s.peerTime, s.peerSamples = 4*time.Second, learnSamples
 	last := time.Duration(0)
 	for range 8 {
-		s.take(0, Fetch{3, at(1)})
+		s.begin(0, Fetch{3, at(1)})
 		s.Fail(0, Fetch{3, at(1)}, Busy)
 		k := s.find(at(1))
-		if k.calm < last || k.rest > restMost {
-			t.Errorf("it is asked again after %v, and %v before; where a read waits after %v", k.calm, last, k.rest)
+		if k.askAfter < last || k.urgentAfter > busyWaitMax {
+			t.Errorf("it is asked again after %v, and %v before; where a read waits after %v", k.askAfter, last, k.urgentAfter)
 		}
-		last = k.calm
+		last = k.askAfter
 	}
-	if last != s.typical*3/2 {
+	if last != s.peerTime*3/2 {
 		t.Errorf("in the end it is asked after %v", last)
 	}
 }

@@ -11,34 +11,34 @@ import (
 // is again.
 func TestLooseReadsGoBeforeTheWindow(t *testing.T) {
 	s := newSwarm(100, 1)
-	s.Haves(at(1), upTo(100, 100))
-	s.Loose(ms, 1)
+	s.PeerHas(at(1), upTo(100, 100))
+	s.SetDemandReads(ms, 1)
 	step := s.Next(ms)
-	if len(step.Fetch) != 0 || step.Ask != nil || step.Wake == 0 {
-		t.Errorf("fetched %v ahead, asked %+v, wakes at %v", step.Fetch, step.Ask, step.Wake)
+	if len(step.Fetch) != 0 || step.Request != nil || step.Wake == 0 {
+		t.Errorf("fetched %v ahead, asked %+v, wakes at %v", step.Fetch, step.Request, step.Wake)
 	}
-	s.Demand(2*ms, 40)
+	s.Urgent(2*ms, 40)
 	if step := s.Next(2 * ms); len(step.Fetch) != 1 || step.Fetch[0].Piece != 40 {
 		t.Errorf("a read waits for piece 40, fetched %v", step.Fetch)
 	}
-	if step := s.Next(ms + s.hedge()); len(step.Fetch) == 0 {
+	if step := s.Next(ms + s.hedgeDelay()); len(step.Fetch) == 0 {
 		t.Error("a loose object that does not come holds up all others")
 	}
-	s.Loose(time.Second, 0)
-	s.Loose(time.Second, 1)
-	if s.pressed(time.Second+s.hedge()) || !s.pressed(time.Second+ms) {
+	s.SetDemandReads(time.Second, 0)
+	s.SetDemandReads(time.Second, 1)
+	if s.yieldsToDemand(time.Second+s.hedgeDelay()) || !s.yieldsToDemand(time.Second+ms) {
 		t.Error("the next loose object is waited for as well, and for no longer")
 	}
 }
 
 // Who has no tracker leaves the link to a loose object, too.
 func TestLooseReadsWithoutATracker(t *testing.T) {
-	s := NewSwarm(Options{Self: at(200), Pieces: 6, Random: chance()})
-	s.Loose(ms, 1)
+	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Random: chance()})
+	s.SetDemandReads(ms, 1)
 	if step := s.Next(ms); len(step.Fetch) != 0 {
 		t.Errorf("fetched %v ahead", step.Fetch)
 	}
-	s.Loose(2*ms, 0)
+	s.SetDemandReads(2*ms, 0)
 	if step := s.Next(2 * ms); len(step.Fetch) == 0 {
 		t.Error("nothing is fetched when no read waits any more")
 	}
@@ -47,11 +47,11 @@ func TestLooseReadsWithoutATracker(t *testing.T) {
 // The piece that a read waits for is the first one that is asked for.
 func TestReadsAreAskedForFirst(t *testing.T) {
 	s := newSwarm(40, 1)
-	s.Haves(at(1), upTo(40, 3))
-	s.Demand(0, 10)
-	s.Demand(0, 7)
-	if step := s.Next(0); step.Ask == nil || !slices.Equal(step.Ask.Want[:4], []int{10, 7, 3, 4}) {
-		t.Errorf("asked %+v", step.Ask)
+	s.PeerHas(at(1), upTo(40, 3))
+	s.Urgent(0, 10)
+	s.Urgent(0, 7)
+	if step := s.Next(0); step.Request == nil || !slices.Equal(step.Request.Want[:4], []int{10, 7, 3, 4}) {
+		t.Errorf("asked %+v", step.Request)
 	}
 }
 
@@ -59,15 +59,15 @@ func TestReadsAreAskedForFirst(t *testing.T) {
 func TestUnreachedPeerIsTold(t *testing.T) {
 	s := newSwarm(40, 2)
 	now := 200 * ms // the other one said nothing so far
-	s.Unreached(now, at(2))
+	s.PeerUnreachable(now, at(2))
 	step := s.Next(now)
-	if want := []Left{{Peer: at(2), Unreached: true}}; !slices.Equal(step.Left, want) {
-		t.Errorf("left %+v", step.Left)
+	if want := []AvoidedPeer{{Peer: at(2), Unreachable: true}}; !slices.Equal(step.Avoided, want) {
+		t.Errorf("left %+v", step.Avoided)
 	}
-	if step.Ask == nil || !slices.Equal(step.Ask.Left, []netip.AddrPort{at(2)}) {
-		t.Errorf("asked %+v", step.Ask)
+	if step.Request == nil || !slices.Equal(step.Request.Avoided, []netip.AddrPort{at(2)}) {
+		t.Errorf("asked %+v", step.Request)
 	}
-	if fresh := s.Meet(now+ms, at(2)); len(fresh) > 0 {
+	if fresh := s.AddPeers(now+ms, at(2)); len(fresh) > 0 {
 		t.Error("met again at once")
 	}
 }
@@ -82,18 +82,18 @@ func TestTheShunnedAreNotHeard(t *testing.T) {
 	ask := func(from, about byte) {
 		tr.Ask(
 			0,
-			Question{
-				Swarm: "p",
-				Node:  at(from),
-				Size:  1000,
-				Ask:   Ask{Left: []netip.AddrPort{at(about)}, Patience: time.Second},
+			PieceRequest{
+				Swarm:   "p",
+				Node:    at(from),
+				Size:    1000,
+				Request: Request{Avoided: []netip.AddrPort{at(about)}, Timeout: time.Second},
 			},
 		)
 	}
 	ask(1, 4)
 	ask(4, 2)
-	w := tr.swarms[area{pack: "p"}]
-	if !w.members[at(4)].shunned || w.members[at(2)].shunned {
+	w := tr.swarms[locality{pack: "p"}]
+	if !w.members[at(4)].unreliable || w.members[at(2)].unreliable {
 		t.Error("the one that others do not reach is to be shunned, and nobody by its word")
 	}
 }
@@ -104,19 +104,19 @@ func TestStrandedNodeIsServed(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
-	w := tr.swarms[area{pack: "p"}]
+	w := tr.swarms[locality{pack: "p"}]
 	for p := range w.pieces {
-		w.pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(1)}, held: 1}
+		w.pieces[p] = pieceState{copies: 2, to: [2]netip.AddrPort{at(1), at(1)}, held: 1}
 	}
-	tr.uplink.until = time.Hour // spent
+	tr.uplink.busyUntil = time.Hour // spent
 	ask := func(now time.Duration, fed int) Answer {
 		a, wait, _ := tr.Ask(
 			now,
-			Question{
-				Swarm: "p",
-				Node:  at(2),
-				Size:  1000,
-				Ask:   Ask{Want: []int{5, 6}, Max: 4, Fed: fed, Patience: 20 * time.Second},
+			PieceRequest{
+				Swarm:   "p",
+				Node:    at(2),
+				Size:    1000,
+				Request: Request{Want: []int{5, 6}, Max: 4, FromPeers: fed, Timeout: 20 * time.Second},
 			},
 		)
 		if wait {
@@ -128,15 +128,15 @@ func TestStrandedNodeIsServed(t *testing.T) {
 		}
 		return a
 	}
-	if a := ask(ms, 0); len(a.Grant) > 0 || len(a.Named) != 2 {
+	if a := ask(ms, 0); len(a.Grant) > 0 || len(a.Held) != 2 {
 		t.Fatalf("sent to its peers it gets %+v", a)
 	}
-	tr.uplink.until = 0
+	tr.uplink.busyUntil = 0
 	now := 10 * time.Minute
-	if a := ask(now, 0); len(a.Grant) == 0 || len(a.Named) > 0 || w.pieces[5].copies != 2 {
+	if a := ask(now, 0); len(a.Grant) == 0 || len(a.Held) > 0 || w.pieces[5].copies != 2 {
 		t.Errorf("ten minutes later it gets %+v, of piece 5 are %d copies", a, w.pieces[5].copies)
 	}
-	if ask(now, 1); w.members[at(2)].stranded {
+	if ask(now, 1); w.members[at(2)].stalled {
 		t.Error("it is stranded though peers give it something")
 	}
 }
@@ -148,10 +148,10 @@ func TestAnswersNameTheBanned(t *testing.T) {
 		join(t, tr, 0, n)
 	}
 	for n := byte(1); n <= 3; n++ {
-		tr.Wrong(at(n).Addr(), at(5).Addr())
+		tr.ReportCorrupt(at(n).Addr(), at(5).Addr())
 	}
 	ask := func() []netip.Addr {
-		a, _, _ := tr.Ask(0, Question{Swarm: "p", Node: at(4), Size: 1000, Ask: Ask{Patience: time.Second}})
+		a, _, _ := tr.Ask(0, PieceRequest{Swarm: "p", Node: at(4), Size: 1000, Request: Request{Timeout: time.Second}})
 		return a.Banned
 	}
 	if got := ask(); !slices.Equal(got, []netip.Addr{at(5).Addr()}) {
@@ -167,22 +167,22 @@ func TestOneAddressHasFewPlaces(t *testing.T) {
 	tr := newTracker()
 	n := 0
 	for port := range uint16(100) {
-		j := Join{
-			Swarm:  "p",
-			Pieces: 40,
-			Node:   netip.AddrPortFrom(at(1).Addr(), port+1),
-			Near:   true,
-			Place:  string(rune('a' + port)),
+		j := Announcement{
+			Swarm:     "p",
+			Pieces:    40,
+			Node:      netip.AddrPortFrom(at(1).Addr(), port+1),
+			LocalOnly: true,
+			Location:  string(rune('a' + port)),
 		}
-		if _, ok := tr.Join(0, j); ok {
+		if _, ok := tr.Announce(0, j); ok {
 			n++
 		}
 	}
-	if n != maxPorts || len(tr.swarms) != n {
+	if n != maxPerAddress || len(tr.swarms) != n {
 		t.Errorf("%d members in %d swarms", n, len(tr.swarms))
 	}
 	tr.Leave("p", netip.AddrPortFrom(at(1).Addr(), 1))
-	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(1)}); !ok {
+	if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(1)}); !ok {
 		t.Error("one that left keeps its place")
 	}
 }

@@ -8,73 +8,72 @@ import (
 	"pando/internal/chunk"
 )
 
-// Loose objects go round as a tree: who asks is named one who fetches the object or has it, and is named to others
-// himself. Who does not have it yet lets those wait that ask him for it. So a crowd that reads the same at the same
-// moment costs the server one copy, as pieces do.
+// Demand objects spread as a tree: a node that asks is told another that has the object or is fetching it, and is
+// named to later ones itself. A node that is fetching an object lets those wait that ask for it. So the server sends
+// one copy of an object that many nodes read at the same moment.
 const (
-	maxLoose    = 32768           // objects that are remembered
-	maxFetchers = 16              // of each
-	looseFor    = 2 * time.Minute // a node may have let go of it after that
-	looseNamed  = 3               // how often a node is named first: so many times it sends the object
-	looseNames  = 3               // in an answer; the others are for when the first fails
-	looseRound  = 64              // times what an object takes to send is how long it may take to come round
+	maxDemandObjects = 32768           // objects that are remembered
+	maxHoldersKept   = 16              // of each
+	holderMemory     = 2 * time.Minute // afterwards the node may have dropped the object
+	maxNamed         = 3               // times that a node is named first: so often it sends the object
+	maxNames         = 3               // names in a reply; the first is asked first
+	spreadFactor     = 64              // times the sending time of an object that it may take to reach all
 )
 
-// fetcher is one who fetches a loose object, or has it.
-type fetcher struct {
+// demandHolder is a node that has a demand object, or is fetching it.
+type demandHolder struct {
 	node  netip.AddrPort
-	when  time.Duration
-	named int // first
+	since time.Duration
+	named int // as the first of a reply
 }
 
-// loose remembers the recent fetchers of objects outside of packs, the oldest first; those that were named often
-// enough are forgotten. The oldest object goes when there are too many.
-type loose struct {
-	objects map[chunk.Brief][]fetcher
+// demandObjects remembers who fetched which demand object lately, oldest first. When there are too many objects, the
+// oldest is forgotten.
+type demandObjects struct {
+	objects map[chunk.Brief][]demandHolder
 	order   []chunk.Brief
 }
 
-// Loose decides about an object outside of any pack: no names mean that the server sends it. Otherwise these have
-// it or will have it, and wait is how long the node may wait for them. Once the uplink is spent, or K fills it,
-// whoever can be named is named.
-func (t *Tracker) Loose(
+// demandHolders returns the nodes that have a demand object or will have it, and how long they may take. None means
+// that the server sends it: that is while the uplink has room, or nobody has it.
+func (t *Tracker) demandHolders(
 	now time.Duration,
 	id chunk.Brief,
 	node netip.AddrPort,
 	size int64,
 ) (names []netip.AddrPort, wait time.Duration) {
-	t.over(now)
-	if t.busy || !t.uplink.free(now, size) {
-		names = t.fetchers(now, id, node)
+	t.expireTransfers(now)
+	if t.kernelBusy || !t.uplink.free(now, size) {
+		names = t.holdersFor(now, id, node)
 	}
-	t.loose.add(now, id, node)
+	t.demand.add(now, id, node)
 	if len(names) > 0 {
-		return names, looseRound*t.uplink.time(size) + 2*t.late(t.Nodes())
+		return names, spreadFactor*t.uplink.time(size) + 2*t.announceDelay(t.Nodes())
 	}
 	return nil, 0
 }
 
-// Expect counts a loose object that the server is about to send to a node; BodySent ends that.
-func (t *Tracker) Expect(now time.Duration, node netip.Addr, size int64) {
-	t.uplink.spend(sending{node: sender(node), piece: bodyPiece, since: now}, size)
+// expectObject charges the uplink for a demand object that the server is about to send; objectDone ends the transfer.
+func (t *Tracker) expectObject(now time.Duration, node netip.Addr, size int64) {
+	t.uplink.start(sending{node: sender(node), piece: objectPiece, since: now}, size)
 }
 
-// fetchers are those to name to a node, the first of which is to send.
-func (t *Tracker) fetchers(now time.Duration, id chunk.Brief, node netip.AddrPort) (names []netip.AddrPort) {
-	asks, all := t.member(node), t.loose.objects[id]
+// holdersFor returns the names for a node. The first one is to send the object.
+func (t *Tracker) holdersFor(now time.Duration, id chunk.Brief, node netip.AddrPort) (names []netip.AddrPort) {
+	asks, all := t.member(node), t.demand.objects[id]
 	for i := range all {
 		x := &all[i]
-		if x.node == node || x.named >= looseNamed || now > x.when+looseFor || t.bans.has(x.node.Addr()) {
+		if x.node == node || x.named >= maxNamed || now > x.since+holderMemory || t.bans.has(x.node.Addr()) {
 			continue
 		}
-		// Who is in no swarm now may be gone, and nobody knows where it stands.
+		// A node that is in no swarm may be gone, and its locality is not known.
 		if has := t.member(x.node); has == nil || asks == nil || !asks.mayMeet(has) {
 			continue
 		}
 		if len(names) == 0 {
 			x.named++
 		}
-		if names = append(names, x.node); len(names) == looseNames {
+		if names = append(names, x.node); len(names) == maxNames {
 			break
 		}
 	}
@@ -82,34 +81,34 @@ func (t *Tracker) fetchers(now time.Duration, id chunk.Brief, node netip.AddrPor
 }
 
 // add notes that a node will have an object, if there is room.
-func (l *loose) add(now time.Duration, id chunk.Brief, node netip.AddrPort) {
+func (l *demandObjects) add(now time.Duration, id chunk.Brief, node netip.AddrPort) {
 	if !node.IsValid() {
 		return
 	}
 	all, known := l.objects[id]
 	if !known {
-		l.room(id)
+		l.makeRoom(id)
 	}
-	useless := func(x fetcher) bool { return x.named >= looseNamed || now > x.when+looseFor }
-	if slices.ContainsFunc(all, func(x fetcher) bool { return x.node == node && now <= x.when+looseFor }) {
+	useless := func(x demandHolder) bool { return x.named >= maxNamed || now > x.since+holderMemory }
+	if slices.ContainsFunc(all, func(x demandHolder) bool { return x.node == node && now <= x.since+holderMemory }) {
 		return
 	}
 	all = slices.DeleteFunc(
 		all,
-		func(x fetcher) bool { return x.node == node || len(all) >= maxFetchers && useless(x) },
+		func(x demandHolder) bool { return x.node == node || len(all) >= maxHoldersKept && useless(x) },
 	)
-	if len(all) < maxFetchers {
-		all = append(all, fetcher{node: node, when: now})
+	if len(all) < maxHoldersKept {
+		all = append(all, demandHolder{node: node, since: now})
 	}
 	l.objects[id] = all
 }
 
-// room makes room for one more object.
-func (l *loose) room(id chunk.Brief) {
+// makeRoom makes room for one more object.
+func (l *demandObjects) makeRoom(id chunk.Brief) {
 	if l.objects == nil {
-		l.objects = map[chunk.Brief][]fetcher{}
+		l.objects = map[chunk.Brief][]demandHolder{}
 	}
-	if len(l.order) >= maxLoose {
+	if len(l.order) >= maxDemandObjects {
 		delete(l.objects, l.order[0])
 		l.order = l.order[1:]
 	}

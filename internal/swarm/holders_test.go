@@ -16,7 +16,7 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 		join(t, tr, 0, n)
 	}
 	ask := func(now time.Duration, id chunk.Brief, n byte) []netip.AddrPort {
-		names, wait := tr.Loose(now, id, at(n), 1000)
+		names, wait := tr.demandHolders(now, id, at(n), 1000)
 		if (len(names) > 0) != (wait > 0) {
 			t.Errorf("named %v, to be waited for %s", names, wait)
 		}
@@ -28,14 +28,14 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	if got := ask(time.Second, id, 2); got != nil {
 		t.Fatalf("with a free uplink sent to %v", got)
 	}
-	tr.uplink.pass(time.Second, 10_000)
+	tr.uplink.charge(time.Second, 10_000)
 	if got := ask(time.Second, id, 3); !slices.Equal(got, []netip.AddrPort{at(1), at(2)}) {
 		t.Errorf("named %v", got)
 	}
 	if got := ask(time.Second, chunk.Sum(nil).Brief(), 3); got != nil {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
-	tr.uplink.pass(time.Hour, 10_000)
+	tr.uplink.charge(time.Hour, 10_000)
 	join(t, tr, time.Hour, 1)
 	if got := ask(time.Hour, id, 1); got != nil {
 		t.Errorf("those may have let go of it: %v", got)
@@ -49,13 +49,13 @@ func TestLooseObjectsWhileKIsSent(t *testing.T) {
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
 	tr.Busy(true)
-	if got, _ := tr.Loose(0, id, at(1), 1000); got != nil {
+	if got, _ := tr.demandHolders(0, id, at(1), 1000); got != nil {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
-	if got, _ := tr.Loose(time.Second, id, at(2), 1000); !slices.Equal(got, []netip.AddrPort{at(1)}) {
+	if got, _ := tr.demandHolders(time.Second, id, at(2), 1000); !slices.Equal(got, []netip.AddrPort{at(1)}) {
 		t.Errorf("named %v", got)
 	}
-	if peers, wait := tr.Start(time.Second, Start{Swarm: "p", Size: 1000}); wait || len(peers) == 0 {
+	if peers, wait := tr.bootstrap(time.Second, JoinRequest{Swarm: "p", Size: 1000}); wait || len(peers) == 0 {
 		t.Errorf("of what boots start with: %v, %v", peers, wait)
 	}
 }
@@ -68,11 +68,11 @@ func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 	for n := byte(1); n <= 200; n++ {
 		join(t, tr, 0, n)
 	}
-	tr.uplink.pass(0, 1<<20)
+	tr.uplink.charge(0, 1<<20)
 	sends, depth, deepest := map[netip.AddrPort]int{}, map[netip.AddrPort]int{}, 0
 	for n := byte(1); n <= 200; n++ {
-		names, _ := tr.Loose(0, id, at(n), 1000)
-		if (len(names) == 0) != (n == 1) || len(names) > looseNames {
+		names, _ := tr.demandHolders(0, id, at(n), 1000)
+		if (len(names) == 0) != (n == 1) || len(names) > maxNames {
 			t.Fatalf("node %d is named %v", n, names)
 		}
 		for i, from := range names {
@@ -87,7 +87,7 @@ func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 		}
 	}
 	for from, times := range sends {
-		if times > looseNamed {
+		if times > maxNamed {
 			t.Errorf("%v sends it %d times", from, times)
 		}
 	}
@@ -98,8 +98,8 @@ func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 
 // What is remembered has bounds, whatever is asked.
 func TestLooseObjectsHaveBounds(t *testing.T) {
-	var l loose
-	for i := range maxLoose + 10 {
+	var l demandObjects
+	for i := range maxDemandObjects + 10 {
 		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Brief(), at(1))
 	}
 	id := chunk.Sum([]byte("firefox")).Brief()
@@ -107,10 +107,10 @@ func TestLooseObjectsHaveBounds(t *testing.T) {
 		l.add(0, id, at(byte(n)))
 	}
 	l.add(0, id, netip.AddrPort{})
-	if len(l.objects) != maxLoose || len(l.order) != maxLoose || len(l.objects[id]) != maxFetchers {
+	if len(l.objects) != maxDemandObjects || len(l.order) != maxDemandObjects || len(l.objects[id]) != maxHoldersKept {
 		t.Errorf("%d objects, %d in order, %d fetchers of one", len(l.objects), len(l.order), len(l.objects[id]))
 	}
-	l.add(looseFor+1, id, at(200))
+	l.add(holderMemory+1, id, at(200))
 	if got := l.objects[id]; len(got) != 1 || got[0].node != at(200) {
 		t.Errorf("after a while: %v", got)
 	}

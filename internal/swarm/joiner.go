@@ -5,116 +5,115 @@ import (
 	"time"
 )
 
-// startHedge is how long a boot waits for the answer of one tracker before it asks the next server's as well: one
-// that holds its answer and one that hangs look the same.
-const startHedge = 2 * time.Second
+// joinHedge is how long a node waits for one tracker before it asks the next server's as well: a tracker that holds
+// its reply looks like one that hangs.
+const joinHedge = 2 * time.Second
 
-// StartAsks decide which trackers a boot asks for who has what it starts with, preferred first, and when again.
-// They wait while one says so, for startMost at most, and not for one that is not there, or slow while there is
-// another. They have no socket, goroutine or clock.
-type StartAsks struct {
+// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It prefers the first ones, asks
+// again while one says so, for at most joinMax, and passes over one that is gone or slow.
+type Joiner struct {
 	began    time.Duration
-	trackers []startTracker
-	asked    int // of them, from the first on
+	trackers []joinTracker
+	tried    int // from the first on
 	failed   int
-	help     StartHelp
+	result   JoinResult
 	over     bool
 }
 
-// startTracker is one of the trackers, as a boot that starts sees it.
-type startTracker struct {
+// joinTracker is what a Joiner knows of one tracker.
+type joinTracker struct {
 	first time.Duration // when it was asked first
 	last  time.Duration // and last
-	again time.Duration // when it is asked again; 0: it is asked now, or gone
-	late  time.Duration // that it says word may be on its way
+	again time.Duration // when it is asked again; 0: it is being asked, or gone
+	delay time.Duration // announce delay that it told
 }
 
-// StartTry is a question to a tracker, whose answer is waited for so long.
-type StartTry struct {
-	Tracker  int
-	Patience time.Duration
+// JoinAttempt is a request to a tracker, with the time to wait for its reply.
+type JoinAttempt struct {
+	Tracker int
+	Timeout time.Duration
 }
 
-// StartAnswer is what a tracker says to a boot that starts.
-type StartAnswer struct {
-	Peers []netip.AddrPort // none: a server has it
-	Again bool             // but ask here once more before: there is no room
-	Late  time.Duration
+// JoinReply is the reply of a tracker to a join request.
+type JoinReply struct {
+	Peers         []netip.AddrPort // they have the files; none: the server has them
+	Again         bool             // ask again before turning to the server: it has no room now
+	AnnounceDelay time.Duration
 }
 
-// StartHelp is what a boot that starts learned of the trackers.
-type StartHelp struct {
-	// they serve manifest, signature and map at the paths of a server's data path; none: a server has them
-	Peers   []netip.AddrPort
-	Late    time.Duration // word may be on its way for so long; 0: no longer than usual
-	Tracker int           // which of the trackers says so
-	Said    Control       // what it took
+// JoinResult is what a booting node learned of the trackers.
+type JoinResult struct {
+	// They serve the bootstrap files at the paths of a server; none: a server does.
+	Peers         []netip.AddrPort
+	AnnounceDelay time.Duration // 0: as usual
+	Tracker       int           // the one that answered
+	Control       Control       // what it took
 }
 
-// Control is what a node and trackers said to each other, without HTTP's headers.
+// Control counts the traffic between a node and trackers, without HTTP headers.
 type Control struct {
-	Messages int64 // of the node
-	Bytes    int64 // with their answers
+	Messages int64 // sent by the node
+	Bytes    int64 // of messages and replies
 }
 
-// NewStartAsks are those of a boot that knows so many trackers.
-func NewStartAsks(now time.Duration, trackers int) *StartAsks {
-	return &StartAsks{began: now, trackers: make([]startTracker, trackers), over: trackers == 0}
+// NewJoiner returns the decisions for a node that knows so many trackers.
+func NewJoiner(now time.Duration, trackers int) *Joiner {
+	return &Joiner{began: now, trackers: make([]joinTracker, trackers), over: trackers == 0}
 }
 
-// Next is whom to ask now, and when to call it again if no answer comes before; 0: not at all.
-func (s *StartAsks) Next(now time.Duration) (asks []StartTry, wake time.Duration) {
+// Next returns the requests to send now, and when to call it again if no reply comes before; 0: no need.
+func (s *Joiner) Next(now time.Duration) (asks []JoinAttempt, wake time.Duration) {
 	if s.over {
 		return nil, 0
 	}
-	for i := range s.trackers[:s.asked] {
+	for i := range s.trackers[:s.tried] {
 		switch t := &s.trackers[i]; {
 		case t.again == 0:
 		case now >= t.again:
-			asks = append(asks, s.ask(now, i))
+			asks = append(asks, s.try(now, i))
 		default:
 			wake = Earlier(wake, t.again)
 		}
 	}
-	hedges := int((now - s.began) / startHedge)
-	for ; s.asked < min(1+hedges+s.failed, len(s.trackers)); s.asked++ {
-		s.trackers[s.asked].first = now
-		asks = append(asks, s.ask(now, s.asked))
+	hedges := int((now - s.began) / joinHedge)
+	for ; s.tried < min(1+hedges+s.failed, len(s.trackers)); s.tried++ {
+		s.trackers[s.tried].first = now
+		asks = append(asks, s.try(now, s.tried))
 	}
-	if s.asked < len(s.trackers) {
-		wake = Earlier(wake, s.began+time.Duration(hedges+1)*startHedge)
+	if s.tried < len(s.trackers) {
+		wake = Earlier(wake, s.began+time.Duration(hedges+1)*joinHedge)
 	}
 	return asks, wake
 }
 
-func (s *StartAsks) ask(now time.Duration, i int) StartTry {
+func (s *Joiner) try(now time.Duration, i int) JoinAttempt {
 	t := &s.trackers[i]
 	t.last, t.again = now, 0
-	return StartTry{i, StartPatience(t.late)}
+	return JoinAttempt{i, JoinTimeout(t.delay)}
 }
 
-// Told takes the answer of a tracker. One that does not say that it is to be asked again ends the asking.
-func (s *StartAsks) Told(now time.Duration, tracker int, a StartAnswer) {
+// Answered takes the reply of a tracker. It ends the join, unless the tracker is to be asked again.
+func (s *Joiner) Answered(now time.Duration, tracker int, a JoinReply) {
 	t := &s.trackers[tracker]
-	t.late = Bounded(a.Late)
-	s.help = StartHelp{Late: t.late, Tracker: tracker}
-	if a.Again && len(a.Peers) == 0 && now-t.first <= startMost {
-		t.again = max(now, t.last+startPause)
+	t.delay = BoundDelay(a.AnnounceDelay)
+	s.result = JoinResult{AnnounceDelay: t.delay, Tracker: tracker}
+	if a.Again && len(a.Peers) == 0 && now-t.first <= joinMax {
+		t.again = max(now, t.last+joinPause)
 		return
 	}
 	s.over = true
-	for _, p := range a.Peers[:min(len(a.Peers), startNames)] {
+	for _, p := range a.Peers[:min(len(a.Peers), bootstrapNames)] {
 		if p.IsValid() {
-			s.help.Peers = append(s.help.Peers, p)
+			s.result.Peers = append(s.result.Peers, p)
 		}
 	}
 }
 
-// Failed is a tracker that did not answer, or not what it should have.
-func (s *StartAsks) Failed() {
+// Failed says that a tracker gave no valid reply.
+func (s *Joiner) Failed() {
 	s.failed++
 	s.over = s.over || s.failed == len(s.trackers)
 }
 
-// Help is what came of it, and whether it is over: until then what was said last holds.
-func (s *StartAsks) Help() (h StartHelp, over bool) { return s.help, s.over }
+// Result is the outcome, and whether the join is over; until then it is the last reply.
+func (s *Joiner) Result() (h JoinResult, over bool) { return s.result, s.over }

@@ -8,146 +8,145 @@ import (
 	"pando/internal/chunk"
 )
 
-// Ticket is a place in a line.
+// Ticket is a place in a queue.
 type Ticket int
 
-// startLine is where boots of one area stand that wait for what they start with. Those of another wait for other
-// nodes, and have a line of their own. The first of them gets what there is: a hundred that all had a part of the
-// link would all wait for as long as the last.
-type startLine struct {
-	area  area
-	boots []startBoot
-	look  time.Duration // not before is it looked whether there is something for the first
-	due   time.Duration // no boot has waited for long enough before
+// joinQueue holds the join requests of one locality, which wait for the same nodes. It is served in order: if a
+// hundred shared the link, all of them would wait for as long as the last.
+type joinQueue struct {
+	locality  locality
+	waiting   []queuedJoin
+	lookAt    time.Duration // the next look at the first request
+	holdUntil time.Duration // no request's hold ends before
 }
 
-// startBoot is a boot that waits for what it starts with.
-type startBoot struct {
+// queuedJoin is a join request that waits.
+type queuedJoin struct {
 	ticket Ticket
-	start  Start
+	start  JoinRequest
 	node   netip.Addr
-	until  time.Duration // no longer
+	until  time.Duration // end of its hold
 }
 
-// QueuedStart is the answer to a boot that stood in line.
-type QueuedStart struct {
+// QueuedJoinReply is the reply to a queued join request.
+type QueuedJoinReply struct {
 	Ticket Ticket
-	StartAnswer
+	JoinReply
 }
 
-// startHoldFor is how long a start is held for a node that waits for so long, where word is so late; 0: it did not
-// say. Who says more than a node would where it was told how late word is holds no place in line by that.
-func startHoldFor(patience, late time.Duration) time.Duration {
-	return max(startHold, min(patience, StartPatience(late))/2)
+// joinHold returns how long the tracker keeps a join request open. It is half of the client's own timeout, capped by
+// the timeout that a well-behaved client uses at the current announcement delay, so that a client cannot occupy a
+// queue slot by claiming a longer one.
+func joinHold(patience, late time.Duration) time.Duration {
+	return max(joinHoldMin, min(patience, JoinTimeout(late))/2)
 }
 
-// StartSize is about how many bytes a boot starts with whose pack has so many pieces: manifest, signature and map.
-func StartSize(pieces int) int64 { return startFiles + int64(pieces)*startPiece }
+// BootstrapSize estimates the bytes of the bootstrap files of a pack with so many pieces.
+func BootstrapSize(pieces int) int64 { return bootstrapBytes + int64(pieces)*bootstrapPieceBytes }
 
-// StandStart has a boot stand in the line of its area. StepStarts answers.
-func (t *Tracker) StandStart(now time.Duration, node netip.Addr, s Start, patience time.Duration) Ticket {
-	key := areaOf(s.Swarm, s.Place, s.Subnet, s.Near)
-	i := slices.IndexFunc(t.starts, func(l *startLine) bool { return l.area == key })
+// QueueJoin queues a join request. StepJoins returns the reply.
+func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, patience time.Duration) Ticket {
+	key := localityOf(s.Swarm, s.Location, s.Subnet, s.LocalOnly)
+	i := slices.IndexFunc(t.joinQueues, func(l *joinQueue) bool { return l.locality == key })
 	if i < 0 {
-		i = len(t.starts)
-		t.starts = append(t.starts, &startLine{area: key})
+		i = len(t.joinQueues)
+		t.joinQueues = append(t.joinQueues, &joinQueue{locality: key})
 	}
-	t.starting++
-	until := now + startHoldFor(patience, t.Late(s.Swarm, t.starting))
+	t.queuedJoins++
+	until := now + joinHold(patience, t.AnnounceDelay(s.Swarm, t.queuedJoins))
 	ticket := t.ticket()
-	t.starts[i].boots = append(t.starts[i].boots, startBoot{ticket, s, node, until})
-	l := t.starts[i]
-	if l.due = min(l.due, until); len(l.boots) == 1 {
-		l.look, l.due = now, until
+	t.joinQueues[i].waiting = append(t.joinQueues[i].waiting, queuedJoin{ticket, s, node, until})
+	l := t.joinQueues[i]
+	if l.holdUntil = min(l.holdUntil, until); len(l.waiting) == 1 {
+		l.lookAt, l.holdUntil = now, until
 	}
 	return ticket
 }
 
-// LeaveStart takes a boot out of its line.
-func (t *Tracker) LeaveStart(x Ticket) {
-	for _, l := range t.starts {
-		if i := slices.IndexFunc(l.boots, func(b startBoot) bool { return b.ticket == x }); i >= 0 {
-			l.boots = slices.Delete(l.boots, i, i+1)
-			if t.starting--; i == 0 {
-				l.look = 0 // the next one's turn is at once
+// CancelJoin removes a join request whose node is gone.
+func (t *Tracker) CancelJoin(x Ticket) {
+	for _, l := range t.joinQueues {
+		if i := slices.IndexFunc(l.waiting, func(b queuedJoin) bool { return b.ticket == x }); i >= 0 {
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			if t.queuedJoins--; i == 0 {
+				l.lookAt = 0 // the next one is tried at once
 			}
 			break
 		}
 	}
-	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
+	t.joinQueues = slices.DeleteFunc(t.joinQueues, func(l *joinQueue) bool { return len(l.waiting) == 0 })
 }
 
-// StepStarts returns the answers that are due, and the moment at which it shall be called again, 0 when nobody
-// waits. A boot for which there was no room, and nobody to name, is told to ask again; one that does not know that
-// turns to the server.
-func (t *Tracker) StepStarts(now time.Duration) (replies []QueuedStart, wake time.Duration) {
-	for _, l := range t.starts {
-		for len(l.boots) > 0 && now >= l.look {
-			b := l.boots[0]
-			a, ok := t.startNow(now, b.start, b.node)
+// StepJoins returns the replies that are due, and when to call it again, 0 when the queues are empty. A request for
+// which there was neither room nor a node is to be repeated; a node that does not know that turns to the server.
+func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake time.Duration) {
+	for _, l := range t.joinQueues {
+		for len(l.waiting) > 0 && now >= l.lookAt {
+			b := l.waiting[0]
+			a, ok := t.tryJoin(now, b.start, b.node)
 			if !ok {
-				l.look = now + t.startPause(b.start.Size)
+				l.lookAt = now + t.joinRecheck(b.start.Size)
 				break
 			}
-			replies = append(replies, QueuedStart{b.ticket, a})
-			l.boots, l.look = l.boots[1:], 0
-			t.starting--
+			replies = append(replies, QueuedJoinReply{b.ticket, a})
+			l.waiting, l.lookAt = l.waiting[1:], 0
+			t.queuedJoins--
 		}
-		if now >= l.due {
-			replies = append(replies, t.expireStarts(now, l)...)
+		if now >= l.holdUntil {
+			replies = append(replies, t.expireJoins(now, l)...)
 		}
-		if len(l.boots) > 0 {
-			wake = Earlier(wake, min(max(l.look, now+1), l.due))
+		if len(l.waiting) > 0 {
+			wake = Earlier(wake, min(max(l.lookAt, now+1), l.holdUntil))
 		}
 	}
-	t.starts = slices.DeleteFunc(t.starts, func(l *startLine) bool { return len(l.boots) == 0 })
+	t.joinQueues = slices.DeleteFunc(t.joinQueues, func(l *joinQueue) bool { return len(l.waiting) == 0 })
 	return replies, wake
 }
 
-// startPause is until when it is looked again whether there is something for a boot: a node that gives it to
-// another is free after as long as that takes. On a fast link 20 ms are a tenth of a boot.
-func (t *Tracker) startPause(size int64) time.Duration {
+// joinRecheck is the time until the next look at a queue: a node that sends the files is free again after as long as
+// that takes. On a fast link the usual 20 ms would be a tenth of a boot.
+func (t *Tracker) joinRecheck(size int64) time.Duration {
 	if t.uplink.rate == 0 {
-		return startLook
+		return joinLook
 	}
-	return min(max(time.Millisecond, t.uplink.time(size)), startLook)
+	return min(max(time.Millisecond, t.uplink.time(size)), joinLook)
 }
 
-// expireStarts answers the boots of a line that have waited for long enough.
-func (t *Tracker) expireStarts(now time.Duration, l *startLine) (replies []QueuedStart) {
-	first := l.boots[:min(len(l.boots), 1)]
+// expireJoins replies to the requests whose hold has ended.
+func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []QueuedJoinReply) {
+	first := l.waiting[:min(len(l.waiting), 1)]
 	if len(first) > 0 && now >= first[0].until {
-		l.look = 0
+		l.lookAt = 0
 	}
-	kept := l.boots[:0]
-	l.due = now + startMost
-	for _, b := range l.boots {
+	kept := l.waiting[:0]
+	l.holdUntil = now + joinMax
+	for _, b := range l.waiting {
 		if now < b.until {
-			kept, l.due = append(kept, b), min(l.due, b.until)
+			kept, l.holdUntil = append(kept, b), min(l.holdUntil, b.until)
 			continue
 		}
 		replies = append(
 			replies,
-			QueuedStart{b.ticket, StartAnswer{Again: true, Late: t.Late(b.start.Swarm, t.starting)}},
+			QueuedJoinReply{b.ticket, JoinReply{Again: true, AnnounceDelay: t.AnnounceDelay(b.start.Swarm, t.queuedJoins)}},
 		)
-		t.starting--
+		t.queuedJoins--
 	}
-	l.boots = kept
+	l.waiting = kept
 	return replies
 }
 
-// startNow is the answer to a start if there is one now.
-func (t *Tracker) startNow(now time.Duration, start Start, from netip.Addr) (StartAnswer, bool) {
+// tryJoin returns the reply to a join request, if there is one now.
+func (t *Tracker) tryJoin(now time.Duration, start JoinRequest, from netip.Addr) (JoinReply, bool) {
 	id, err := chunk.ParseID(start.Swarm)
 	key := grant{from, id.Brief()}
 	_, told := t.grants.all[key]
-	start.Told = err == nil && (told || !t.grants.hasRoom(from))
-	peers, wait := t.Start(now, start)
-	if err == nil && !wait && !start.Told { // the server may have to send the map, too
-		t.grants.allow(now, key, granted{Waiter: Waiter{Pack: start.Swarm}, piece: mapPiece})
+	start.Counted = err == nil && (told || !t.grants.hasRoom(from))
+	peers, wait := t.bootstrap(now, start)
+	if err == nil && !wait && !start.Counted { // the server may have to send the map
+		t.grants.allow(now, key, granted{SwarmNode: SwarmNode{Pack: start.Swarm}, piece: mapPiece})
 		t.grants.expire(now)
 	}
-	return StartAnswer{Peers: peers, Late: t.Late(start.Swarm, t.starting)}, !wait
+	return JoinReply{Peers: peers, AnnounceDelay: t.AnnounceDelay(start.Swarm, t.queuedJoins)}, !wait
 }
 
 func (t *Tracker) ticket() Ticket {

@@ -12,38 +12,38 @@ import (
 // somebody has the files it is waited for.
 func TestFirstStartDoesNotWait(t *testing.T) {
 	tr := newTracker() // 10 ms for a start
-	tr.uplink.pass(0, 10_000_000)
-	start := Start{Swarm: "second image", Size: 1000}
+	tr.uplink.charge(0, 10_000_000)
+	start := JoinRequest{Swarm: "second image", Size: 1000}
 	sent := 0
 	for now := time.Duration(0); now < time.Second; now += ms {
-		if peers, wait := tr.Start(now, start); !wait && peers == nil {
+		if peers, wait := tr.bootstrap(now, start); !wait && peers == nil {
 			if sent++; sent == 1 && now > 0 {
 				t.Errorf("the first one waited for %v", now)
 			}
 		}
 	}
-	if most := int(time.Second / (startPart * 10 * ms)); sent != most {
+	if most := int(time.Second / (firstShare * 10 * ms)); sent != most {
 		t.Errorf("%d starts in a second, want %d: a part of the uplink", sent, most)
 	}
-	rack := Start{Swarm: "p", Size: 1000, Near: true, Place: "r2"}
+	rack := JoinRequest{Swarm: "p", Size: 1000, LocalOnly: true, Location: "r2"}
 	for n, place := range map[byte]string{1: "r1", 2: "r1"} {
-		tr.Join(2*time.Second, Join{Swarm: "p", Pieces: 40, Node: at(n), Near: true, Place: place})
+		tr.Announce(2*time.Second, Announcement{Swarm: "p", Pieces: 40, Node: at(n), LocalOnly: true, Location: place})
 	}
-	if peers, wait := tr.Start(2*time.Second, rack); wait || peers != nil {
+	if peers, wait := tr.bootstrap(2*time.Second, rack); wait || peers != nil {
 		t.Errorf("first of its rack: %v, wait %v", peers, wait)
 	}
-	rack.Place = "r1"
+	rack.Location = "r1"
 	for range 2 {
-		if peers, wait := tr.Start(3*time.Second, rack); wait || len(peers) == 0 {
+		if peers, wait := tr.bootstrap(3*time.Second, rack); wait || len(peers) == 0 {
 			t.Errorf("two have it: %v, wait %v", peers, wait)
 		}
 	}
-	if peers, wait := tr.Start(3*time.Second, rack); !wait {
+	if peers, wait := tr.bootstrap(3*time.Second, rack); !wait {
 		t.Errorf("two have it and gave it just now: %v", peers)
 	}
 	// Those who were there before a power cut have nothing to give.
-	tr.uplink.pass(time.Hour, 10_000_000)
-	if peers, wait := tr.Start(time.Hour, rack); wait || peers != nil {
+	tr.uplink.charge(time.Hour, 10_000_000)
+	if peers, wait := tr.bootstrap(time.Hour, rack); wait || peers != nil {
 		t.Errorf("all are silent for an hour: %v, wait %v", peers, wait)
 	}
 }
@@ -52,27 +52,27 @@ func TestFirstStartDoesNotWait(t *testing.T) {
 func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 	s := claims()
 	pack := chunk.Sum([]byte("pack")).String()
-	start := Start{Swarm: pack, Size: 100 << 10}
+	start := JoinRequest{Swarm: pack, Size: 100 << 10}
 	once := s.uplink.time(start.Size)
 	for range 1000 {
-		if a, ok := s.startNow(0, start, at(9).Addr()); !ok || a.Peers != nil {
+		if a, ok := s.tryJoin(0, start, at(9).Addr()); !ok || a.Peers != nil {
 			t.Fatalf("with room: %+v, %v", a, ok)
 		}
 	}
-	if until := s.uplink.until - 0; until > once {
+	if until := s.uplink.busyUntil - 0; until > once {
 		t.Errorf("the uplink is spent for %v, one start takes %v", until, once)
 	}
-	s.uplink.pass(0, 100<<20) // something else takes all of it
-	if a, ok := s.startNow(0, start, at(9).Addr()); !ok || a.Peers != nil || s.firsts != 0 {
+	s.uplink.charge(0, 100<<20) // something else takes all of it
+	if a, ok := s.tryJoin(0, start, at(9).Addr()); !ok || a.Peers != nil || s.firstAfter != 0 {
 		t.Errorf("without room: %+v, %v", a, ok)
 	}
-	s.Join(0, Join{Swarm: pack, Pieces: 40, Node: at(1)})
+	s.Announce(0, Announcement{Swarm: pack, Pieces: 40, Node: at(1)})
 	for range 100 {
-		if a, ok := s.startNow(0, start, at(9).Addr()); !ok || len(a.Peers) != 1 {
+		if a, ok := s.tryJoin(0, start, at(9).Addr()); !ok || len(a.Peers) != 1 {
 			t.Fatalf("one has it: %+v, %v", a, ok)
 		}
 	}
-	if a, ok := s.startNow(0, start, at(8).Addr()); !ok || len(a.Peers) != 1 {
+	if a, ok := s.tryJoin(0, start, at(8).Addr()); !ok || len(a.Peers) != 1 {
 		t.Errorf("another one asks: %+v, %v", a, ok)
 	}
 }
@@ -81,31 +81,31 @@ func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 // in their order.
 func TestLongLineOfStarts(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
-	tr.uplink.pass(0, 1<<30)
-	tr.firsts = time.Hour
+	tr.uplink.charge(0, 1<<30)
+	tr.firstAfter = time.Hour
 	const boots = 1000
 	stand := map[Ticket]time.Duration{}
 	for i := range boots {
-		patience := startTime
+		patience := usualJoinTimeout
 		if i%2 == 0 {
 			patience = 0
 		}
-		x := tr.StandStart(0, at(byte(i)).Addr(), Start{Swarm: "p", Size: 1000}, patience)
-		stand[x] = startHoldFor(patience, tr.Late("p", tr.starting))
+		x := tr.QueueJoin(0, at(byte(i)).Addr(), JoinRequest{Swarm: "p", Size: 1000}, patience)
+		stand[x] = joinHold(patience, tr.AnnounceDelay("p", tr.queuedJoins))
 	}
 	gone := Ticket(1)
-	tr.LeaveStart(gone)
+	tr.CancelJoin(gone)
 	delete(stand, gone)
 	looks := 0
 	for now := time.Duration(0); len(stand) > 0; {
-		replies, wake := tr.StepStarts(now)
+		replies, wake := tr.StepJoins(now)
 		for _, r := range replies {
 			if held, ok := stand[r.Ticket]; !ok || !r.Again || now < held {
 				t.Fatalf(
 					"at %s boot %d is answered %+v; it stands there: %v, until %s",
 					now,
 					r.Ticket,
-					r.StartAnswer,
+					r.JoinReply,
 					ok,
 					held,
 				)
@@ -118,7 +118,7 @@ func TestLongLineOfStarts(t *testing.T) {
 		now = wake
 		looks++
 	}
-	if tr.starting != 0 || len(tr.starts) != 0 || looks > int(startTime/time.Millisecond) {
-		t.Errorf("%d stand there, in %d lines; it was called %d times", tr.starting, len(tr.starts), looks)
+	if tr.queuedJoins != 0 || len(tr.joinQueues) != 0 || looks > int(usualJoinTimeout/time.Millisecond) {
+		t.Errorf("%d stand there, in %d lines; it was called %d times", tr.queuedJoins, len(tr.joinQueues), looks)
 	}
 }

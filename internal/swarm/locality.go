@@ -2,31 +2,32 @@ package swarm
 
 import "net/netip"
 
-// area names the nodes that may be peers of each other. What one that keeps to its place was given is no help
-// elsewhere, so what left the server is counted for each place by itself: counted together, all others would wait
-// for what they cannot get.
-type area struct {
-	pack   string
-	near   bool
-	place  string
-	subnet netip.Prefix // without a place
+// locality names nodes that may be peers of each other. Copies are counted for each locality apart, because a node
+// that shares within its rack or subnet only does not help the others.
+type locality struct {
+	pack      string
+	localOnly bool
+	location  string
+	subnet    netip.Prefix // without a location
 }
 
-func areaOf(pack, place string, subnet netip.Prefix, near bool) area {
+func localityOf(pack, place string, subnet netip.Prefix, near bool) locality {
 	switch {
 	case !near:
-		return area{pack: pack}
+		return locality{pack: pack}
 	case place != "":
-		return area{pack: pack, near: true, place: place}
+		return locality{pack: pack, localOnly: true, location: place}
 	}
-	return area{pack: pack, near: true, subnet: subnet}
+	return locality{pack: pack, localOnly: true, subnet: subnet}
 }
 
-// inPack is a node in the swarm of a pack.
-type inPack struct {
+// packNode is a node in the swarm of a pack.
+type packNode struct {
 	pack string
 	node netip.AddrPort
 }
 
-// of is the swarm of a pack that a node is in, nil when it is in none.
-func (t *Tracker) of(pack string, node netip.AddrPort) *swarm { return t.homes[inPack{pack, node}] }
+// swarmFor returns the swarm of a pack that a node is in, nil when it is in none.
+func (t *Tracker) swarmFor(pack string, node netip.AddrPort) *swarm {
+	return t.swarmOf[packNode{pack, node}]
+}

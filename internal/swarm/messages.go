@@ -13,48 +13,48 @@ import (
 	"pando/internal/chunk"
 )
 
-// Bounds of messages, in bytes. A bitmap of the largest pack is 1 KiB.
+// Limits of messages, in bytes. A bitmap of the largest pack has 1 KiB.
 const (
 	MaxMessage = 16 << 10
 	maxHave    = MaxPieces / 8
 )
 
-// The messages to the tracker, as JSON. The address of a node is the one that it asks from; it says the port only.
+// The messages to the tracker, as JSON. A node is known by the address that it sends from, and tells only its port.
 type (
-	// StartMessage is sent to /swarm/start by a node that boots and has no file yet.
-	StartMessage struct {
-		Pack   string `json:"pack"`
-		Prefix int    `json:"prefix,omitempty"`
-		Place  string `json:"place,omitempty"`
-		Near   bool   `json:"near,omitempty"`
+	// JoinMessage is sent to /swarm/start by a node that boots and has no file yet.
+	JoinMessage struct {
+		Pack      string `json:"pack"`
+		Prefix    int    `json:"prefix,omitempty"`
+		Location  string `json:"place,omitempty"`
+		LocalOnly bool   `json:"near,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for startTime
+		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: usualJoinTimeout
 	}
-	// StartReply says who has the files that a boot starts with.
-	StartReply struct {
+	// JoinReplyMessage names nodes that have the bootstrap files.
+	JoinReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
-		Again bool             `json:"again,omitempty"` // but ask here once more before: it has no room
+		Again bool             `json:"again,omitempty"` // ask here again before: the server has no room
 		Late  int64            `json:"late_ms,omitempty"`
 	}
-	// JoinMessage is sent to /swarm/join: a node says where it serves and what it has.
-	JoinMessage struct {
-		Pack   string   `json:"pack"`
-		Pieces int      `json:"pieces"`
-		Port   WirePort `json:"port,omitzero"`
-		Prefix int      `json:"prefix,omitempty"` // length of its subnet's prefix
-		Place  string   `json:"place,omitempty"`
-		Near   bool     `json:"near,omitempty"`
-		Full   int      `json:"full,omitempty"` // see Bitmap.Brief
-		Have   Bitmap   `json:"have,omitempty"`
+	// AnnounceMessage is sent to /swarm/join: where a node serves, and what it has.
+	AnnounceMessage struct {
+		Pack      string   `json:"pack"`
+		Pieces    int      `json:"pieces"`
+		Port      WirePort `json:"port,omitzero"`
+		Prefix    int      `json:"prefix,omitempty"` // length of its subnet's prefix
+		Location  string   `json:"place,omitempty"`
+		LocalOnly bool     `json:"near,omitempty"`
+		Full      int      `json:"full,omitempty"` // see Bitmap.Compact
+		Have      Bitmap   `json:"have,omitempty"`
 	}
-	// JoinReply names peers.
-	JoinReply struct {
+	// AnnounceReplyMessage names peers.
+	AnnounceReplyMessage struct {
 		Peers  []netip.AddrPort `json:"peers"`
 		Banned []netip.Addr     `json:"banned,omitempty"`
-		Late   int64            `json:"late_ms,omitempty"` // word may be on its way for so long
+		Late   int64            `json:"late_ms,omitempty"` // announce delay
 	}
-	// AskMessage is sent to /swarm/ask: which of these pieces may the node fetch from the server?
-	AskMessage struct {
+	// RequestMessage is sent to /swarm/ask: which of these pieces may be fetched from the server?
+	RequestMessage struct {
 		Pack string           `json:"pack"`
 		Port WirePort         `json:"port,omitzero"`
 		Size int64            `json:"size"`
@@ -62,36 +62,36 @@ type (
 		Soon int              `json:"soon,omitempty"`
 		Upto int              `json:"upto,omitempty"`
 		Max  int              `json:"max"`
-		Full int              `json:"full,omitempty"` // see Bitmap.Brief
+		Full int              `json:"full,omitempty"` // see Bitmap.Compact
 		Have Bitmap           `json:"have,omitempty"`
 		Left []netip.AddrPort `json:"left,omitempty"`
 		Fed  int              `json:"fed,omitempty"`
 
-		Patience int64 `json:"patience_ms,omitempty"` // it waits so long for the answer; 0: for askLost
+		Patience int64 `json:"patience_ms,omitempty"` // its timeout; 0: trackerTimeout
 	}
-	// AskReply has the pieces that are granted, and who has others.
-	AskReply struct {
+	// RequestReplyMessage has the granted pieces, and tells who has others.
+	RequestReplyMessage struct {
 		Grant pieceList                    `json:"grant,omitempty"`
-		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // has which pieces that reads wait for
-		Other pieceList                    `json:"other,omitempty"` // pieces that somebody has
+		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // the holders of urgent pieces
+		Other pieceList                    `json:"other,omitempty"` // pieces that some node has
 		Wait  int64                        `json:"wait_ms"`
 		Late  int64                        `json:"late_ms,omitempty"`
 
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
-	// LooseMessage is sent to /swarm/loose: who has an object that is in no pack?
-	LooseMessage struct {
+	// DemandMessage is sent to /swarm/loose: who has an object that is in no pack?
+	DemandMessage struct {
 		Object chunk.Brief `json:"object"`
 		Size   int64       `json:"size"`
 		Port   WirePort    `json:"port,omitzero"`
 	}
-	// LooseReply names those who have it, or are getting it.
-	LooseReply struct {
+	// DemandReplyMessage names nodes that have it, or are getting it.
+	DemandReplyMessage struct {
 		Peers []netip.AddrPort `json:"peers"` // none: ask the server
 		Wait  int64            `json:"wait_ms,omitempty"`
 	}
-	// WrongMessage is sent to /swarm/wrong: a peer sent wrong bytes.
-	WrongMessage struct {
+	// CorruptMessage is sent to /swarm/wrong: a peer sent wrong bytes.
+	CorruptMessage struct {
 		Peer netip.AddrPort `json:"peer"`
 	}
 	// LeaveMessage is sent to /swarm/leave by a node that goes down.
@@ -101,88 +101,88 @@ type (
 	}
 )
 
-// Port is the TCP port at which nodes serve their peers. A node on which something else has it takes any that is
-// free; peers learn it from the tracker.
+// Port is the TCP port at which nodes serve their peers. Where it is taken a node uses any free one, which the tracker
+// tells its peers.
 const Port = 8481
 
-// wirePort is where a node serves. A message does not say the usual one, where nearly all do.
+// WirePort is the port of a node in a message, which leaves the usual one out.
 type WirePort uint16
 
-// IsZero tells whether it is left out.
+// IsZero tells whether the port is left out.
 func (p WirePort) IsZero() bool { return p == Port }
 
-// Port is the port itself.
+// Port returns the port itself.
 func (p WirePort) Port() uint16 { return cmp.Or(uint16(p), Port) }
 
-// shortKey is how much of the key of its swarm a question has, from its beginning: "sha256:" and 32 bits. The
-// tracker knows in which swarms a node is, which are two or three.
+// shortKey is the length of a pack's name in a request: "sha256:" and 32 bits. The tracker completes it, because a
+// node is in two or three swarms.
 const shortKey = 7 + 8
 
-// maxHolders is how many have a piece in an answer: those that the server sent it to last.
+// maxHolders is how many holders of a piece a reply names: those that the server sent it to last.
 const maxHolders = 2
 
-// waitMost bounds how long a tracker may have a node not ask for a piece again.
-const waitMost = time.Minute
+// maxRetryAfter bounds the time for which a tracker can keep a node from asking for a piece again.
+const maxRetryAfter = time.Minute
 
-// milliseconds is a time of a message, within its bounds.
+// Milliseconds returns a time of a message, within its limits.
 func Milliseconds(n int64, most time.Duration) time.Duration {
 	return time.Duration(min(max(n, 0), most.Milliseconds())) * time.Millisecond
 }
 
-// wirePatience says how long an answer is waited for, if that is longer than usual.
-func wirePatience(d time.Duration) int64 {
-	if d <= askLost {
+// encodeTimeout leaves out the usual timeout.
+func encodeTimeout(d time.Duration) int64 {
+	if d <= trackerTimeout {
 		return 0
 	}
 	return d.Milliseconds()
 }
 
-// WireJoin is the message of a join.
-func WireJoin(j Join) JoinMessage {
-	m := JoinMessage{
-		Pack:   j.Swarm,
-		Pieces: j.Pieces,
-		Port:   WirePort(j.Node.Port()),
-		Prefix: max(0, j.Subnet.Bits()),
-		Place:  j.Place,
-		Near:   j.Near,
+// EncodeAnnouncement returns the message of an announcement.
+func EncodeAnnouncement(j Announcement) AnnounceMessage {
+	m := AnnounceMessage{
+		Pack:      j.Swarm,
+		Pieces:    j.Pieces,
+		Port:      WirePort(j.Node.Port()),
+		Prefix:    max(0, j.Subnet.Bits()),
+		Location:  j.Location,
+		LocalOnly: j.LocalOnly,
 	}
-	m.Full, m.Have = j.Have.Brief()
+	m.Full, m.Have = j.Have.Compact()
 	return m
 }
 
-// WireJoined is the reply to a join.
-func WireJoined(j Joined) JoinReply {
-	return JoinReply{Peers: j.Peers, Banned: j.Banned, Late: j.Late.Milliseconds()}
+// EncodeAnnounceReply returns the message of its reply.
+func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
+	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, Late: j.AnnounceDelay.Milliseconds()}
 }
 
-// Joined is what a reply says, within its bounds.
-func (r JoinReply) Joined() Joined {
-	return Joined{Peers: r.Peers, Banned: r.Banned, Late: Milliseconds(r.Late, LateMost)}
+// Reply returns what the message says, within its limits.
+func (r AnnounceReplyMessage) Reply() AnnounceReply {
+	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay)}
 }
 
-// WireAsk is the message of a question.
-func WireAsk(q Question) AskMessage {
-	m := AskMessage{
+// EncodeRequest returns the message of a piece request.
+func EncodeRequest(q PieceRequest) RequestMessage {
+	m := RequestMessage{
 		Pack:     q.Swarm[:min(len(q.Swarm), shortKey)],
 		Port:     WirePort(q.Node.Port()),
 		Size:     q.Size,
 		Want:     q.Want,
-		Soon:     q.Soon,
-		Upto:     q.Upto,
+		Soon:     q.Urgent,
+		Upto:     q.Limit,
 		Max:      q.Max,
-		Left:     q.Left,
-		Fed:      q.Fed,
-		Patience: wirePatience(q.Patience),
+		Left:     q.Avoided,
+		Fed:      q.FromPeers,
+		Patience: encodeTimeout(q.Timeout),
 	}
-	m.Full, m.Have = q.Have.Brief()
+	m.Full, m.Have = q.Have.Compact()
 	return m
 }
 
-// WireAnswer is the reply to a question.
-func WireAnswer(a Answer) AskReply {
-	r := AskReply{Grant: a.Grant, Wait: a.Wait.Milliseconds(), Late: a.Late.Milliseconds(), Banned: a.Banned}
-	for _, n := range a.Named {
+// EncodeAnswer returns the message of its answer.
+func EncodeAnswer(a Answer) RequestReplyMessage {
+	r := RequestReplyMessage{Grant: a.Grant, Wait: a.RetryAfter.Milliseconds(), Late: a.AnnounceDelay.Milliseconds(), Banned: a.Banned}
+	for _, n := range a.Held {
 		if len(n.Peers) == 0 {
 			r.Other = append(r.Other, n.Piece)
 			continue
@@ -197,27 +197,26 @@ func WireAnswer(a Answer) AskReply {
 	return r
 }
 
-// Answer is what a reply says, within its bounds.
-func (r AskReply) Answer() Answer {
+// Answer returns what the message says, within its limits.
+func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
-		Grant:  r.Grant,
-		Wait:   Milliseconds(r.Wait, waitMost),
-		Late:   Milliseconds(r.Late, LateMost),
-		Banned: r.Banned,
+		Grant:         r.Grant,
+		RetryAfter:    Milliseconds(r.Wait, maxRetryAfter),
+		AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay),
+		Banned:        r.Banned,
 	}
-	who := r.holders()
+	who := r.holdersByPiece()
 	for _, p := range slices.Sorted(maps.Keys(who)) {
-		a.Named = append(a.Named, Named{p, who[p]})
+		a.Held = append(a.Held, HeldPiece{p, who[p]})
 	}
 	for _, p := range r.Other {
-		a.Named = append(a.Named, Named{Piece: p})
+		a.Held = append(a.Held, HeldPiece{Piece: p})
 	}
 	return a
 }
 
-// holders are those who have a piece that a read waits for, the other way about than in the answer: there one who
-// has several is named once.
-func (r AskReply) holders() map[int][]netip.AddrPort {
+// holdersByPiece turns Who around, which names a node with several pieces only once.
+func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
 	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {
 		for _, p := range r.Who[peer] {
@@ -229,8 +228,8 @@ func (r AskReply) holders() map[int][]netip.AddrPort {
 	return out
 }
 
-// asker is the address of who asks, with the port at which it serves.
-func Sender(remote string, port uint16) netip.AddrPort {
+// NodeAddr returns where a client serves: its remote address with that port.
+func NodeAddr(remote string, port uint16) netip.AddrPort {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil || port == 0 {
 		return netip.AddrPort{}
@@ -238,7 +237,7 @@ func Sender(remote string, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), port)
 }
 
-// decode reads a message, of which there is no more than its bound.
+// Decode reads a message of at most MaxMessage bytes.
 func Decode(r io.Reader, v any) error {
 	b, err := io.ReadAll(io.LimitReader(r, MaxMessage+1))
 	if err == nil && len(b) > MaxMessage {

@@ -27,16 +27,16 @@ func TestBitmapInBrief(t *testing.T) {
 				lacks = min(lacks, p)
 			}
 		}
-		full, rest := b.Brief()
-		if back := Whole(full, rest, pieces); !bytes.Equal(back, b) {
+		full, rest := b.Compact()
+		if back := Expand(full, rest, pieces); !bytes.Equal(back, b) {
 			rt.Fatalf("%x came back as %x", b, back)
 		}
 		if most := max(0, has/8-lacks/8+1); len(rest) > most {
 			rt.Fatalf("%d bytes of %x are sent, %d are enough", len(rest), b, most)
 		}
 	})
-	for name, b := range map[string]Bitmap{"less than none": Whole(-1, nil, 20), "more than " +
-		"all": Whole(4, nil, 20), "longer than the rest": Whole(2, make(Bitmap, 2), 20)} {
+	for name, b := range map[string]Bitmap{"less than none": Expand(-1, nil, 20), "more than " +
+		"all": Expand(4, nil, 20), "longer than the rest": Expand(2, make(Bitmap, 2), 20)} {
 		if b != nil {
 			t.Errorf("%s: %x", name, b)
 		}
@@ -48,9 +48,9 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	to := netip.MustParseAddrPort("10.0.0.1:80")
 	have := Bitmap{0xff, 1}
 	for _, m := range []any{
-		WireJoin(Join{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Place: "r1", Near: true, Have: have}),
-		WireAsk(Question{Swarm: "pack", Node: to, Size: 1, Ask: Ask{Want: []int{20}, Soon: 1, Upto: 30, Max: 1, Have: have, Left: []netip.AddrPort{to}, Fed: 1,
-			Patience: time.Hour}}),
+		EncodeAnnouncement(Announcement{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Location: "r1", LocalOnly: true, Have: have}),
+		EncodeRequest(PieceRequest{Swarm: "pack", Node: to, Size: 1, Request: Request{Want: []int{20}, Urgent: 1, Limit: 30, Max: 1, Have: have, Avoided: []netip.AddrPort{to}, FromPeers: 1,
+			Timeout: time.Hour}}),
 	} {
 		v := reflect.ValueOf(m)
 		for i := range v.NumField() {
@@ -61,23 +61,23 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	}
 	other := netip.MustParseAddrPort("10.0.0.2:80")
 	a := Answer{
-		Grant:  []int{1},
-		Named:  []Named{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}},
-		Wait:   time.Second,
-		Late:   time.Second,
-		Banned: []netip.Addr{to.Addr()},
+		Grant:         []int{1},
+		Held:          []HeldPiece{{2, []netip.AddrPort{to}}, {3, []netip.AddrPort{to, other}}, {Piece: 4}},
+		RetryAfter:    time.Second,
+		AnnounceDelay: time.Second,
+		Banned:        []netip.Addr{to.Addr()},
 	}
-	if got := WireAnswer(a).Answer(); !reflect.DeepEqual(got, a) {
+	if got := EncodeAnswer(a).Answer(); !reflect.DeepEqual(got, a) {
 		t.Errorf("%+v came as %+v", a, got)
 	}
-	if b, err := json.Marshal(WireAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
+	if b, err := json.Marshal(EncodeAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
 		t.Errorf("who has what: %s, %v", b, err)
 	}
-	crowd := AskReply{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
+	crowd := RequestReplyMessage{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
 	for n := range byte(200) {
 		crowd.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
 	}
-	if named := crowd.Answer().Named; len(named) != maxListed || len(named[7].Peers) > maxHolders {
+	if named := crowd.Answer().Held; len(named) != maxListed || len(named[7].Peers) > maxHolders {
 		t.Errorf("%d pieces are named, and %d who have one", len(named), len(named[7].Peers))
 	}
 }

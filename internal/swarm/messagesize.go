@@ -8,52 +8,52 @@ import (
 	"pando/internal/chunk"
 )
 
-// HeaderBytes is about what HTTP adds to a message to the tracker and its answer: see TestHeaderBytes.
+// HeaderBytes is about what HTTP adds to a message and its reply: see TestHeaderBytes.
 const HeaderBytes = 115
 
-// JoinBytes is what a join and its answer have on the wire, for whoever counts without one.
-func JoinBytes(j Join, out Joined) int64 {
-	return HeaderBytes + encoded(WireJoin(j)) + encoded(WireJoined(out))
+// AnnounceBytes returns the bytes of an announcement and its reply on the wire, for the simulator.
+func AnnounceBytes(j Announcement, out AnnounceReply) int64 {
+	return HeaderBytes + encoded(EncodeAnnouncement(j)) + encoded(EncodeAnnounceReply(out))
 }
 
-// AskBytes is what a question has on the wire, with what HTTP adds to its answer.
-func AskBytes(q Question) int64 {
-	return HeaderBytes + encoded(WireAsk(q))
+// RequestBytes is the same for a piece request, with the headers of its reply.
+func RequestBytes(q PieceRequest) int64 {
+	return HeaderBytes + encoded(EncodeRequest(q))
 }
 
-// AnswerBytes is what an answer itself has.
-func AnswerBytes(a Answer) int64 { return encoded(WireAnswer(a)) }
+// AnswerBytes is the same for the body of the reply.
+func AnswerBytes(a Answer) int64 { return encoded(EncodeAnswer(a)) }
 
-// StartBytes is what a start and its answer have on the wire.
-func StartBytes(s Start, patience time.Duration, a StartAnswer) int64 {
-	q := StartMessage{
-		Pack:     s.Swarm,
-		Prefix:   max(0, s.Subnet.Bits()),
-		Place:    s.Place,
-		Near:     s.Near,
-		Patience: patience.Milliseconds(),
+// JoinBytes is the same for a join request and its reply.
+func JoinBytes(s JoinRequest, patience time.Duration, a JoinReply) int64 {
+	q := JoinMessage{
+		Pack:      s.Swarm,
+		Prefix:    max(0, s.Subnet.Bits()),
+		Location:  s.Location,
+		LocalOnly: s.LocalOnly,
+		Patience:  patience.Milliseconds(),
 	}
-	return HeaderBytes + encoded(q) + encoded(StartReply{a.Peers, a.Again, a.Late.Milliseconds()})
+	return HeaderBytes + encoded(q) + encoded(JoinReplyMessage{a.Peers, a.Again, a.AnnounceDelay.Milliseconds()})
 }
 
-// FindBytes is what a question for a loose object and its answer have on the wire.
-func FindBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
+// DemandBytes is the same for a request for a demand object and its reply.
+func DemandBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
 	return HeaderBytes + encoded(
-		LooseMessage{id, size, WirePort(node.Port())},
+		DemandMessage{id, size, WirePort(node.Port())},
 	) + encoded(
-		LooseReply{names, wait.Milliseconds()},
+		DemandReplyMessage{names, wait.Milliseconds()},
 	)
 }
 
-// WrongBytes is what a report of wrong bytes and its answer have on the wire.
-func WrongBytes(accused netip.AddrPort) int64 {
-	return HeaderBytes + encoded(WrongMessage{accused}) + encoded(struct{}{})
+// CorruptBytes is the same for a report of wrong bytes and its reply.
+func CorruptBytes(accused netip.AddrPort) int64 {
+	return HeaderBytes + encoded(CorruptMessage{accused}) + encoded(struct{}{})
 }
 
 func encoded(v any) int64 {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // these are numbers and texts
+		panic(err) // it cannot fail: numbers and text
 	}
 	return int64(len(b))
 }

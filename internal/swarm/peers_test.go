@@ -14,17 +14,17 @@ func TestOneAddressHasFewPeers(t *testing.T) {
 		}
 		return out
 	}
-	if fresh := s.Meet(0, many(1)...); len(fresh) != onePeers || s.Peers() != onePeers {
+	if fresh := s.AddPeers(0, many(1)...); len(fresh) != maxPeersPerAddress || s.Peers() != maxPeersPerAddress {
 		t.Errorf("%d peers of one address", s.Peers())
 	}
-	if fresh := s.MeetMore(0, many(1000)...); len(fresh) > 0 {
+	if fresh := s.AddUrgentPeers(0, many(1000)...); len(fresh) > 0 {
 		t.Errorf("and %d more", len(fresh))
 	}
-	if fresh := s.Meet(0, at(2), at(3)); len(fresh) != 2 {
+	if fresh := s.AddPeers(0, at(2), at(3)); len(fresh) != 2 {
 		t.Errorf("of two others %v are met", fresh)
 	}
-	s.Left(many(1)[0])
-	if fresh := s.Meet(0, many(1000)[0]); len(fresh) != 1 {
+	s.PeerLeft(many(1)[0])
+	if fresh := s.AddPeers(0, many(1000)[0]); len(fresh) != 1 {
 		t.Error("one that left keeps its place")
 	}
 }

@@ -11,21 +11,21 @@ import (
 // is left no sooner than ever.
 func TestLongTransferIsProbed(t *testing.T) {
 	s := usually(2, 100*ms)
-	s.take(0, Fetch{1, at(1)})
-	s.take(0, Fetch{2, at(1)})
+	s.begin(0, Fetch{1, at(1)})
+	s.begin(0, Fetch{2, at(1)})
 	if step := s.Next(299 * ms); len(step.Probe) > 0 || step.Wake != 300*ms {
 		t.Errorf("%v probed after 299 ms, and again to look at %v", step.Probe, step.Wake)
 	}
 	if step := s.Next(300 * ms); !slices.Equal(step.Probe, []netip.AddrPort{at(1)}) {
 		t.Errorf("%v probed", step.Probe)
 	}
-	for now := 301 * ms; now < s.slowest(); now += 50 * ms {
-		if step := s.Next(now); len(step.Probe)+len(step.Cancel)+len(step.Left) > 0 {
+	for now := 301 * ms; now < s.transferTimeout(); now += 50 * ms {
+		if step := s.Next(now); len(step.Probe)+len(step.Cancel)+len(step.Avoided) > 0 {
 			t.Errorf("after %v: %+v", now, step)
 		}
 	}
-	if step := s.Next(s.slowest()); len(step.Cancel) != 2 || len(step.Left) != 1 || step.Left[0].Unreached {
-		t.Errorf("after %v: %+v", s.slowest(), step)
+	if step := s.Next(s.transferTimeout()); len(step.Cancel) != 2 || len(step.Avoided) != 1 || step.Avoided[0].Unreachable {
+		t.Errorf("after %v: %+v", s.transferTimeout(), step)
 	}
 }
 
@@ -33,28 +33,28 @@ func TestLongTransferIsProbed(t *testing.T) {
 // network, and what only it had is asked for, though the tracker said a moment ago that it comes from there.
 func TestUnreachedPeerIsLeftAtOnce(t *testing.T) {
 	s := usually(1, 100*ms)
-	s.coming = 2 * time.Second
+	s.retryAfter = 2 * time.Second
 	for p := range 3 {
-		s.pieces[p].coming = 2 * time.Second
+		s.pieces[p].notBefore = 2 * time.Second
 	}
-	s.Meet(0, at(2))
-	s.Haves(at(2), upTo(200, 1))
-	s.Reach(3)
-	s.take(0, Fetch{0, at(1)})
-	s.take(0, Fetch{1, at(1)})
-	s.Demand(0, 1)
+	s.AddPeers(0, at(2))
+	s.PeerHas(at(2), upTo(200, 1))
+	s.SetLimit(3)
+	s.begin(0, Fetch{0, at(1)})
+	s.begin(0, Fetch{1, at(1)})
+	s.Urgent(0, 1)
 	if step := s.Next(300 * ms); !slices.Equal(step.Probe, []netip.AddrPort{at(1)}) {
 		t.Fatalf("%v probed", step.Probe)
 	}
-	s.Unreached(400*ms, at(1))
+	s.PeerUnreachable(400*ms, at(1))
 	step := s.Next(400 * ms)
-	if len(step.Cancel) != 2 || !slices.Equal(step.Left, []Left{{Peer: at(1), Unreached: true}}) {
-		t.Errorf("ended %v, left %v", step.Cancel, step.Left)
+	if len(step.Cancel) != 2 || !slices.Equal(step.Avoided, []AvoidedPeer{{Peer: at(1), Unreachable: true}}) {
+		t.Errorf("ended %v, left %v", step.Cancel, step.Avoided)
 	}
-	if !slices.Equal(step.Fetch, []Fetch{{0, at(2)}}) || step.Ask == nil || !slices.Equal(step.Ask.Want, []int{1, 2}) {
-		t.Errorf("fetched %v, asked %+v", step.Fetch, step.Ask)
+	if !slices.Equal(step.Fetch, []Fetch{{0, at(2)}}) || step.Request == nil || !slices.Equal(step.Request.Want, []int{1, 2}) {
+		t.Errorf("fetched %v, asked %+v", step.Fetch, step.Request)
 	}
-	if s.typical != 100*ms {
-		t.Errorf("a transfer usually takes %v, it is said", s.typical)
+	if s.peerTime != 100*ms {
+		t.Errorf("a transfer usually takes %v, it is said", s.peerTime)
 	}
 }

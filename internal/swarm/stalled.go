@@ -6,24 +6,24 @@ import "time"
 // ever: the pieces are in the swarm. So nodes say how many pieces peers gave them, and the tracker notes when it
 // first sent one to its peers in vain. Who was given nothing for so long after that is served as if there were
 // nobody else, until peers give it something.
-const strandedAfter = 4 // times as long as a question may be held, and the first copy of a piece may take to come round
+const stalledFactor = 4 // times as long as a question may be held, and the first copy of a piece may take to come round
 
 // feeds notes how many pieces peers have given a member so far.
-func (m *member) feeds(pieces int) {
-	if pieces != m.given {
-		m.given, m.away, m.stranded = pieces, 0, false
+func (m *member) setFromPeers(pieces int) {
+	if pieces != m.fromPeers {
+		m.fromPeers, m.sentAwayAt, m.stalled = pieces, 0, false
 	}
 }
 
 // sendAway notes that a member was told to ask its peers.
 func (m *member) sendAway(now time.Duration) {
-	if m.away == 0 {
-		m.away = now
+	if m.sentAwayAt == 0 {
+		m.sentAwayAt = now
 	}
 }
 
 // strand tells whether a member is stranded, where peers should help within so long.
-func (m *member) strand(now, round time.Duration) bool {
-	m.stranded = m.stranded || m.away > 0 && now > m.away+strandedAfter*round
-	return m.stranded
+func (m *member) isStalled(now, round time.Duration) bool {
+	m.stalled = m.stalled || m.sentAwayAt > 0 && now > m.sentAwayAt+stalledFactor*round
+	return m.stalled
 }

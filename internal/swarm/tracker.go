@@ -9,12 +9,12 @@ import (
 
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
-	Uplink   int64         // bytes a second that the server can send; 0: not known, then transfers are counted
-	NodeLink int64         // the same of a node; 0: as the server
-	Peers    int           // named to a node that joins; default 10
-	Copies   int           // of a piece from the server once the uplink is spent; default 2
-	Forget   time.Duration // a node that was silent for so long is forgotten; default 30 s
-	Proofs   int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
+	Uplink     int64         // bytes a second that the server can send; 0: not known, then transfers are counted
+	NodeLink   int64         // the same of a node; 0: as the server
+	Peers      int           // named to a node that joins; default 10
+	Copies     int           // of a piece from the server once the uplink is spent; default 2
+	Forget     time.Duration // a node that was silent for so long is forgotten; default 30 s
+	BanReports int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
 
 	Random *rand.Rand // required
 }
@@ -29,58 +29,58 @@ func (o *TrackerOptions) defaults() {
 	if o.Forget == 0 {
 		o.Forget = 30 * time.Second
 	}
-	if o.Proofs == 0 {
-		o.Proofs = 3
+	if o.BanReports == 0 {
+		o.BanReports = 3
 	}
 }
 
 // Bounds of what a tracker remembers, so that no node can make it grow.
 const (
-	maxMembers = 65536 // of a swarm
-	maxSwarms  = 1024  // with each place whose nodes keep to themselves
-	MaxPieces  = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
-	maxPorts   = 32    // members with one address: a node serves its root and its extensions
+	maxMembers    = 65536 // of a swarm
+	maxSwarms     = 1024  // with each place whose nodes keep to themselves
+	MaxPieces     = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
+	maxPerAddress = 32    // members with one address: a node serves its root and its extensions
 )
 
 // member is a node in a swarm.
 type member struct {
-	addr    netip.AddrPort
-	subnet  netip.Prefix
-	place   string // rack or switch, as declared; "": not declared
-	idle    bool   // its last word was a sign of life, or that it has everything
-	near    bool   // it is a peer of those of its place or subnet only
-	have    Bitmap
-	seen    time.Duration
-	at      int // its place in all
-	degree  int // about how many peers it has: how often it was named, and others to it
-	waiting *waiting
-	starts  time.Duration    // it sends what boots start with until then
-	left    []netip.AddrPort // peers that it has left
-	shunned bool             // left by so many that what it has does not count
+	addr           netip.AddrPort
+	subnet         netip.Prefix
+	location       string // rack or switch, as declared; "": not declared
+	idle           bool   // its last word was a sign of life, or that it has everything
+	localOnly      bool   // it is a peer of those of its place or subnet only
+	have           Bitmap
+	seen           time.Duration
+	index          int // its place in all
+	degree         int // about how many peers it has: how often it was named, and others to it
+	waiting        *queuedRequest
+	bootstrapUntil time.Duration    // it sends what boots start with until then
+	avoids         []netip.AddrPort // peers that it has left
+	unreliable     bool             // left by so many that what it has does not count
 
-	given    int           // pieces that peers gave it
-	away     time.Duration // when it was first sent to its peers since they gave it one; 0: it was not
-	stranded bool          // it was given nothing for so long that it is served as if there were nobody else
-	bans     int           // how many of those banned for all it was told of
+	fromPeers  int           // pieces that peers gave it
+	sentAwayAt time.Duration // when it was first sent to its peers since they gave it one; 0: it was not
+	stalled    bool          // it was given nothing for so long that it is served as if there were nobody else
+	bansTold   int           // how many of those banned for all it was told of
 }
 
 // swarm is what the tracker knows of the nodes of one pack that may be peers of each other: of all that do not keep
 // to their place, or of those of one place that do.
 type swarm struct {
-	pack    string
-	area    area
-	members map[netip.AddrPort]*member
-	all     []*member // in no order, for choosing by chance
-	near    map[netip.Prefix][]*member
-	places  map[string][]*member
-	leavers map[netip.AddrPort]int // members that have left a peer, by its address: it may come and go
-	pieces  []seeded
-	first   int // no piece before it is unseeded
-	top     int // the furthest piece that somebody asked for
+	pack       string
+	locality   locality
+	members    map[netip.AddrPort]*member
+	all        []*member // in no order, for choosing by chance
+	bySubnet   map[netip.Prefix][]*member
+	byLocation map[string][]*member
+	avoidedBy  map[netip.AddrPort]int // members that have left a peer, by its address: it may come and go
+	pieces     []pieceState
+	first      int // no piece before it is unseeded
+	furthest   int // the furthest piece that somebody asked for
 }
 
 // seeded is what is known of one piece.
-type seeded struct {
+type pieceState struct {
 	copies int           // sent by this server
 	last   time.Duration // when the last one was granted
 	to     [maxHolders]netip.AddrPort
@@ -88,14 +88,14 @@ type seeded struct {
 }
 
 // give notes that a copy goes to a node.
-func (s *seeded) give(to netip.AddrPort, now time.Duration) {
+func (s *pieceState) addCopy(to netip.AddrPort, now time.Duration) {
 	s.to[s.copies&1] = to
 	s.copies++
 	s.last = now
 }
 
 // lack takes back what a node was given, which is no help to others.
-func (s *seeded) lack(from netip.AddrPort) {
+func (s *pieceState) removeCopy(from netip.AddrPort) {
 	for i, to := range s.to {
 		if to == from && i < s.copies {
 			s.copies--
@@ -107,23 +107,23 @@ func (s *seeded) lack(from netip.AddrPort) {
 // Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what
 // nodes ask. It is not safe for use by several goroutines.
 type Tracker struct {
-	o      TrackerOptions
-	swarms map[area]*swarm
-	homes  map[inPack]*swarm // in which each node is
-	crowds map[string]int    // nodes of each pack
-	ports  map[netip.Addr]int
-	uplink uplink
-	queue  []*waiting
-	busy   bool
-	loose  loose
-	grants grants
-	firsts time.Duration // when the next start may be sent for which there is neither room nor a node
+	o          TrackerOptions
+	swarms     map[locality]*swarm
+	swarmOf    map[packNode]*swarm // in which each node is
+	nodesOf    map[string]int      // nodes of each pack
+	ports      map[netip.Addr]int
+	uplink     uplink
+	queue      []*queuedRequest
+	kernelBusy bool
+	demand     demandObjects
+	grants     grants
+	firstAfter time.Duration // when the next start may be sent for which there is neither room nor a node
 
-	tickets  Ticket
-	starting int // boots that stand in line
-	starts   []*startLine
-	small    bodyLine // small objects that were not granted
-	large    bodyLine // and others
+	tickets      Ticket
+	queuedJoins  int // boots that stand in line
+	joinQueues   []*joinQueue
+	smallObjects objectQueue // small objects that were not granted
+	largeObjects objectQueue // and others
 
 	bans  bans
 	now   time.Duration // of the last join, start or look
@@ -134,47 +134,47 @@ type Tracker struct {
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
 	return &Tracker{
-		o:      o,
-		swarms: map[area]*swarm{},
-		homes:  map[inPack]*swarm{},
-		crowds: map[string]int{},
-		ports:  map[netip.Addr]int{},
-		uplink: uplink{rate: o.Uplink},
-		bans:   newBans(),
-		grants: grants{all: map[grant]granted{}, owed: map[netip.Addr]owed{}},
+		o:       o,
+		swarms:  map[locality]*swarm{},
+		swarmOf: map[packNode]*swarm{},
+		nodesOf: map[string]int{},
+		ports:   map[netip.Addr]int{},
+		uplink:  uplink{rate: o.Uplink},
+		bans:    newBans(),
+		grants:  grants{all: map[grant]granted{}, owed: map[netip.Addr]owed{}},
 	}
 }
 
 // Join is a node that comes, or comes again.
-type Join struct {
-	Swarm  string         // names the pack, or the version where that has none
-	Pieces int            // of the pack; 0: there is none, and only loose objects go round
-	Node   netip.AddrPort // where it serves
-	Subnet netip.Prefix   // that it is in; zero: not known
-	Place  string         // its rack or switch; "": not known
-	Near   bool           // only peers of the same place or subnet
-	Have   Bitmap         // what it has; nil: nothing
+type Announcement struct {
+	Swarm     string         // names the pack, or the version where that has none
+	Pieces    int            // of the pack; 0: there is none, and only loose objects go round
+	Node      netip.AddrPort // where it serves
+	Subnet    netip.Prefix   // that it is in; zero: not known
+	Location  string         // its rack or switch; "": not known
+	LocalOnly bool           // only peers of the same place or subnet
+	Have      Bitmap         // what it has; nil: nothing
 }
 
 // Joined is the answer: peers, the nearest first, and addresses that are banned.
-type Joined struct {
-	Peers  []netip.AddrPort
-	Banned []netip.Addr
-	Late   time.Duration // see Tracker.Late
+type AnnounceReply struct {
+	Peers         []netip.AddrPort
+	Banned        []netip.Addr
+	AnnounceDelay time.Duration // see Tracker.Late
 }
 
 // Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
-func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
+func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply, ok bool) {
 	t.Sweep(now)
 	if !j.Node.IsValid() || t.bans.has(j.Node.Addr()) {
 		return out, false
 	}
-	w := t.of(j.Swarm, j.Node)
+	w := t.swarmFor(j.Swarm, j.Node)
 	if w == nil {
-		if t.ports[j.Node.Addr()] >= maxPorts {
+		if t.ports[j.Node.Addr()] >= maxPerAddress {
 			return out, false
 		}
-		w = t.swarm(areaOf(j.Swarm, j.Place, j.Subnet, j.Near), j.Pieces)
+		w = t.swarm(localityOf(j.Swarm, j.Location, j.Subnet, j.LocalOnly), j.Pieces)
 	}
 	if w == nil || len(w.pieces) != j.Pieces {
 		return out, false
@@ -184,27 +184,27 @@ func (t *Tracker) Join(now time.Duration, j Join) (out Joined, ok bool) {
 		if len(w.all) >= maxMembers {
 			return out, false
 		}
-		m = &member{addr: j.Node, subnet: j.Subnet, place: j.Place, near: j.Near, have: NewBitmap(j.Pieces)}
+		m = &member{addr: j.Node, subnet: j.Subnet, location: j.Location, localOnly: j.LocalOnly, have: NewBitmap(j.Pieces)}
 		t.add(w, m)
 	}
 	m.seen = now
-	w.haves(m, j.Have)
+	w.setHave(m, j.Have)
 	m.idle = m.have.Count() == j.Pieces
-	out.Peers, out.Late = w.choose(t.o.Random, m, t.o.Peers), t.late(t.crowds[w.pack])
-	m.bans = 0 // its node may have begun anew
+	out.Peers, out.AnnounceDelay = w.choose(t.o.Random, m, t.o.Peers), t.announceDelay(t.nodesOf[w.pack])
+	m.bansTold = 0 // its node may have begun anew
 	out.Banned = t.bannedSince(m)
 	return out, true
 }
 
 // swarm returns a swarm, made if it is new; nil when there are too many, or the number of pieces is another.
-func (t *Tracker) swarm(key area, pieces int) *swarm {
+func (t *Tracker) swarm(key locality, pieces int) *swarm {
 	w := t.swarms[key]
 	if w == nil {
 		if len(t.swarms) >= maxSwarms || pieces < 0 || pieces > MaxPieces {
 			return nil
 		}
-		w = &swarm{pack: key.pack, area: key, members: map[netip.AddrPort]*member{}, near: map[netip.Prefix][]*member{},
-			places: map[string][]*member{}, leavers: map[netip.AddrPort]int{}, pieces: make([]seeded, pieces)}
+		w = &swarm{pack: key.pack, locality: key, members: map[netip.AddrPort]*member{}, bySubnet: map[netip.Prefix][]*member{},
+			byLocation: map[string][]*member{}, avoidedBy: map[netip.AddrPort]int{}, pieces: make([]pieceState, pieces)}
 		t.swarms[key] = w
 	}
 	if len(w.pieces) != pieces {
@@ -215,7 +215,7 @@ func (t *Tracker) swarm(key area, pieces int) *swarm {
 
 // Leave forgets a node that says goodbye.
 func (t *Tracker) Leave(key string, node netip.AddrPort) {
-	if w := t.of(key, node); w != nil {
+	if w := t.swarmFor(key, node); w != nil {
 		t.drop(w, w.members[node])
 	}
 }
@@ -223,19 +223,19 @@ func (t *Tracker) Leave(key string, node netip.AddrPort) {
 // add puts a member into a swarm.
 func (t *Tracker) add(w *swarm, m *member) {
 	w.add(m)
-	t.homes[inPack{w.pack, m.addr}] = w
-	t.crowds[w.pack]++
+	t.swarmOf[packNode{w.pack, m.addr}] = w
+	t.nodesOf[w.pack]++
 	t.ports[m.addr.Addr()]++
 }
 
 func (t *Tracker) drop(w *swarm, m *member) {
 	if m.waiting != nil {
-		m.waiting.gone = true
+		m.waiting.done = true
 	}
 	w.remove(m)
-	delete(t.homes, inPack{w.pack, m.addr})
-	if t.crowds[w.pack]--; t.crowds[w.pack] == 0 {
-		delete(t.crowds, w.pack)
+	delete(t.swarmOf, packNode{w.pack, m.addr})
+	if t.nodesOf[w.pack]--; t.nodesOf[w.pack] == 0 {
+		delete(t.nodesOf, w.pack)
 	}
 	if a := m.addr.Addr(); t.ports[a] <= 1 {
 		delete(t.ports, a)
@@ -244,7 +244,7 @@ func (t *Tracker) drop(w *swarm, m *member) {
 		t.ports[a]--
 	}
 	if len(w.all) == 0 {
-		delete(t.swarms, w.area)
+		delete(t.swarms, w.locality)
 	}
 }
 
@@ -259,9 +259,9 @@ func (t *Tracker) Sweep(now time.Duration) {
 	for _, w := range t.swarms {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
-			patience := t.o.Forget + 2*t.late(t.crowds[w.pack])
+			patience := t.o.Forget + 2*t.announceDelay(t.nodesOf[w.pack])
 			if m.idle { // it has nothing to ask, and says seldom that it lives
-				patience = max(patience, 5*joinSeldom/2)
+				patience = max(patience, 5*keepAliveEvery/2)
 			}
 			if m.waiting == nil && now > m.seen+patience {
 				t.drop(w, m)
@@ -293,7 +293,7 @@ func (t *Tracker) Nodes() int {
 }
 
 // Key is that of the swarm that a node is in whose key begins so; "" when there is none.
-func (t *Tracker) Key(begin string, node netip.AddrPort) string {
+func (t *Tracker) SwarmKey(begin string, node netip.AddrPort) string {
 	for _, w := range t.swarms {
 		if begin != "" && strings.HasPrefix(w.pack, begin) && w.members[node] != nil {
 			return w.pack
@@ -304,7 +304,7 @@ func (t *Tracker) Key(begin string, node netip.AddrPort) string {
 
 // Pieces is how many pieces the pack of a swarm has that a node is in, 0 when it is in none such.
 func (t *Tracker) Pieces(key string, node netip.AddrPort) int {
-	if w := t.of(key, node); w != nil {
+	if w := t.swarmFor(key, node); w != nil {
 		return len(w.pieces)
 	}
 	return 0

@@ -13,21 +13,21 @@ import (
 // newTracker has an uplink that sends a piece of 1000 bytes in 10 ms.
 func newTracker() *Tracker { return NewTracker(TrackerOptions{Uplink: 100_000, Random: chance()}) }
 
-func join(t *testing.T, tr *Tracker, now time.Duration, n byte) Joined {
+func join(t *testing.T, tr *Tracker, now time.Duration, n byte) AnnounceReply {
 	t.Helper()
-	out, ok := tr.Join(now, Join{Swarm: "p", Pieces: 40, Node: at(n)})
+	out, ok := tr.Announce(now, Announcement{Swarm: "p", Pieces: 40, Node: at(n)})
 	if !ok {
 		t.Fatalf("node %d may not join", n)
 	}
 	return out
 }
 
-func question(n byte, want ...int) Question {
-	return Question{
-		Swarm: "p",
-		Node:  at(n),
-		Size:  1000,
-		Ask:   Ask{Want: want, Soon: len(want), Max: 1, Have: NewBitmap(40)},
+func question(n byte, want ...int) PieceRequest {
+	return PieceRequest{
+		Swarm:   "p",
+		Node:    at(n),
+		Size:    1000,
+		Request: Request{Want: want, Urgent: len(want), Max: 1, Have: NewBitmap(40)},
 	}
 }
 
@@ -52,16 +52,16 @@ func TestFirstOfAStormIsNotAlone(t *testing.T) {
 	q := question(1, 0)
 	q.Max = maxGrant
 	first, _, _ := tr.Ask(0, q)
-	if len(first.Grant) == 0 || len(first.Grant) > openMost {
+	if len(first.Grant) == 0 || len(first.Grant) > maxTransfers {
 		t.Errorf("the first one is granted %v", first.Grant)
 	}
-	if a, _, _ := tr.Ask(time.Minute, having(1, aloneLeast)); len(a.Grant) != grantAlone {
-		t.Errorf("one that is alone, and has %d pieces, is granted %v", aloneLeast, a.Grant)
+	if a, _, _ := tr.Ask(time.Minute, having(1, aloneMinPieces)); len(a.Grant) != aloneGrant {
+		t.Errorf("one that is alone, and has %d pieces, is granted %v", aloneMinPieces, a.Grant)
 	}
 }
 
 // having is the question of a node that has the first pieces.
-func having(n byte, pieces int) Question {
+func having(n byte, pieces int) PieceRequest {
 	q := question(n, pieces)
 	for p := range pieces {
 		q.Have.Set(p)
@@ -119,19 +119,19 @@ func TestSpentUplinkSendsEachPieceAboutOnce(t *testing.T) {
 func TestThirdCopyIsTheLastResort(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
-	w := tr.swarms[area{pack: "p"}]
-	x := &waiting{swarm: w, node: w.members[at(1)], want: []int{0}, size: 1000}
-	rest := tr.patience(x) << restGrows
+	w := tr.swarms[locality{pack: "p"}]
+	x := &queuedRequest{swarm: w, node: w.members[at(1)], want: []int{0}, size: 1000}
+	rest := tr.copyDelay(x) << extraCopyDoublings
 	if whole := tr.uplink.time(40 * x.size); rest < 16*whole {
 		t.Errorf("it comes after %v, and all 40 pieces are sent in %v", rest, whole)
 	}
-	w.pieces[0] = seeded{copies: 2, held: 2, last: time.Second}
+	w.pieces[0] = pieceState{copies: 2, held: 2, last: time.Second}
 	for now, want := range map[time.Duration]bool{time.Second: false, time.Second + rest - 1: false, time.Second + rest: true} {
-		if got := tr.again(now, x, 0); got != want {
+		if got := tr.mayCopyAgain(now, x, 0); got != want {
 			t.Errorf("%v after the second copy: %v, want %v", now-time.Second, got, want)
 		}
 	}
-	if w.pieces[0].copies = 3; tr.again(time.Second+rest, x, 0) {
+	if w.pieces[0].copies = 3; tr.mayCopyAgain(time.Second+rest, x, 0) {
 		t.Error("the fourth comes as soon as the third")
 	}
 }
@@ -147,14 +147,14 @@ func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
 	for n := byte(1); n <= 5; n++ {
 		a, wait, _ := tr.Ask(now, question(n, 0))
 		if wait {
-			now += tr.uplink.lost(1000) + ms
+			now += tr.uplink.grantTimeout(1000) + ms
 			replies, _ := tr.Step(now)
 			a = replies[len(replies)-1].Answer
 		}
 		if !slices.Contains(a.Grant, 0) {
 			t.Fatalf("node %d, at %v: %+v", n, now, a)
 		}
-		now += tr.uplink.lost(1000) + ms // the node is dead: nothing is heard of its grant
+		now += tr.uplink.grantTimeout(1000) + ms // the node is dead: nothing is heard of its grant
 		tr.Step(now)
 	}
 }
@@ -165,7 +165,7 @@ func TestGrantsWithoutAWordAreNotCounted(t *testing.T) {
 	const pieces = 2000
 	granted := 0
 	for n := byte(1); n <= 2; n++ {
-		tr.Join(0, Join{Swarm: "p", Pieces: pieces, Node: at(n)})
+		tr.Announce(0, Announcement{Swarm: "p", Pieces: pieces, Node: at(n)})
 	}
 	for now := time.Duration(0); now < 10*time.Second; now += 10 * ms {
 		replies, _ := tr.Step(now)
@@ -190,23 +190,23 @@ func TestHeldQuestionNamesWhoHasIt(t *testing.T) {
 	for n := byte(1); n <= 9; n++ {
 		join(t, tr, 0, n)
 	}
-	tr.uplink.pass(0, 3000)
-	tr.swarms[area{pack: "p"}].pieces = tr.swarms[area{pack: "p"}].pieces[:40]
+	tr.uplink.charge(0, 3000)
+	tr.swarms[locality{pack: "p"}].pieces = tr.swarms[locality{pack: "p"}].pieces[:40]
 	for p := range 40 {
-		tr.swarms[area{pack: "p"}].pieces[p] = seeded{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
+		tr.swarms[locality{pack: "p"}].pieces[p] = pieceState{copies: 2, to: [2]netip.AddrPort{at(1), at(2)}}
 	}
 	q := question(3, 5, 6)
-	q.Soon = 1 // nobody reads 6 yet
+	q.Urgent = 1 // nobody reads 6 yet
 	if _, wait, _ := tr.Ask(0, q); !wait {
 		t.Fatal("does not wait")
 	}
-	var got []Reply
-	for now := time.Duration(0); now < holdTime(0) && len(got) == 0; now += 10 * ms {
+	var got []PieceReply
+	for now := time.Duration(0); now < requestHold(0) && len(got) == 0; now += 10 * ms {
 		got, _ = tr.Step(now)
 	}
-	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Named) != 2 ||
-		!slices.Equal(got[0].Named[0].Peers, []netip.AddrPort{at(1), at(2)}) ||
-		got[0].Named[1].Peers != nil {
+	if len(got) != 1 || len(got[0].Grant) > 0 || len(got[0].Held) != 2 ||
+		!slices.Equal(got[0].Held[0].Peers, []netip.AddrPort{at(1), at(2)}) ||
+		got[0].Held[1].Peers != nil {
 		t.Errorf("reply %+v", got)
 	}
 }
@@ -217,18 +217,18 @@ func TestTrackerMayForgetAll(t *testing.T) {
 	if _, _, known := tr.Ask(0, question(1, 0)); known {
 		t.Fatal("knows a node that never joined")
 	}
-	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(1), Have: upTo(40, 20)}); !ok {
+	if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(1), Have: upTo(40, 20)}); !ok {
 		t.Fatal("may not join")
 	}
 	join(t, tr, 0, 2)
 	for now := time.Duration(0); now < time.Second; now += 5 * ms {
 		a, _, _ := tr.Ask(
 			now,
-			Question{
-				Swarm: "p",
-				Node:  at(2),
-				Size:  1000,
-				Ask:   Ask{Want: []int{18, 19, 20, 21}, Max: 1, Have: upTo(40, 18)},
+			PieceRequest{
+				Swarm:   "p",
+				Node:    at(2),
+				Size:    1000,
+				Request: Request{Want: []int{18, 19, 20, 21}, Max: 1, Have: upTo(40, 18)},
 			},
 		)
 		if len(a.Grant) > 0 {
@@ -283,11 +283,11 @@ func TestNearPeersComeFirst(t *testing.T) {
 	place := func(i int) string { return fmt.Sprintf("rack%d", i%4) }
 	for n := range 3 {
 		for i := range 60 {
-			tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: node(n, i+1), Subnet: net(n), Place: place(i)})
+			tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: node(n, i+1), Subnet: net(n), Location: place(i)})
 		}
 	}
-	me := Join{Swarm: "p", Pieces: 40, Node: node(0, 200), Subnet: net(0), Place: place(0)}
-	out, _ := tr.Join(0, me)
+	me := Announcement{Swarm: "p", Pieces: 40, Node: node(0, 200), Subnet: net(0), Location: place(0)}
+	out, _ := tr.Announce(0, me)
 	if len(out.Peers) < 8 || len(out.Peers) > 12 {
 		t.Fatalf("%d peers", len(out.Peers))
 	}
@@ -312,23 +312,23 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	loose := chunk.Sum([]byte("loose")).Brief()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
-		j := Join{
-			Swarm:  "p",
-			Pieces: 40,
-			Node:   at(n),
-			Subnet: subnet,
-			Place:  []string{"a", "b", ""}[n%3],
-			Near:   n%2 == 0,
+		j := Announcement{
+			Swarm:     "p",
+			Pieces:    40,
+			Node:      at(n),
+			Subnet:    subnet,
+			Location:  []string{"a", "b", ""}[n%3],
+			LocalOnly: n%2 == 0,
 		}
-		places[j.Node] = j.Place
-		tr.Join(0, j)
-		tr.uplink.until = 0
-		tr.Loose(0, loose, at(n), 1000)
+		places[j.Node] = j.Location
+		tr.Announce(0, j)
+		tr.uplink.busyUntil = 0
+		tr.demandHolders(0, loose, at(n), 1000)
 	}
 	for n := byte(1); n <= 60; n++ {
-		out, _ := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(n)})
-		tr.uplink.pass(0, 1<<20)
-		named, _ := tr.Loose(0, loose, at(n), 1000)
+		out, _ := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(n)})
+		tr.uplink.charge(0, 1<<20)
+		named, _ := tr.demandHolders(0, loose, at(n), 1000)
 		if n%2 == 0 && len(out.Peers) < 4 {
 			t.Errorf("node %d has %d peers", n, len(out.Peers))
 		}
@@ -338,8 +338,8 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 			}
 		}
 	}
-	far := Join{Swarm: "p", Pieces: 40, Node: at(99), Subnet: netip.MustParsePrefix("10.9.0.0/24"), Near: true}
-	if out, _ := tr.Join(0, far); len(out.Peers) > 0 {
+	far := Announcement{Swarm: "p", Pieces: 40, Node: at(99), Subnet: netip.MustParsePrefix("10.9.0.0/24"), LocalOnly: true}
+	if out, _ := tr.Announce(0, far); len(out.Peers) > 0 {
 		t.Errorf("one alone in its subnet is named %v", out.Peers)
 	}
 }
@@ -351,38 +351,38 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 	}
 	bad := at(5).Addr()
 	for _, from := range []byte{1, 1, 1, 5, 2} {
-		if tr.Wrong(at(from).Addr(), bad) {
+		if tr.ReportCorrupt(at(from).Addr(), bad) {
 			t.Fatalf("banned by the word of node %d", from)
 		}
 	}
-	if !tr.Wrong(at(3).Addr(), bad) {
+	if !tr.ReportCorrupt(at(3).Addr(), bad) {
 		t.Fatal("three nodes are not enough")
 	}
 	if out := join(t, tr, 0, 4); slices.Contains(out.Peers, at(5)) || !slices.Equal(out.Banned, []netip.Addr{bad}) {
 		t.Errorf("joined: %+v", out)
 	}
-	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 40, Node: at(5)}); ok {
+	if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(5)}); ok {
 		t.Error("a banned node joins")
 	}
 	// A banned node's word counts nothing.
-	tr.Wrong(at(1).Addr(), at(4).Addr())
-	tr.Wrong(at(2).Addr(), at(4).Addr())
-	if tr.Wrong(bad, at(4).Addr()) {
+	tr.ReportCorrupt(at(1).Addr(), at(4).Addr())
+	tr.ReportCorrupt(at(2).Addr(), at(4).Addr())
+	if tr.ReportCorrupt(bad, at(4).Addr()) {
 		t.Error("a banned node banned another")
 	}
 }
 
 func TestTrackerRefusesNonsense(t *testing.T) {
 	tr := newTracker()
-	for name, j := range map[string]Join{
+	for name, j := range map[string]Announcement{
 		"less than no pieces": {Swarm: "x", Pieces: -1, Node: at(1)}, "too many pieces": {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
 	} {
-		if _, ok := tr.Join(0, j); ok {
+		if _, ok := tr.Announce(0, j); ok {
 			t.Error(name)
 		}
 	}
 	join(t, tr, 0, 1)
-	if _, ok := tr.Join(0, Join{Swarm: "p", Pieces: 41, Node: at(2)}); ok {
+	if _, ok := tr.Announce(0, Announcement{Swarm: "p", Pieces: 41, Node: at(2)}); ok {
 		t.Error("another number of pieces")
 	}
 	if a, wait, known := tr.Ask(0, question(1, -1, 40, 1000)); len(a.Grant) > 0 || wait || !known {
@@ -395,8 +395,8 @@ func TestTrackerRefusesNonsense(t *testing.T) {
 func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
-	a, _, _ := tr.Ask(0, having(1, aloneLeast))
-	if len(a.Grant) != grantAlone {
+	a, _, _ := tr.Ask(0, having(1, aloneMinPieces))
+	if len(a.Grant) != aloneGrant {
 		t.Fatalf("alone, and granted %v", a.Grant)
 	}
 	first, second := a.Grant[0], a.Grant[1]
@@ -407,15 +407,15 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 		join(t, tr, time.Second, n)
 	}
 	now := time.Second
-	tr.Ask(now, Question{Swarm: "p", Node: at(1), Size: 1000, Ask: Ask{Have: gotAll(40, a.Grant...)}})
+	tr.Ask(now, PieceRequest{Swarm: "p", Node: at(1), Size: 1000, Request: Request{Have: gotAll(40, a.Grant...)}})
 	for n := byte(2); n <= 4; n++ {
-		if w := tr.swarms[area{pack: "p"}]; w.members[at(1)].shunned || w.unseeded(first) {
+		if w := tr.swarms[locality{pack: "p"}]; w.members[at(1)].unreliable || w.isUnseeded(first) {
 			t.Fatalf("shunned, and what it has does not count, because %d nodes say so", n-2)
 		}
-		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000, Ask: Ask{Left: []netip.AddrPort{at(1)}}})
+		tr.Ask(now, PieceRequest{Swarm: "p", Node: at(n), Size: 1000, Request: Request{Avoided: []netip.AddrPort{at(1)}}})
 	}
-	w := tr.swarms[area{pack: "p"}]
-	if !w.members[at(1)].shunned || !w.unseeded(first) {
+	w := tr.swarms[locality{pack: "p"}]
+	if !w.members[at(1)].unreliable || !w.isUnseeded(first) {
 		t.Fatal("three nodes have left it, and the only copy is still its own")
 	}
 	if a, _, _ := tr.Ask(now, question(5, first)); !slices.Equal(a.Grant, []int{first}) {
@@ -427,17 +427,17 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 		t.Errorf("the shunned one was granted %v again, with the uplink full", a.Grant)
 	}
 	tr.Busy(false)
-	tr.Ask(now, Question{Swarm: "p", Node: at(1), Size: 1000, Ask: Ask{Have: gotAll(40, a.Grant...)}})
+	tr.Ask(now, PieceRequest{Swarm: "p", Node: at(1), Size: 1000, Request: Request{Have: gotAll(40, a.Grant...)}})
 	for n := byte(2); n <= 4; n++ {
-		tr.Ask(now, Question{Swarm: "p", Node: at(n), Size: 1000})
+		tr.Ask(now, PieceRequest{Swarm: "p", Node: at(n), Size: 1000})
 	}
-	if w.members[at(1)].shunned || w.pieces[second].held != 1 || len(w.leavers) != 0 {
+	if w.members[at(1)].unreliable || w.pieces[second].held != 1 || len(w.avoidedBy) != 0 {
 		t.Errorf(
 			"nobody has left it: shunned %v, piece %d held by %d, %v",
-			w.members[at(1)].shunned,
+			w.members[at(1)].unreliable,
 			second,
 			w.pieces[second].held,
-			w.leavers,
+			w.avoidedBy,
 		)
 	}
 }
@@ -448,25 +448,25 @@ func TestLeaversAreCountedOnce(t *testing.T) {
 	for n := byte(1); n <= 20; n++ {
 		join(t, tr, 0, n)
 	}
-	w := tr.swarms[area{pack: "p"}]
+	w := tr.swarms[locality{pack: "p"}]
 	for range 3 {
 		tr.Ask(
 			0,
-			Question{
-				Swarm: "p",
-				Node:  at(2),
-				Size:  1000,
-				Ask:   Ask{Left: []netip.AddrPort{at(1), at(1), at(2), at(200)}},
+			PieceRequest{
+				Swarm:   "p",
+				Node:    at(2),
+				Size:    1000,
+				Request: Request{Avoided: []netip.AddrPort{at(1), at(1), at(2), at(200)}},
 			},
 		)
 	}
-	if w.leavers[at(1)] != 1 || w.leavers[at(2)] != 0 {
-		t.Errorf("%v, want one word about the first node and none about who said it", w.leavers)
+	if w.avoidedBy[at(1)] != 1 || w.avoidedBy[at(2)] != 0 {
+		t.Errorf("%v, want one word about the first node and none about who said it", w.avoidedBy)
 	}
 	join(t, tr, 0, 200)
 	tr.Leave("p", at(2))
-	if len(w.leavers) != 0 {
-		t.Errorf("%v of one that is gone", w.leavers)
+	if len(w.avoidedBy) != 0 {
+		t.Errorf("%v of one that is gone", w.avoidedBy)
 	}
 }
 
@@ -482,22 +482,22 @@ func gotAll(pieces int, got ...int) Bitmap {
 // no more often than its link can bear.
 func TestStart(t *testing.T) {
 	tr := newTracker()
-	start := Start{Swarm: "p", Size: 1000}
+	start := JoinRequest{Swarm: "p", Size: 1000}
 	for i := range 2 {
-		if peers, wait := tr.Start(0, start); wait || peers != nil {
+		if peers, wait := tr.bootstrap(0, start); wait || peers != nil {
 			t.Fatalf("start %d, with room: %v, wait %v", i, peers, wait)
 		}
 	}
-	tr.firsts = time.Second
-	if peers, wait := tr.Start(0, start); !wait {
+	tr.firstAfter = time.Second
+	if peers, wait := tr.bootstrap(0, start); !wait {
 		t.Fatalf("nobody has it, and the uplink is spent: %v", peers)
 	}
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
 	named := map[netip.AddrPort]int{}
 	for range 6 {
-		peers, wait := tr.Start(0, start)
-		if wait != (len(peers) == 0) || len(peers) > startNames || len(peers) == 2 && peers[0] == peers[1] {
+		peers, wait := tr.bootstrap(0, start)
+		if wait != (len(peers) == 0) || len(peers) > bootstrapNames || len(peers) == 2 && peers[0] == peers[1] {
 			t.Fatalf("%v, wait %v", peers, wait)
 		}
 		for _, p := range peers {
@@ -507,10 +507,10 @@ func TestStart(t *testing.T) {
 	if fmt.Sprint(named) != "map[10.0.0.1:8080:2 10.0.0.2:8080:2]" {
 		t.Errorf("named at once: %v", named)
 	}
-	if peers, wait := tr.Start(ms, Start{Swarm: "p", Size: 1000, Near: true, Place: "r1"}); !wait {
+	if peers, wait := tr.bootstrap(ms, JoinRequest{Swarm: "p", Size: 1000, LocalOnly: true, Location: "r1"}); !wait {
 		t.Errorf("of another place: %v", peers)
 	}
-	if peers, wait := tr.Start(time.Second, start); wait || peers != nil {
+	if peers, wait := tr.bootstrap(time.Second, start); wait || peers != nil {
 		t.Errorf("there is room again: %v, wait %v", peers, wait)
 	}
 }

@@ -11,50 +11,50 @@ import (
 // Depth of the uplink's queue: with less than this under way, it would run dry; with more, pieces share it and all come
 // late.
 const (
-	burst    = 2 * time.Millisecond  // of sending
-	openMost = 4                     // pieces at a time, or
-	openTime = 20 * time.Millisecond // as many as are sent in so long: requests take their time too
+	queueTime      = 2 * time.Millisecond  // of sending
+	maxTransfers   = 4                     // pieces at a time, or
+	transferWindow = 20 * time.Millisecond // as many as are sent in so long: requests take their time too
 )
 
 // After how long a grant that nothing was heard of counts as over: a node that died shall not keep others waiting.
 const (
-	grantLost  = 2 * time.Second // where the rate is not known
-	grantLeast = 100 * time.Millisecond
-	grantTimes = 4 * openMost // usual transfers
+	grantTimeoutUnknown = 2 * time.Second // where the rate is not known
+	grantTimeoutMin     = 100 * time.Millisecond
+	grantTimeoutFactor  = 4 * maxTransfers // usual transfers
 	// and so many times as long for one that was seen to begin: it shares the link with others
-	begunTimes = 8
+	startedFactor = 8
 )
 
 // deafAfter is how many grants in a row may end without a word before the count of those under way means nothing:
 // what this tracker grants is then sent by another, such as a second server or a plain web server.
-const deafAfter = 2 * openMost
+const blindAfter = 2 * maxTransfers
 
 // sizeLeast is the least that an object counts for: of nothing any number could be under way.
-const sizeLeast = 512
+const sizeMin = 512
 
 // believed is the size of an object as a node says it, within what objects can have. Who says that it is a terabyte
 // shall not keep all others waiting.
-func believed(size int64) int64 { return min(max(size, sizeLeast), chunk.MaxRaw) }
+func boundSize(size int64) int64 { return min(max(size, sizeMin), chunk.MaxRaw) }
 
 // uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what
 // the server sends beside it would pile up, and from then on all pieces would come late. So those under way are
 // counted too.
 type uplink struct {
-	rate  int64         // bytes a second; 0: not known
-	until time.Duration // everything that was granted is sent by then
-	side  time.Duration // and everything that is sent beside it
-	open  []sending     // oldest first
-	mute  int           // grants in a row that ended without a word
+	rate            int64         // bytes a second; 0: not known
+	busyUntil       time.Duration // everything that was granted is sent by then
+	unbudgetedUntil time.Duration // and everything that is sent beside it
+	running         []sending     // oldest first
+	unseen          int           // grants in a row that ended without a word
 }
 
 // sending is a transfer that was granted.
 type sending struct {
-	swarm *swarm
-	node  netip.AddrPort
-	piece int
-	size  int64
-	since time.Duration // it was granted, or its node asked for it
-	begun bool          // its node asked for it: it is under way, however slow it is
+	swarm   *swarm
+	node    netip.AddrPort
+	piece   int
+	size    int64
+	since   time.Duration // it was granted, or its node asked for it
+	started bool          // its node asked for it: it is under way, however slow it is
 }
 
 // is tells whether it is that of a piece to a node; what nobody granted has no pack.
@@ -66,46 +66,48 @@ func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
 // free tells whether one more piece of so many bytes would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
-		return len(u.open) < openMost
+		return len(u.running) < maxTransfers
 	}
-	return u.until <= now+max(burst, u.time(size)) && (u.deaf() || u.under(now) < u.most(size))
+	return u.busyUntil <= now+max(queueTime, u.time(size)) && (u.blind() || u.active(now) < u.maxActive(size))
 }
 
 // over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
-func (u *uplink) over(now time.Duration) (lost []sending) {
-	kept := u.open[:0]
-	for _, x := range u.open {
+func (u *uplink) expire(now time.Duration) (lost []sending) {
+	kept := u.running[:0]
+	for _, x := range u.running {
 		switch {
-		case now <= u.expires(x)+max(0, u.side-now):
+		case now <= u.expires(x)+max(0, u.unbudgetedUntil-now):
 			kept = append(kept, x)
-		case x.begun:
+		case x.started:
 		default:
-			if u.mute++; !u.deaf() {
+			if u.unseen++; !u.blind() {
 				lost = append(lost, x)
 			}
 		}
 	}
-	u.open = kept
+	u.running = kept
 	return lost
 }
 
 // expires is when a transfer counts as over although nobody said so.
 func (u *uplink) expires(x sending) time.Duration {
-	if x.begun {
-		return x.since + begunTimes*u.lost(x.size)
+	if x.started {
+		return x.since + startedFactor*u.grantTimeout(x.size)
 	}
-	return x.since + u.lost(x.size)
+	return x.since + u.grantTimeout(x.size)
 }
 
 // aside notes what is sent at once and takes nothing from the budget. It takes the link all the same: what was
 // granted comes so much later, and is not lost.
-func (u *uplink) aside(now time.Duration, size int64) { u.side = max(u.side, now) + u.time(size) }
+func (u *uplink) addUnbudgeted(now time.Duration, size int64) {
+	u.unbudgetedUntil = max(u.unbudgetedUntil, now) + u.time(size)
+}
 
 // begin notes that a node asked for what it was granted.
 func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
-	for i, x := range u.open {
+	for i, x := range u.running {
 		if x.is(pack, node, piece) {
-			u.open[i].since, u.open[i].begun = now, true
+			u.running[i].since, u.running[i].started = now, true
 		}
 	}
 }
@@ -113,31 +115,31 @@ func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piec
 // counts is until when a transfer counts among those under way. One that takes longer than all that there may be
 // would take together goes to a node on a slow link, or stands behind something else: it takes little of this link,
 // and ten such nodes of 200 had it idle for most of a storm.
-func (u *uplink) counts(x sending) time.Duration { return x.since + u.lost(x.size) }
+func (u *uplink) countsUntil(x sending) time.Duration { return x.since + u.grantTimeout(x.size) }
 
 // under is how many transfers are under way that count.
-func (u *uplink) under(now time.Duration) (n int) {
-	for _, x := range u.open {
-		if now <= u.counts(x) {
+func (u *uplink) active(now time.Duration) (n int) {
+	for _, x := range u.running {
+		if now <= u.countsUntil(x) {
 			n++
 		}
 	}
 	return n
 }
 
-func (u *uplink) deaf() bool { return u.mute >= deafAfter }
+func (u *uplink) blind() bool { return u.unseen >= blindAfter }
 
 // most is how many transfers may be under way.
-func (u *uplink) most(size int64) int {
-	return int(max(openMost, openTime/max(1, u.time(size))))
+func (u *uplink) maxActive(size int64) int {
+	return int(max(maxTransfers, transferWindow/max(1, u.time(size))))
 }
 
 // lost is after how long a grant counts as over.
-func (u *uplink) lost(size int64) time.Duration {
+func (u *uplink) grantTimeout(size int64) time.Duration {
 	if u.rate == 0 {
-		return grantLost
+		return grantTimeoutUnknown
 	}
-	return max(grantLeast, grantTimes*u.time(size))
+	return max(grantTimeoutMin, grantTimeoutFactor*u.time(size))
 }
 
 // time is how long so many bytes take.
@@ -149,21 +151,21 @@ func (u *uplink) time(size int64) time.Duration {
 }
 
 // at is the moment at which free becomes true if nothing is sent before, 0 when it does not.
-func (u *uplink) at(now time.Duration, size int64) (at time.Duration) {
+func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 	if u.rate > 0 {
-		at = u.until - max(burst, u.time(size))
+		at = u.busyUntil - max(queueTime, u.time(size))
 	}
-	if i := u.under(now) - u.most(size); i >= 0 && (u.rate == 0 || !u.deaf()) {
-		at = max(at, u.end(now, i)+1)
+	if i := u.active(now) - u.maxActive(size); i >= 0 && (u.rate == 0 || !u.blind()) {
+		at = max(at, u.activeUntil(now, i)+1)
 	}
 	return at
 }
 
 // end is the moment until which all but i of the transfers that count now still do.
-func (u *uplink) end(now time.Duration, i int) time.Duration {
+func (u *uplink) activeUntil(now time.Duration, i int) time.Duration {
 	var ends []time.Duration
-	for _, x := range u.open {
-		if end := u.counts(x); now <= end {
+	for _, x := range u.running {
+		if end := u.countsUntil(x); now <= end {
 			ends = append(ends, end)
 		}
 	}
@@ -172,23 +174,23 @@ func (u *uplink) end(now time.Duration, i int) time.Duration {
 }
 
 // spend takes the bytes of a transfer from the budget.
-func (u *uplink) spend(x sending, size int64) {
-	u.pass(x.since, size)
+func (u *uplink) start(x sending, size int64) {
+	u.charge(x.since, size)
 	x.size = size
-	u.open = append(u.open, x)
+	u.running = append(u.running, x)
 }
 
 // pass takes so many bytes from the budget for what is not counted while it is under way.
-func (u *uplink) pass(now time.Duration, size int64) {
+func (u *uplink) charge(now time.Duration, size int64) {
 	if u.rate > 0 {
-		u.until = max(u.until, now) + u.time(size)
+		u.busyUntil = max(u.busyUntil, now) + u.time(size)
 	}
 }
 
 // sent ends a transfer.
-func (u *uplink) sent(pack string, node netip.AddrPort, piece int) {
-	u.mute = 0
-	if i := slices.IndexFunc(u.open, func(x sending) bool { return x.is(pack, node, piece) }); i >= 0 {
-		u.open = slices.Delete(u.open, i, i+1)
+func (u *uplink) done(pack string, node netip.AddrPort, piece int) {
+	u.unseen = 0
+	if i := slices.IndexFunc(u.running, func(x sending) bool { return x.is(pack, node, piece) }); i >= 0 {
+		u.running = slices.Delete(u.running, i, i+1)
 	}
 }

@@ -34,19 +34,19 @@ func (u *Uploads) Done() { u.active-- }
 func (u *Uploads) Active() int { return u.active }
 
 // Places are what a node has for uploads. What a read of another boot waits for does not wait for pieces.
-type Places struct {
+type UploadSlots struct {
 	Pieces Uploads
-	Starts Uploads // of what boots start with, and other small objects
-	Loose  Uploads // of loose objects that are larger
+	Small  Uploads // of what boots start with, and other small objects
+	Demand Uploads // of loose objects that are larger
 }
 
 // For are the places for an object of so many bytes. start: boots start with it.
-func (p *Places) For(start, piece bool, size int64) *Uploads {
+func (p *UploadSlots) For(start, piece bool, size int64) *Uploads {
 	switch {
-	case start || size <= startSmall:
-		return &p.Starts
+	case start || size <= smallObject:
+		return &p.Small
 	case piece:
 		return &p.Pieces
 	}
-	return &p.Loose
+	return &p.Demand
 }

@@ -23,6 +23,8 @@ type TB interface {
 	Fatal(...any)
 	Fatalf(string, ...any)
 	Skip(...any)
+	Skipf(string, ...any)
+	TempDir() string
 }
 
 // visitTime is how long a visit may last.

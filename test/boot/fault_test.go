@@ -13,7 +13,7 @@ import (
 	"aead.dev/minisign"
 
 	"pando/internal/api"
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -195,7 +195,7 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	gone := time.Now()
 	s.away(g, files[:100])
 	back := time.Now()
-	for _, k := range []boot.IncidentKind{boot.ServerDown, boot.TrackerLost, boot.ServerUp, boot.TrackerUp} {
+	for _, k := range []blockapi.IncidentKind{blockapi.ServerDown, blockapi.TrackerLost, blockapi.ServerUp, blockapi.TrackerUp} {
 		s.incident(n, m, k, gone, back)
 	}
 	last := s.talked(n, talk.boot, talk.last+int(outage().Seconds())/2) // an emulated second may be long
@@ -215,10 +215,10 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 
 // incident waits until a boot's timeline on the server has an incident, told with the time when it happened. What
 // is good news may come later.
-func (s *site) incident(n node, m *testkit.Machine, kind boot.IncidentKind, after, before time.Time) {
+func (s *site) incident(n node, m *testkit.Machine, kind blockapi.IncidentKind, after, before time.Time) {
 	s.t.Helper()
 	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(kind) })
-	good := kind == boot.ServerUp || kind == boot.TrackerUp
+	good := kind == blockapi.ServerUp || kind == blockapi.TrackerUp
 	if e.Kind != trace.Info || e.Stage != trace.Booted || (e.Hint == "") != good {
 		s.t.Errorf("the timeline has %+v", e)
 	}
@@ -270,7 +270,7 @@ func (s *site) dead(g *testkit.Guest, m *testkit.Machine, n node, files []string
 		s.t.Fatalf("reading while the block daemon was killed: %v", err)
 	}
 	s.compare(out, len(files))
-	s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(boot.Reattached) })
+	s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(blockapi.Reattached) })
 }
 
 // compare holds the output of sha256sum against the image.

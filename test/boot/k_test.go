@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -33,7 +33,7 @@ func TestRealK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := build.AgentCPIO(t.Context(), binary)
+	agent, err := initramfs.AgentCPIO(t.Context(), binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (s *site) knownK(name string, v api.Version, agent int64) {
 			bounded++
 		}
 	}
-	disks, err := build.DiskDrivers(s.t.Context(), st, m)
+	disks, err := initramfs.DiskDrivers(s.t.Context(), st, m)
 	if err != nil {
 		s.t.Fatal(err)
 	}

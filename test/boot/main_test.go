@@ -2,11 +2,8 @@ package boot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log"
 	"maps"
 	"net/netip"
@@ -105,7 +102,7 @@ func prepare(ctx context.Context) error {
 // withImages makes a data directory with images by their recipes, which flags may follow, unless the same code has
 // done so before. It begins as a copy of from.
 func withImages(ctx context.Context, kind, from string, recipes map[string]string) (string, error) {
-	sum, err := builderSum()
+	sum, err := imageKey(os.DirFS("../../internal"))
 	if err != nil {
 		return "", err
 	}
@@ -136,31 +133,6 @@ func withImages(ctx context.Context, kind, from string, recipes map[string]strin
 }
 
 func runDir() string { return filepath.Join(workDir, "run") }
-
-// builderSum is a digest of the code that decides what an image is, and how it is stored.
-func builderSum() (string, error) {
-	h := sha256.New()
-	for _, dir := range []string{"build", "mount", "chunk", "image", "store"} {
-		err := filepath.WalkDir(
-			filepath.Join("../../internal", dir),
-			func(path string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() && d.Name() != "testdata" || strings.HasSuffix(path, "_test.go") {
-					return err
-				}
-				if d.IsDir() {
-					return fs.SkipDir
-				}
-				b, err := os.ReadFile(path)
-				fmt.Fprintf(h, "%s %d\n%s", path, len(b), b)
-				return err
-			},
-		)
-		if err != nil {
-			return "", err
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)[:6]), nil
-}
 
 // buildImages runs a server, for the tags, and builds images into its store.
 func buildImages(ctx context.Context, data string, recipes map[string]string) error {

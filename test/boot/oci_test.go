@@ -18,9 +18,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
-	"pando/internal/build"
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/imagefs"
 	"pando/internal/mount"
 	"pando/internal/store"
 	"pando/internal/testkit"
@@ -138,7 +138,7 @@ func (s *site) manifestOf(ref string) (image.Manifest, *store.Dir) {
 func (s *site) mountImage(ref, dir string) *mount.Stack {
 	s.t.Helper()
 	m, d := s.manifestOf(ref)
-	if err := build.WriteRoot(s.t.Context(), d, m, dir+".erofs", func(int64) {}); err != nil {
+	if err := imagefs.Extract(s.t.Context(), d, m, dir+".erofs", func(int64) {}); err != nil {
 		s.t.Fatal(err)
 	}
 	mounts := &mount.Stack{}

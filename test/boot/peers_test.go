@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/build"
+	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -131,11 +132,11 @@ func (s *site) makePack(n node, files ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	at, err := build.MapRoot(ctx, dir, man)
+	at, err := imagefs.ReadMap(ctx, dir, man)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var order build.Order
+	var order packer.Order
 	for _, name := range files {
 		f, ok := at.Find(name)
 		if !ok {
@@ -144,9 +145,9 @@ func (s *site) makePack(n node, files ...string) {
 		order.Extents = append(order.Extents, bootpack.Extent{Start: f.Start, Blocks: f.Blocks})
 	}
 	order.Booted = order.Blocks()
-	r, err := build.Pack(
+	r, err := packer.Make(
 		ctx,
-		build.PackOptions{
+		packer.Options{
 			Store:    dir,
 			Keys:     keys.Ring.Signers(),
 			Version:  record.Desired,

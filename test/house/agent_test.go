@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"pando/internal/build"
+	"pando/internal/build/initramfs"
 )
 
 // The node's program travels with every boot and is locked in every node's memory.
@@ -55,7 +55,7 @@ func TestAgentSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, err := build.AgentCPIO(t.Context(), b)
+	sent, err := initramfs.AgentCPIO(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}

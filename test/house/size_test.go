@@ -30,10 +30,7 @@ var longer = map[string]string{
 var larger = map[string]string{
 	"cmd/pando":       "becomes internal/cli",
 	"cmd/pando-lab":   "becomes internal/lab",
-	"internal/boot":   "becomes internal/node",
-	"internal/build":  "becomes rooms",
 	"internal/server": "becomes rooms",
-	"internal/store":  "to be looked at",
 }
 
 func TestFilesAndFunctionsAreShort(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 )
 
 // away is how long the server is away in mid-storm.
@@ -49,11 +49,11 @@ func (f *fleet) serverAway(gone, back func() error) {
 	}
 	missed := 0
 	for _, n := range nodes {
-		st := n.status(func(st boot.BlockStatus) bool {
-			return told(st, boot.ServerDown, "") == told(st, boot.ServerUp, "") &&
-				told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "")
+		st := n.status(func(st blockapi.Status) bool {
+			return told(st, blockapi.ServerDown, "") == told(st, blockapi.ServerUp, "") &&
+				told(st, blockapi.TrackerLost, "") == told(st, blockapi.TrackerUp, "")
 		})
-		if told(st, boot.ServerDown, "") && told(st, boot.TrackerLost, "") {
+		if told(st, blockapi.ServerDown, "") && told(st, blockapi.TrackerLost, "") {
 			missed++
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/swarm"
 
@@ -21,24 +21,24 @@ import (
 func TestBadPeers(t *testing.T) {
 	for name, x := range map[string]struct {
 		send http.HandlerFunc // nil: a daemon like the others, on a slow link
-		want boot.IncidentKind
+		want blockapi.IncidentKind
 	}{
 		"wrong bytes": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(make([]byte, pieceBlocks*chunk.BlockSize)) // who asked is gone when this fails
-		}, boot.PeerBanned},
+		}, blockapi.PeerBanned},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 4096)); err != nil {
 					return
 				}
 			}
-		}, boot.PeerBanned},
+		}, blockapi.PeerBanned},
 		"short body": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", fmt.Sprint(pieceBlocks*chunk.BlockSize))
 			_, _ = w.Write(make([]byte, 100)) // who asked is gone when this fails
 			panic(http.ErrAbortHandler)
-		}, boot.PeerLeft},
-		"next to nothing of the rate": {nil, boot.PeerLeft},
+		}, blockapi.PeerLeft},
+		"next to nothing of the rate": {nil, blockapi.PeerLeft},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			f := newFleetOf(t, 2, rate/5) // so slow that there is much to ask of a peer, on whatever machine
@@ -50,7 +50,7 @@ func TestBadPeers(t *testing.T) {
 				n.slow(0, rate/400)
 			}
 			n := f.together([]int{1}, nil)[0]
-			st := n.status(func(st boot.BlockStatus) bool { return told(st, x.want, bad) })
+			st := n.status(func(st blockapi.Status) bool { return told(st, x.want, bad) })
 			if x.send != nil && st.Bytes["peer"] > 0 {
 				t.Errorf("%d bytes of it were taken", st.Bytes["peer"])
 			}
@@ -84,7 +84,7 @@ func TestPeersAtATenthOfTheRate(t *testing.T) {
 		st := n.now()
 		if slices.ContainsFunc(
 			[]int{0, 1},
-			func(i int) bool { return told(st, boot.PeerLeft, f.star.NodeAddr(i).String()) },
+			func(i int) bool { return told(st, blockapi.PeerLeft, f.star.NodeAddr(i).String()) },
 		) {
 			left++
 		}

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
 	"pando/internal/swarm"
@@ -15,7 +15,7 @@ func (f *fleet) extension(seed byte) *fleet {
 	f.t.Helper()
 	x := *f
 	x.fillAs(filepath.Join(f.dir, "data"), seed)
-	x.above, x.elsewise = "ext-8", boot.SwarmConfig{Port: swarm.Port + 1}
+	x.above, x.elsewise = "ext-8", blockapi.SwarmConfig{Port: swarm.Port + 1}
 	x.config.Keep = 8 << 20
 	return &x
 }
@@ -32,7 +32,7 @@ func TestStormOfAnExtension(t *testing.T) {
 	link := float64(f.sent()-before) / float64(x.w())
 	var server, peers int64
 	for _, n := range on {
-		st := n.status(func(st boot.BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= x.w() })
+		st := n.status(func(st blockapi.Status) bool { return st.Bytes["server"]+st.Bytes["peer"] >= x.w() })
 		server, peers = server+st.Bytes["server"], peers+st.Bytes["peer"]
 	}
 	got := float64(server) / float64(x.w())
@@ -73,12 +73,12 @@ func TestExtensionsThatAreNotShared(t *testing.T) {
 			p.Pieces[i].ID = chunk.Sum([]byte{byte(i)})
 		}
 	})
-	for name, change := range map[string]func(*boot.BlockConfig){
-		"no-pack":               func(c *boot.BlockConfig) { c.Pack = nil },
-		"peers-off":             func(c *boot.BlockConfig) { c.Swarm = nil },
-		"no-map":                func(c *boot.BlockConfig) { c.Pack = []byte("a map of nothing") },
-		"blocks-beyond-the-end": func(c *boot.BlockConfig) { c.Pack = beyond },
-		"pieces-nobody-has":     func(c *boot.BlockConfig) { c.Pack = gone },
+	for name, change := range map[string]func(*blockapi.Config){
+		"no-pack":               func(c *blockapi.Config) { c.Pack = nil },
+		"peers-off":             func(c *blockapi.Config) { c.Swarm = nil },
+		"no-map":                func(c *blockapi.Config) { c.Pack = []byte("a map of nothing") },
+		"blocks-beyond-the-end": func(c *blockapi.Config) { c.Pack = beyond },
+		"pieces-nobody-has":     func(c *blockapi.Config) { c.Pack = gone },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range x.together(numbers(2), nil, change) {

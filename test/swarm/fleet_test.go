@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/node/blockd"
 	"pando/internal/store"
 	"pando/internal/testkit"
 )
@@ -40,10 +41,10 @@ type fleet struct {
 	bin    string
 	dir    string
 	raw    []byte
-	config boot.BlockConfig
+	config blockapi.Config
 
-	above    string           // where the daemons of nodes are, below dir; "": there
-	elsewise boot.SwarmConfig // how they share; zero: as the daemon of a root does
+	above    string               // where the daemons of nodes are, below dir; "": there
+	elsewise blockapi.SwarmConfig // how they share; zero: as the daemon of a root does
 }
 
 // newFleet makes a fleet of so many nodes, none of which is switched on.
@@ -150,7 +151,7 @@ func (f *fleet) fillAs(data string, seed byte) {
 	p := bootpack.Map{Version: image.Version([]byte{seed}), Sequence: 1, Pieces: cut(pieceBlocks * chunk.BlockSize),
 		Extents: []bootpack.Extent{{Start: 0, Blocks: rootBlocks}}}
 	p.Booted = len(p.Pieces)
-	f.config = boot.BlockConfig{
+	f.config = blockapi.Config{
 		Index:     put(index.Root),
 		Size:      int64(len(f.raw)),
 		ChunkSize: chunk.DefaultChunkSize,
@@ -167,13 +168,13 @@ func (f *fleet) fillAs(data string, seed byte) {
 
 // node is a machine that is switched on.
 type node struct {
-	*boot.BlockAlone
+	*blockd.Alone
 	f    *fleet
 	name string
 }
 
 // start switches node i on. change is what is special about it.
-func (f *fleet) start(i int, change ...func(*boot.BlockConfig)) (*node, error) {
+func (f *fleet) start(i int, change ...func(*blockapi.Config)) (*node, error) {
 	c := f.config
 	c.Swarm = &f.elsewise
 	for _, do := range change {
@@ -192,7 +193,7 @@ func (f *fleet) start(i int, change ...func(*boot.BlockConfig)) (*node, error) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	err = f.star.Nodes[i].Do(func() (err error) {
-		n.BlockAlone, err = boot.StartBlockAlone(ctx, filepath.Join(f.bin, "pando-init"), dir, c, log)
+		n.Alone, err = blockd.StartAlone(ctx, filepath.Join(f.bin, "pando-init"), dir, c, log)
 		return err
 	})
 	return n, err
@@ -218,7 +219,7 @@ func (n *node) boot() error {
 }
 
 // status is what a daemon counted; good says when it has counted what is waited for.
-func (n *node) status(good func(boot.BlockStatus) bool) boot.BlockStatus {
+func (n *node) status(good func(blockapi.Status) bool) blockapi.Status {
 	n.f.t.Helper()
 	ctx, cancel := context.WithTimeout(n.f.t.Context(), time.Minute)
 	defer cancel()
@@ -235,13 +236,13 @@ func (n *node) status(good func(boot.BlockStatus) bool) boot.BlockStatus {
 }
 
 // now is what a daemon counted so far.
-func (n *node) now() boot.BlockStatus {
+func (n *node) now() blockapi.Status {
 	n.f.t.Helper()
-	return n.status(func(boot.BlockStatus) bool { return true })
+	return n.status(func(blockapi.Status) bool { return true })
 }
 
 // told reports whether a daemon has had an incident of a kind that names source; "": whatever it names.
-func told(st boot.BlockStatus, kind boot.IncidentKind, source string) bool {
+func told(st blockapi.Status, kind blockapi.IncidentKind, source string) bool {
 	for _, i := range st.Incidents {
 		if i.Kind == kind && (source == "" || netip.MustParseAddrPort(i.Source).Addr().String() == source) {
 			return true

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/node/blockd"
 )
 
 // The root that memory is measured with, in extents of extentBlocks; the pack has two of three of them, each in a
@@ -44,13 +45,13 @@ func TestMemory(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		keep int64
-		with *boot.SwarmConfig
+		with *blockapi.SwarmConfig
 		disk bool
 		most int64
 	}{
 		{"24 MiB", 24 << 20, nil, false, mostAlone},
 		{"48 MiB", 48 << 20, nil, false, mostAlone},
-		{"48 MiB in a swarm", 48 << 20, &boot.SwarmConfig{}, false, mostSwarm},
+		{"48 MiB in a swarm", 48 << 20, &blockapi.SwarmConfig{}, false, mostSwarm},
 		{"24 MiB and a cache disk", 24 << 20, nil, true, mostAlone + mostCache},
 	} {
 		t.Run(strings.ReplaceAll(x.name, " ", "-"), func(t *testing.T) {
@@ -82,7 +83,7 @@ func mb(n int64) float64 { return float64(n) / 1e6 }
 type origin struct {
 	raw     []byte
 	objects map[string][]byte
-	config  boot.BlockConfig
+	config  blockapi.Config
 }
 
 func newOrigin(t *testing.T) *origin {
@@ -121,7 +122,7 @@ func newOrigin(t *testing.T) *origin {
 	}
 	p.Extents = joined(p.Extents)
 	p.Booted = len(p.Pieces)
-	o.config = boot.BlockConfig{Index: o.put(index.Root), Size: int64(len(o.raw)), ChunkSize: chunk.DefaultChunkSize}
+	o.config = blockapi.Config{Index: o.put(index.Root), Size: int64(len(o.raw)), ChunkSize: chunk.DefaultChunkSize}
 	if o.config.Pack, err = p.Encode(); err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +163,9 @@ func (o *origin) serve(t *testing.T) {
 }
 
 // cacheDisk is an empty cache that has room for the root.
-func cacheDisk(t *testing.T) *boot.CacheDisk {
+func cacheDisk(t *testing.T) *blockapi.CacheDisk {
 	t.Helper()
-	c := &boot.CacheDisk{Name: filepath.Join(t.TempDir(), "cache"), Size: 512 << 20}
+	c := &blockapi.CacheDisk{Name: filepath.Join(t.TempDir(), "cache"), Size: 512 << 20}
 	var err error
 	if c.File, err = os.Create(c.Name); err != nil {
 		t.Fatal(err)
@@ -177,7 +178,7 @@ func cacheDisk(t *testing.T) *boot.CacheDisk {
 }
 
 // boot reads the root through a daemon of its own, every byte compared, and returns the most that it had in memory.
-func (o *origin) boot(t *testing.T, c boot.BlockConfig) (peak int64) {
+func (o *origin) boot(t *testing.T, c blockapi.Config) (peak int64) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
@@ -196,7 +197,7 @@ func (o *origin) boot(t *testing.T, c boot.BlockConfig) (peak int64) {
 	defer null.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	n, err := boot.StartBlockAlone(ctx, bin, t.TempDir(), c, null)
+	n, err := blockd.StartAlone(ctx, bin, t.TempDir(), c, null)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package swarm
 import (
 	"testing"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 	"pando/internal/store"
 )
 
@@ -20,7 +20,7 @@ func TestStormWithoutAPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := f.sent()
-	nodes := f.together(numbers(8), nil, func(c *boot.BlockConfig) { c.Pack, c.Manifest = nil, manifest })
+	nodes := f.together(numbers(8), nil, func(c *blockapi.Config) { c.Pack, c.Manifest = nil, manifest })
 	var server, peers int64
 	for _, n := range nodes {
 		st := n.now()

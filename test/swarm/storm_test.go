@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/boot"
+	"pando/internal/blockapi"
 )
 
 // together starts nodes at the same moment, boots them, and returns them; during is called while they do.
-func (f *fleet) together(nodes []int, during func([]*node), change ...func(*boot.BlockConfig)) []*node {
+func (f *fleet) together(nodes []int, during func([]*node), change ...func(*blockapi.Config)) []*node {
 	f.t.Helper()
 	out := make([]*node, len(nodes))
 	errs := make([]error, len(nodes))
@@ -72,7 +72,7 @@ func TestStorm(t *testing.T) {
 	link := float64(f.sent()-before) / float64(f.w())
 	var server, peers, memory int64
 	for _, n := range nodes {
-		st := n.status(func(st boot.BlockStatus) bool { return st.Bytes["server"]+st.Bytes["peer"] >= f.w() })
+		st := n.status(func(st blockapi.Status) bool { return st.Bytes["server"]+st.Bytes["peer"] >= f.w() })
 		server, peers, memory = server+st.Bytes["server"], peers+st.Bytes["peer"], max(memory, st.Memory)
 	}
 	got := float64(server) / float64(f.w())
@@ -115,7 +115,9 @@ func TestServerRestartedInAStorm(t *testing.T) {
 	var server int64
 	for _, n := range nodes {
 		st := n.status(
-			func(st boot.BlockStatus) bool { return told(st, boot.TrackerLost, "") == told(st, boot.TrackerUp, "") },
+			func(st blockapi.Status) bool {
+				return told(st, blockapi.TrackerLost, "") == told(st, blockapi.TrackerUp, "")
+			},
 		)
 		server += st.Bytes["server"]
 	}
@@ -128,14 +130,14 @@ func TestServerRestartedInAStorm(t *testing.T) {
 // A group that wants no peers has none; one that keeps to its rack does.
 func TestPeersOffAndRack(t *testing.T) {
 	f := newFleet(t, 4)
-	for _, n := range f.together([]int{0, 1}, nil, func(c *boot.BlockConfig) { c.Swarm = nil }) {
+	for _, n := range f.together([]int{0, 1}, nil, func(c *blockapi.Config) { c.Swarm = nil }) {
 		if st := n.now(); st.Bytes["peer"]+st.Uploaded != 0 || st.Bytes["server"] < f.w() {
 			t.Errorf("without peers: %+v", st)
 		}
 		n.Close()
 	}
-	rack := func(place string) func(*boot.BlockConfig) {
-		return func(c *boot.BlockConfig) { c.Swarm = &boot.SwarmConfig{Place: place, Near: true} }
+	rack := func(place string) func(*blockapi.Config) {
+		return func(c *blockapi.Config) { c.Swarm = &blockapi.SwarmConfig{Place: place, Near: true} }
 	}
 	a := f.together([]int{0, 1}, nil, rack("a"))
 	b := f.together([]int{2}, nil, rack("b"))[0].now()
@@ -178,7 +180,7 @@ func TestPeersDieInAStorm(t *testing.T) {
 		server += n.now().Bytes["server"]
 	}
 	t.Logf("the server sent %.2f W of objects", float64(server)/float64(f.w()))
-	gone := func(n *node) bool { return told(n.now(), boot.PeersGone, "") }
+	gone := func(n *node) bool { return told(n.now(), blockapi.PeersGone, "") }
 	// for the processors' sake
 	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(nodes, gone); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {

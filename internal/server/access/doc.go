@@ -1,7 +1,7 @@
 // Package access decides who may use the operator's API and the dashboard: tokens, users, logins by password or OpenID
 // Connect, roles, the groups that a token is limited to, request limits, and the audit log of changes.
 //
-// It owns the counters of failed logins and of requests, in memory; users, tokens and the audit log are in the registry.
-// The server's wiring protects all other rooms' routes with it, and the dashboard asks it about sessions. It must never
-// let a request pass whose role or groups were not checked, nor write a secret into the audit log.
+// It owns the counters of failed logins and of requests, in memory; users, tokens and the audit log are in the
+// registry. The server's wiring protects all other rooms' routes with it, and the dashboard asks it about sessions. It
+// must never let a request pass whose role or groups were not checked, nor write a secret into the audit log.
 package access

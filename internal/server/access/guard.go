@@ -42,8 +42,9 @@ func New(c Config) *Guard {
 		rates: newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
 }
 
-// Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port, nothing
-// on the unix socket. Then follow the audit log for what changes something, the role and the groups that a route takes.
+// Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port,
+// nothing on the unix socket. Then follow the audit log for what changes something, the role and the groups that a
+// route takes.
 func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpapi.Handler) httpapi.Handler) {
 	reach := Reaches()
 	for _, r := range routes {

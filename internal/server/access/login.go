@@ -16,8 +16,8 @@ import (
 	"pando/internal/registry"
 )
 
-// How often a login may fail, for each name and for each address: a burst, then one in each interval. That lets somebody
-// try 300 passwords an hour.
+// How often a login may fail, for each name and for each address: a burst, then one in each interval. That lets
+// somebody try 300 passwords an hour.
 const (
 	loginBurst = 5
 	loginEvery = 12 * time.Second

@@ -79,8 +79,8 @@ func (e *OIDC) explained(err error) error {
 	)
 }
 
-// vouchedFor records a user of the provider with the role that the provider gives today. A user who has no role there any
-// more is deleted, which ends all sessions.
+// vouchedFor records a user of the provider with the role that the provider gives today. A user who has no role there
+// any more is deleted, which ends all sessions.
 func (g *Guard) vouchedFor(ctx context.Context, p openid.Person) (u registry.User, err error) {
 	now := g.now()
 	err = g.registry.Update(ctx, func(tx *registry.Tx) (err error) {

@@ -260,8 +260,8 @@ func TestStartAlone(t *testing.T) {
 					x.answer = by(newLoneTracker(aloneRate).Handler())
 				}
 				begin := time.Now()
-				q := StartAsk{Pack: chunk.Sum([]byte("pack")), Prefix: 24}
-				h := StartPeers(t.Context(), &http.Client{Transport: x.answer}, []string{"http://10.0.0.1:8480"}, q)
+				q := JoinOptions{Pack: chunk.Sum([]byte("pack")), Prefix: 24}
+				h := Join(t.Context(), &http.Client{Transport: x.answer}, []string{"http://10.0.0.1:8480"}, q)
 				if took := time.Since(begin); took > x.most || len(h.Peers) > 0 {
 					t.Errorf("%v named after %s, want nobody after %s", h.Peers, took, x.most)
 				}

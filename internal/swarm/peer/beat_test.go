@@ -55,20 +55,20 @@ func TestBeatsAreForSilence(t *testing.T) {
 		}
 		after(0, 0, 0)
 		after(beatEvery/2 + time.Second)
-		n.hold(3, true)
+		n.setHave(3, true)
 		after(0, 3, 0)
 		after(beatEvery - time.Second)
 		after(time.Second, beat&0xff, beat>>8)
 		// Who is ahead of this node hears nothing of what comes to it, and is told that it lives all the same.
-		n.see(at(1), swarm.Bitmap{0xff, 0x0f})
+		n.setPeerHave(at(1), swarm.Bitmap{0xff, 0x0f})
 		for p := 4; p < 8; p++ {
 			after(beatEvery / 5)
-			n.hold(p, true)
+			n.setHave(p, true)
 		}
 		after(beatEvery/5, beat&0xff, beat>>8)
 		n.mu.Lock()
 		n.closed = true
-		n.tell()
+		n.sendHave()
 		n.mu.Unlock()
 		<-ended
 	})

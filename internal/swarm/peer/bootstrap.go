@@ -15,15 +15,15 @@ import (
 // serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and
 // its signature.
 func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
-	if n.refused(w, swarm.Sender(r.RemoteAddr, 1)) {
+	if n.refused(w, swarm.NodeAddr(r.RemoteAddr, 1)) {
 		return
 	}
-	sum := sha256.Sum256(n.o.Start.Manifest)
-	name, data := hex.EncodeToString(sum[:]), n.o.Start.Manifest
+	sum := sha256.Sum256(n.o.Bootstrap.Manifest)
+	name, data := hex.EncodeToString(sum[:]), n.o.Bootstrap.Manifest
 	switch r.PathValue("name") {
 	case name:
 	case name + ".minisig":
-		data = n.o.Start.Signature
+		data = n.o.Bootstrap.Signature
 	default:
 		data = nil
 	}
@@ -31,7 +31,7 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	n.upload(w, r, data, n.places.For(true, false, int64(len(data))))
+	n.upload(w, r, data, n.slots.For(true, false, int64(len(data))))
 }
 
 // upload sends bytes to a peer, if there is a place for one more.
@@ -48,19 +48,19 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 		defer n.mu.Unlock()
 		places.Done()
 	}()
-	end := time.Now().Add(n.upTime + 2*n.o.Slow.Least(0))
+	end := time.Now().Add(n.uploadTime + 2*n.o.Slow.Least(0))
 	writer := http.NewResponseController(w)
 	_ = writer.SetWriteDeadline(end) // not every connection has deadlines
 	plain(w)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
-	defer n.line.Enter(r.Context(), int64(len(data)))()
+	defer n.scheduler.Upload(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
 		sockopt.Drain(r.Context(), time.Until(end)) // a peer that is gone, or reads no more, has its place no longer than another
-		n.o.Observer.Uploaded(swarm.Sender(r.RemoteAddr, 1), len(data))
+		n.o.Observer.Uploaded(swarm.NodeAddr(r.RemoteAddr, 1), len(data))
 	}
 }
 
 // startMap is the map of the pack, if it is what id names.
-func (n *Node) startMap(id chunk.ID) (chunk.Verified, bool) {
-	return n.o.Start.Map, id == n.o.Pack && n.o.Start.Map.ID() == id
+func (n *Node) packMap(id chunk.ID) (chunk.Verified, bool) {
+	return n.o.Bootstrap.Map, id == n.o.Pack && n.o.Bootstrap.Map.ID() == id
 }

@@ -46,8 +46,8 @@ func TestHeaderBytes(t *testing.T) {
 	client := trackerClient{s.URL, c, new(atomic.Int64), new(atomic.Int64)}
 	node := netip.MustParseAddrPort("127.0.0.1:8481")
 	have := swarm.NewBitmap(40)
-	var joined swarm.JoinReply
-	if err := client.post(t.Context(), "join", swarm.JoinMessage{Pack: s.pack.String(), Pieces: 40, Port: 8481, Prefix: 24, Have: have}, &joined, time.Minute); err != nil {
+	var joined swarm.AnnounceReplyMessage
+	if err := client.post(t.Context(), "join", swarm.AnnounceMessage{Pack: s.pack.String(), Pieces: 40, Port: 8481, Prefix: 24, Have: have}, &joined, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	near := func(what string, want int64) {
@@ -56,12 +56,12 @@ func TestHeaderBytes(t *testing.T) {
 			t.Errorf("%s: %d bytes on the wire, taken for %d", what, got, want)
 		}
 	}
-	near("join", swarm.JoinBytes(swarm.Join{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, joined.Joined()))
+	near("join", swarm.AnnounceBytes(swarm.Announcement{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, joined.Reply()))
 	want := []int{0, 1, 2, 3}
-	var answer swarm.AskReply
-	q := swarm.Question{Swarm: s.pack.String(), Node: node, Size: 20_000, Ask: swarm.Ask{Want: want, Upto: 40, Max: 4, Have: have}}
-	if err := client.post(t.Context(), "ask", swarm.WireAsk(q), &answer, time.Minute); err != nil {
+	var answer swarm.RequestReplyMessage
+	q := swarm.PieceRequest{Swarm: s.pack.String(), Node: node, Size: 20_000, Request: swarm.Request{Want: want, Limit: 40, Max: 4, Have: have}}
+	if err := client.post(t.Context(), "ask", swarm.EncodeRequest(q), &answer, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	near("ask", swarm.AskBytes(q)+swarm.AnswerBytes(answer.Answer()))
+	near("ask", swarm.RequestBytes(q)+swarm.AnswerBytes(answer.Answer()))
 }

@@ -44,7 +44,7 @@ type crowdBoot struct {
 	held    []chunk.Verified // the pieces
 	loose   []Piece
 	pack    chunk.ID
-	files   swarm.StartFiles
+	files   swarm.BootstrapFiles
 	rate    float64 // bytes a second of each link
 }
 
@@ -120,7 +120,7 @@ func newCrowdBoot(nodes int) (*crowdBoot, error) {
 		s.loose = append(s.loose, object(crowdSmall))
 	}
 	s.pack = object(crowdPieces * 128).ID
-	s.files = swarm.StartFiles{Manifest: []byte("a manifest"), Signature: []byte("its signature")}
+	s.files = swarm.BootstrapFiles{Manifest: []byte("a manifest"), Signature: []byte("its signature")}
 	name := "/m/" + manifestName(s.files.Manifest)
 	s.objects[name], s.objects[name+".minisig"] = s.files.Manifest, s.files.Signature
 	var err error
@@ -166,10 +166,10 @@ func (s *crowdServer) listen(tb testing.TB) {
 			return
 		}
 		if id, err := chunk.ParseID(r.URL.Path[len("/o/"):]); err == nil {
-			if !s.tracker.Admit(r.Context(), swarm.Sender(r.RemoteAddr, 1).Addr(), id, int64(len(b))) {
+			if !s.tracker.Admit(r.Context(), swarm.NodeAddr(r.RemoteAddr, 1).Addr(), id, int64(len(b))) {
 				return
 			}
-			defer s.tracker.Sent(swarm.Sender(r.RemoteAddr, 1).Addr(), id)
+			defer s.tracker.Sent(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), id)
 		}
 		w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 		n, _ := w.Write(b) // the node is gone when this fails

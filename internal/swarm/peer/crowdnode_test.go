@@ -164,7 +164,7 @@ func (s *crowdShelf) Reach() int { return len(s.all) }
 func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, error) {
 	self := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
 	c := client(self, 4, nil)
-	help := StartPeers(ctx, c, []string{server}, StartAsk{Pack: s.pack, Prefix: 8})
+	help := Join(ctx, c, []string{server}, JoinOptions{Pack: s.pack, Prefix: 8})
 	if err := s.start(ctx, c, server, help); err != nil {
 		return nil, err
 	}
@@ -173,26 +173,26 @@ func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 		return nil, err
 	}
 	log, slow := slog.New(slog.DiscardHandler), &store.Slow{}
-	slow.Tell(help.Late)
+	slow.Tell(help.AnnounceDelay)
 	failover, err := store.NewFailover(quiet{}, &store.HTTP{URL: server, Client: client(self, 8, slow)})
 	if err != nil {
 		return nil, err
 	}
 	n := NewNode(
 		NodeOptions{
-			Pack:     s.pack,
-			Pieces:   s.pieces,
-			Origin:   store.NewRetry(failover, log),
-			Trackers: []string{server},
-			Port:     swarm.Port,
-			Self:     self,
-			Prefix:   8,
-			Loose:    1 << 20,
-			Start:    s.files,
-			Helpers:  help.Peers,
-			Said:     help.Said,
-			Slow:     slow,
-			Log:      log,
+			Pack:           s.pack,
+			Pieces:         s.pieces,
+			Origin:         store.NewRetry(failover, log),
+			Trackers:       []string{server},
+			Port:           swarm.Port,
+			Self:           self,
+			Prefix:         8,
+			DemandBytes:    1 << 20,
+			Bootstrap:      s.files,
+			BootstrapPeers: help.Peers,
+			Control:        help.Control,
+			Slow:           slow,
+			Log:            log,
 		},
 	)
 	context.AfterFunc(ctx, serve(slowListener{l, &slowLink{rate: s.rate}}, n.Handler()))
@@ -202,7 +202,7 @@ func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 }
 
 // start gets the files that a boot starts with, from the first who has them.
-func (s *crowdBoot) start(ctx context.Context, c *http.Client, server string, help swarm.StartHelp) error {
+func (s *crowdBoot) start(ctx context.Context, c *http.Client, server string, help swarm.JoinResult) error {
 	name := "/m/" + manifestName(s.files.Manifest)
 	for _, path := range []string{name, name + ".minisig", "/o/" + s.pack.Name()} {
 		var b []byte

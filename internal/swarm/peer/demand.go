@@ -17,22 +17,22 @@ const askedFirst = "first"
 
 // answer is how a question for a loose object ended.
 type answer struct {
-	ask   swarm.LooseAsk
+	ask   swarm.DemandRequest
 	names []netip.AddrPort // of the tracker
 	wait  time.Duration
 	result
 }
 
 // getLoose asks whom the read says, until somebody gives the object.
-func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
+func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 	if v, ok := n.held(p.ID); ok {
 		return v, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer n.press()()
-	r := n.beginLoose(p.ID)
-	defer n.endLoose(p.ID, r)
+	defer n.yieldToDemand()()
+	r := n.beginDemand(p.ID)
+	defer n.endDemand(p.ID, r)
 	answers := make(chan answer)
 	late := time.NewTimer(0)
 	defer late.Stop()
@@ -43,7 +43,7 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 		for _, a := range asks {
 			go func() {
 				select {
-				case answers <- n.askLoose(ctx, p, a):
+				case answers <- n.request(ctx, p, a):
 				case <-ctx.Done():
 				}
 			}()
@@ -57,7 +57,7 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 			if ctx.Err() != nil { // nobody is to blame for that
 				return chunk.Verified{}, context.Cause(ctx)
 			}
-			if n.tookLoose(ctx, r, p.ID, a) {
+			if n.took(ctx, r, p.ID, a) {
 				return a.v, a.err
 			}
 		case <-late.C:
@@ -68,22 +68,22 @@ func (n *Node) getLoose(ctx context.Context, p Piece) (chunk.Verified, error) {
 }
 
 // tookLoose takes how a question ended, and tells whether the read is over.
-func (n *Node) tookLoose(ctx context.Context, r *swarm.LooseRead, id chunk.ID, a answer) (over bool) {
+func (n *Node) took(ctx context.Context, r *swarm.DemandRead, id chunk.ID, a answer) (over bool) {
 	why := swarm.Broken
 	if a.err != nil {
 		why = failure(a.err)
 	}
-	if why == swarm.Wrong && a.ask.Peer.IsValid() {
-		n.accuse(ctx, a.ask.Peer, id)
+	if why == swarm.Corrupt && a.ask.Peer.IsValid() {
+		n.banCorrupt(ctx, a.ask.Peer, id)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case a.ask.From == swarm.FromTracker:
-		r.Told(a.names, a.wait)
+		r.Answered(a.names, a.wait)
 		return false
 	case a.err == nil:
-		n.loose.put(id, a.v)
+		n.demand.put(id, a.v)
 		r.Came(a.ask)
 		return true
 	}
@@ -92,23 +92,23 @@ func (n *Node) tookLoose(ctx context.Context, r *swarm.LooseRead, id chunk.ID, a
 }
 
 // askLoose asks one.
-func (n *Node) askLoose(ctx context.Context, p Piece, a swarm.LooseAsk) answer {
+func (n *Node) request(ctx context.Context, p Piece, a swarm.DemandRequest) answer {
 	out := answer{ask: a}
 	switch a.From {
 	case swarm.FromTracker:
-		out.names, out.wait = n.whoHas(ctx, p, a.Patience)
+		out.names, out.wait = n.whoHas(ctx, p, a.Timeout)
 	case swarm.FromOrigin:
 		out.v, out.err = n.o.Origin.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size})
-	case swarm.FromHelper:
-		soon, cancel := context.WithTimeout(ctx, a.Patience)
+	case swarm.FromBootstrap:
+		soon, cancel := context.WithTimeout(ctx, a.Timeout)
 		defer cancel()
 		out.v, out.err = n.fromPeer(soon, a.Peer, p, 0)
-	case swarm.FromGiver:
+	case swarm.FromRecent:
 		src := n.peerSource(a.Peer)
 		src.Query = askedFirst
 		out.v, out.err = n.from(ctx, a.Peer, src, p, 0)
 	case swarm.FromPeer:
-		out.v, out.err = n.fromPeer(ctx, a.Peer, p, a.Patience)
+		out.v, out.err = n.fromPeer(ctx, a.Peer, p, a.Timeout)
 	}
 	return out
 }
@@ -122,12 +122,12 @@ func (n *Node) whoHas(
 	at := make(chan trackerClient, 1)
 	soon, cancel := context.WithTimeout(ctx, patience) // a node that goes down answers no more
 	defer cancel()
-	n.post(soon, func(time.Duration) { at <- n.at() })
+	n.post(soon, func(time.Duration) { at <- n.currentTracker() })
 	select {
 	case t := <-at:
-		var a swarm.LooseReply
-		if t.post(soon, "loose", swarm.LooseMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)}, &a, patience) == nil {
-			return a.Peers, swarm.Milliseconds(a.Wait, looseMost)
+		var a swarm.DemandReplyMessage
+		if t.post(soon, "loose", swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)}, &a, patience) == nil {
+			return a.Peers, swarm.Milliseconds(a.Wait, maxSpreadTime)
 		}
 	case <-soon.Done():
 	}
@@ -135,34 +135,34 @@ func (n *Node) whoHas(
 }
 
 // looseMost bounds what a tracker can make a read wait for peers.
-const looseMost = 2 * time.Minute
+const maxSpreadTime = 2 * time.Minute
 
 // press keeps what is fetched ahead out of the way of a loose object, until the function that it returns is called.
-func (n *Node) press() (end func()) {
-	n.pressing.Add(1)
+func (n *Node) yieldToDemand() (end func()) {
+	n.demandReads.Add(1)
 	n.Moved()
 	return func() {
-		n.pressing.Add(-1)
+		n.demandReads.Add(-1)
 		n.Moved()
 	}
 }
 
 // beginLoose begins a read. Who asks this node for the object may wait from now on.
-func (n *Node) beginLoose(id chunk.ID) *swarm.LooseRead {
+func (n *Node) beginDemand(id chunk.ID) *swarm.DemandRead {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.arrives[id] == nil {
-		n.arrives[id] = make(chan struct{})
+	if n.arriving[id] == nil {
+		n.arriving[id] = make(chan struct{})
 	}
-	return n.reads.Begin(id, n.sociable.Load())
+	return n.reads.Begin(id, n.sharing.Load())
 }
 
-func (n *Node) endLoose(id chunk.ID, r *swarm.LooseRead) {
+func (n *Node) endDemand(id chunk.ID, r *swarm.DemandRead) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.reads.End(r) {
-		close(n.arrives[id])
-		delete(n.arrives, id)
+		close(n.arriving[id])
+		delete(n.arriving, id)
 	}
 }
 
@@ -174,7 +174,7 @@ func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 		return v, ok
 	}
 	n.mu.Lock()
-	arrives := n.arrives[id]
+	arrives := n.arriving[id]
 	if arrives == nil || n.closed {
 		n.mu.Unlock()
 		return n.held(id) // it may have come meanwhile
@@ -204,17 +204,17 @@ func higher(r *http.Request) bool {
 		return false
 	}
 	own, err := netip.ParseAddrPort(local.String())
-	return err == nil && swarm.Sender(r.RemoteAddr, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
+	return err == nil && swarm.NodeAddr(r.RemoteAddr, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
 }
 
 // accuse has nothing more asked of a peer that sent something else than an object, and the tracker told.
-func (n *Node) accuse(ctx context.Context, a netip.AddrPort, id chunk.ID) {
+func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
 	n.o.Observer.Accused(a, id)
-	n.post(ctx, func(time.Duration) { n.swarm.Accuse(a) })
+	n.post(ctx, func(time.Duration) { n.swarm.BanCorrupt(a) })
 }
 
 // newLooseReads are those of a node. What they ask of it is asked with mu held.
-func (n *Node) newLooseReads(slow *store.Slow) *swarm.LooseReads {
-	return swarm.NewLooseReads(swarm.LooseOptions{Helpers: n.o.Helpers, Late: func() time.Duration { return slow.Least(0) },
+func (n *Node) newDemandReads(slow *store.Slow) *swarm.DemandReads {
+	return swarm.NewDemandReads(swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
 		Banned: func(a netip.Addr) bool { return n.banned[a] }})
 }

@@ -21,7 +21,7 @@ func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() && n.o.Slow.Least(0) > 4*time.Second })
+		waitFor(t, func() bool { return n.sharing.Load() && n.o.Slow.Least(0) > 4*time.Second })
 	}
 }
 
@@ -63,7 +63,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 		t.Errorf("the server sent %d bytes for an object of %d", got, len(extra))
 	}
 	for _, n := range nodes {
-		if n.reads.Wait(id, false, true) != nil || len(n.arrives) != 0 {
+		if n.reads.Wait(id, false, true) != nil || len(n.arriving) != 0 {
 			t.Error("a node believes that something is on its way")
 		}
 	}
@@ -77,7 +77,7 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	for _, n := range []*live{a, b} {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() })
+		waitFor(t, func() bool { return n.sharing.Load() })
 	}
 	a.cancel()
 	<-a.ended
@@ -97,7 +97,7 @@ func givers(n *live) (out []netip.AddrPort) {
 	defer n.reads.End(r)
 	for {
 		asks, _ := r.Next(0)
-		if len(asks) == 0 || asks[0].From != swarm.FromGiver {
+		if len(asks) == 0 || asks[0].From != swarm.FromRecent {
 			return out
 		}
 		out = append(out, asks[0].Peer)
@@ -110,7 +110,7 @@ func gave(n *live, a netip.AddrPort) {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
 	r := n.reads.Begin(chunk.Sum([]byte("another object")), true)
-	r.Came(swarm.LooseAsk{From: swarm.FromGiver, Peer: a})
+	r.Came(swarm.DemandRequest{From: swarm.FromRecent, Peer: a})
 	n.reads.End(r)
 }
 
@@ -192,7 +192,7 @@ func TestGiverHasOthersWait(t *testing.T) {
 	s.objects[id.Name()] = extra
 	low, giver, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
 	acquainted(t, low, giver, high)
-	read := giver.beginLoose(id) // it does not know yet from where
+	read := giver.beginDemand(id) // it does not know yet from where
 	waiting := func() int {
 		return int(giver.answering.Load())
 	}
@@ -210,11 +210,11 @@ func TestGiverHasOthersWait(t *testing.T) {
 		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
 	}
 	low.Node.mu.Lock()
-	low.loose = looseObjects{most: low.loose.most}
+	low.demand = demandCache{most: low.demand.most}
 	low.Node.mu.Unlock()
 	giver.Node.mu.Lock()
 	read.Next(giver.now())
-	read.Told(nil, 0)
+	read.Answered(nil, 0)
 	read.Next(giver.now())
 	giver.Node.mu.Unlock()
 	go get(low)
@@ -224,9 +224,9 @@ func TestGiverHasOthersWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	giver.Node.mu.Lock()
-	giver.Node.loose.put(id, v)
+	giver.Node.demand.put(id, v)
 	giver.Node.mu.Unlock()
-	giver.endLoose(id, read)
+	giver.endDemand(id, read)
 	for range 3 {
 		if err := <-got; err != nil {
 			t.Error(err)
@@ -266,7 +266,7 @@ func TestSecondGiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Node.mu.Lock()
-	b.Node.loose.put(v.ID(), v)
+	b.Node.demand.put(v.ID(), v)
 	b.Node.mu.Unlock()
 	at := func(n *live) netip.AddrPort { return netip.AddrPortFrom(n.o.Self, n.o.Port) }
 	for _, n := range []*live{a, b, c} {

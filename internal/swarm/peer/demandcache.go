@@ -3,19 +3,19 @@ package peer
 import "pando/internal/chunk"
 
 // looseObjects are those that a node fetched last.
-type looseObjects struct {
+type demandCache struct {
 	most    int // bytes
 	objects map[chunk.ID]chunk.Verified
 	order   []chunk.ID
 	bytes   int
 }
 
-func (l *looseObjects) get(id chunk.ID) (chunk.Verified, bool) {
+func (l *demandCache) get(id chunk.ID) (chunk.Verified, bool) {
 	v, ok := l.objects[id]
 	return v, ok
 }
 
-func (l *looseObjects) put(id chunk.ID, v chunk.Verified) {
+func (l *demandCache) put(id chunk.ID, v chunk.Verified) {
 	if _, ok := l.objects[id]; ok || len(v.Stored()) > l.most {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // fetch starts a transfer.
 func (n *Node) fetch(f swarm.Fetch) {
 	ctx, stop := context.WithCancel(n.ctx)
-	n.flights[f] = stop
+	n.transfers[f] = stop
 	n.work.Go(func() {
 		v, err := n.transfer(ctx, f)
 		n.post(n.ctx, func(now time.Duration) {
@@ -22,26 +22,26 @@ func (n *Node) fetch(f swarm.Fetch) {
 			if ctx.Err() != nil { // it was cancelled
 				return
 			}
-			delete(n.flights, f)
-			n.landed(now, f, v, err)
+			delete(n.transfers, f)
+			n.ended(now, f, v, err)
 		})
 	})
 }
 
 // landed takes a transfer that ended.
-func (n *Node) landed(now time.Duration, f swarm.Fetch, v chunk.Verified, err error) {
+func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err error) {
 	switch {
 	case err == nil:
 		n.swarm.Done(now, f)
 		n.keep(f.Piece, v)
 	case f.Origin():
 		n.swarm.Fail(now, f, swarm.Missing)
-		n.swarm.Lose(f.Piece)
+		n.swarm.GiveUp(f.Piece)
 		n.lost[f.Piece] = err
 		n.answer(f.Piece, result{err: err})
 	default:
 		why := failure(err)
-		if why == swarm.Wrong {
+		if why == swarm.Corrupt {
 			n.o.Observer.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
 		}
 		n.swarm.Fail(now, f, why)
@@ -100,7 +100,7 @@ func failure(err error) swarm.Failure {
 	var wrong *chunk.WrongBytesError
 	switch {
 	case errors.As(err, &wrong):
-		return swarm.Wrong
+		return swarm.Corrupt
 	case errors.Is(err, store.ErrBusy):
 		return swarm.Busy
 	case errors.Is(err, store.ErrMissing):

@@ -22,14 +22,14 @@ func TestHelpers(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Node.mu.Lock()
-	first.Node.loose.put(v.ID(), v)
+	first.Node.demand.put(v.ID(), v)
 	first.Node.mu.Unlock()
 	other := []byte("other")
 	s.objects[chunk.Sum(other).Name()] = other
 	gone := netip.MustParseAddrPort("127.0.0.1:1")
 	second := s.start(t, 2, func(o *NodeOptions) {
 		o.Trackers = nil // it knows nobody else
-		o.Helpers = []netip.AddrPort{gone, netip.AddrPortFrom(first.o.Self, first.o.Port)}
+		o.BootstrapPeers = []netip.AddrPort{gone, netip.AddrPortFrom(first.o.Self, first.o.Port)}
 		o.Slow = &store.Slow{}
 	})
 	second.wait(t)
@@ -62,7 +62,7 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 	watch := &accusations{}
 	n := s.start(t, 1, func(o *NodeOptions) {
 		for _, h := range []*httptest.Server{silent, wrong} {
-			o.Helpers = append(o.Helpers, netip.MustParseAddrPort(h.Listener.Addr().String()))
+			o.BootstrapPeers = append(o.BootstrapPeers, netip.MustParseAddrPort(h.Listener.Addr().String()))
 		}
 		o.Slow, o.Observer, o.Trackers = &store.Slow{}, watch, nil
 	})

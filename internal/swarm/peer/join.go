@@ -12,38 +12,38 @@ import (
 )
 
 // StartAsk is a boot that starts, as its node says it.
-type StartAsk struct {
-	Pack   chunk.ID // whose map it will need
-	Prefix int      // length of its subnet's prefix; 0: not known
-	Place  string   // "": not known
-	Near   bool
+type JoinOptions struct {
+	Pack      chunk.ID // whose map it will need
+	Prefix    int      // length of its subnet's prefix; 0: not known
+	Location  string   // "": not known
+	LocalOnly bool
 }
 
 // StartPeers asks trackers, preferred first, who has what a boot starts with. Whoever sends the files, they have to
 // be verified.
-func StartPeers(ctx context.Context, client *http.Client, trackers []string, q StartAsk) swarm.StartHelp {
+func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOptions) swarm.JoinResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type said struct {
-		try swarm.StartTry
-		a   swarm.StartReply
+		try swarm.JoinAttempt
+		a   swarm.JoinReplyMessage
 		err error
 	}
 	begin, answers := time.Now(), make(chan said, len(trackers))
 	messages, bytes := new(atomic.Int64), new(atomic.Int64)
-	asks := swarm.NewStartAsks(0, len(trackers))
+	asks := swarm.NewJoiner(0, len(trackers))
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
 		tries, wake := asks.Next(time.Since(begin))
 		for _, x := range tries {
 			go func() {
-				m := swarm.StartMessage{
-					Pack:     q.Pack.String(),
-					Prefix:   q.Prefix,
-					Place:    q.Place,
-					Near:     q.Near,
-					Patience: x.Patience.Milliseconds(),
+				m := swarm.JoinMessage{
+					Pack:      q.Pack.String(),
+					Prefix:    q.Prefix,
+					Location:  q.Location,
+					LocalOnly: q.LocalOnly,
+					Patience:  x.Timeout.Milliseconds(),
 				}
 				s := said{try: x}
 				s.err = trackerClient{
@@ -56,13 +56,13 @@ func StartPeers(ctx context.Context, client *http.Client, trackers []string, q S
 					"start",
 					m,
 					&s.a,
-					x.Patience,
+					x.Timeout,
 				)
 				answers <- s
 			}()
 		}
-		h, over := asks.Help()
-		if h.Said = (swarm.Control{Messages: messages.Load(), Bytes: bytes.Load()}); over {
+		h, over := asks.Result()
+		if h.Control = (swarm.Control{Messages: messages.Load(), Bytes: bytes.Load()}); over {
 			return h
 		}
 		wait.Stop()
@@ -74,7 +74,7 @@ func StartPeers(ctx context.Context, client *http.Client, trackers []string, q S
 			if s.err != nil {
 				asks.Failed()
 			} else {
-				asks.Told(time.Since(begin), s.try.Tracker, swarm.StartAnswer{Peers: s.a.Peers, Again: s.a.Again, Late: swarm.Milliseconds(s.a.Late, swarm.LateMost)})
+				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{Peers: s.a.Peers, Again: s.a.Again, AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay)})
 			}
 		case <-wait.C:
 		case <-ctx.Done():
@@ -85,7 +85,7 @@ func StartPeers(ctx context.Context, client *http.Client, trackers []string, q S
 
 // Accuse tells a tracker that a peer sent wrong bytes. For those that are in no swarm yet; nothing is lost when it
 // does not hear of it.
-func Accuse(ctx context.Context, client *http.Client, tracker string, accused netip.AddrPort) error {
+func ReportCorrupt(ctx context.Context, client *http.Client, tracker string, accused netip.AddrPort) error {
 	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
-	return t.post(ctx, "wrong", swarm.WrongMessage{Peer: accused}, &struct{}{}, swarm.WordTime(0))
+	return t.post(ctx, "wrong", swarm.CorruptMessage{Peer: accused}, &struct{}{}, swarm.MessageTimeout(0))
 }

@@ -21,17 +21,17 @@ import (
 func TestStartOverSockets(t *testing.T) {
 	s := newSite(t, 4, 0)
 	client := &http.Client{Timeout: 10 * time.Second}
-	if got := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}); got.Peers != nil {
+	if got := Join(t.Context(), client, []string{s.URL}, JoinOptions{Pack: s.pack, Prefix: 24}); got.Peers != nil {
 		t.Errorf("with room: %v", got)
 	}
 	manifest := []byte("a manifest")
 	n := s.start(t, 1, func(o *NodeOptions) {
-		o.Start = swarm.StartFiles{Manifest: manifest, Signature: []byte("signed")}
-		o.Start.Map, _ = chunk.Check(s.pack, []byte("pack")) // it is
+		o.Bootstrap = swarm.BootstrapFiles{Manifest: manifest, Signature: []byte("signed")}
+		o.Bootstrap.Map, _ = chunk.Check(s.pack, []byte("pack")) // it is
 	})
 	n.wait(t)
 	s.tracker.Load().Busy(true)
-	peers := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}).Peers
+	peers := Join(t.Context(), client, []string{s.URL}, JoinOptions{Pack: s.pack, Prefix: 24}).Peers
 	if len(peers) != 1 {
 		t.Fatalf("the server has no room, and one node has it: %v", peers)
 	}
@@ -49,7 +49,7 @@ func TestStartOverSockets(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %v", path, resp.StatusCode, b, err)
 		}
 	}
-	if got := StartPeers(t.Context(), client, []string{s.URL}, StartAsk{Pack: chunk.Sum([]byte("another")), Prefix: 24}); got.Peers != nil {
+	if got := Join(t.Context(), client, []string{s.URL}, JoinOptions{Pack: chunk.Sum([]byte("another")), Prefix: 24}); got.Peers != nil {
 		t.Errorf("of a pack that the server has not: %v", got)
 	}
 }
@@ -61,7 +61,7 @@ func TestStartNeverHangs(t *testing.T) {
 	s.spend(t)
 	begin := time.Now()
 	time.AfterFunc(time.Second, s.CloseClientConnections)
-	if got := StartPeers(t.Context(), &http.Client{}, []string{s.URL}, StartAsk{Pack: s.pack, Prefix: 24}); got.Peers != nil {
+	if got := Join(t.Context(), &http.Client{}, []string{s.URL}, JoinOptions{Pack: s.pack, Prefix: 24}); got.Peers != nil {
 		t.Errorf("named: %v", got)
 	}
 	if took := time.Since(begin); took < time.Second || took > startTime/2 {
@@ -82,12 +82,12 @@ func TestStartAsksTheNextTracker(t *testing.T) {
 	for name, first := range map[string]string{"hangs": hangs.URL, "is gone": "http://127.0.0.1:1", "does not " +
 		"know": unknown.URL} {
 		begin := time.Now()
-		h := StartPeers(t.Context(), &http.Client{}, []string{first, s.URL}, StartAsk{Pack: s.pack, Prefix: 24})
+		h := Join(t.Context(), &http.Client{}, []string{first, s.URL}, JoinOptions{Pack: s.pack, Prefix: 24})
 		if took := time.Since(begin); h.Tracker != 1 || took > startTime/2 {
 			t.Errorf("the first one %s: %+v after %s", name, h, took)
 		}
 	}
-	if h := StartPeers(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, StartAsk{Pack: s.pack}); h.Peers != nil ||
+	if h := Join(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, JoinOptions{Pack: s.pack}); h.Peers != nil ||
 		h.Tracker != 0 {
 		t.Errorf("nobody is there: %+v", h)
 	}
@@ -109,7 +109,7 @@ func TestAccuse(t *testing.T) {
 	if s.tracker.Load().Nodes() != 1 {
 		t.Fatal("it may not join")
 	}
-	if err := Accuse(t.Context(), &http.Client{}, s.URL, netip.AddrPortFrom(bad.o.Self, bad.o.Port)); err != nil {
+	if err := ReportCorrupt(t.Context(), &http.Client{}, s.URL, netip.AddrPortFrom(bad.o.Self, bad.o.Port)); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.tracker.Load().Nodes(); n != 0 {
@@ -127,8 +127,8 @@ func TestStartIsAskedAgain(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*startPause-startPause/2)
 	defer cancel()
-	h := StartPeers(ctx, http.DefaultClient, []string{srv.URL}, StartAsk{Pack: chunk.Sum([]byte("x")), Prefix: 24})
-	if n := asked.Load(); n != 3 || h.Late != swarm.LateMost || h.Peers != nil {
+	h := Join(ctx, http.DefaultClient, []string{srv.URL}, JoinOptions{Pack: chunk.Sum([]byte("x")), Prefix: 24})
+	if n := asked.Load(); n != 3 || h.AnnounceDelay != swarm.MaxAnnounceDelay || h.Peers != nil {
 		t.Errorf("asked %d times, %+v", n, h)
 	}
 }

@@ -33,23 +33,23 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack     chunk.ID         // names the swarm: the map of the pack, or the version where that has none
-	Pieces   []Piece          // in the pack's order; none: only loose objects go round
-	Proofs   chunk.Proofs     // of these
-	Origin   chunk.Source     // waits for what it cannot get yet, unless a request is Optional
-	Trackers []string         // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port     uint16           // at which Handler is served
-	Self     netip.Addr       // address to speak from; zero: any
-	Prefix   int              // length of the subnet's prefix; 0: not known
-	Place    string           // rack or switch; "": not known
-	Near     bool             // peers of the same place or subnet only
-	Idle     bool             // fetch what reads wait for and nothing ahead
-	Loose    int              // bytes of loose objects kept for peers
-	Start    swarm.StartFiles // for those who boot after it
+	Pack        chunk.ID             // names the swarm: the map of the pack, or the version where that has none
+	Pieces      []Piece              // in the pack's order; none: only loose objects go round
+	Proofs      chunk.Proofs         // of these
+	Origin      chunk.Source         // waits for what it cannot get yet, unless a request is Optional
+	Trackers    []string             // base URLs of servers' data paths, preferred first; none: everything comes from the origin
+	Port        uint16               // at which Handler is served
+	Self        netip.Addr           // address to speak from; zero: any
+	Prefix      int                  // length of the subnet's prefix; 0: not known
+	Location    string               // rack or switch; "": not known
+	LocalOnly   bool                 // peers of the same place or subnet only
+	Idle        bool                 // fetch what reads wait for and nothing ahead
+	DemandBytes int                  // bytes of loose objects kept for peers
+	Bootstrap   swarm.BootstrapFiles // for those who boot after it
 	// who gave this node what it started with: they have what is read next, until the tracker names others
-	Helpers []netip.AddrPort
+	BootstrapPeers []netip.AddrPort
 
-	Said swarm.Control // what came before this node was there, between it and trackers
+	Control swarm.Control // what came before this node was there, between it and trackers
 
 	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up
 	// to date, for who else waits for the network. nil: nothing is known, and nobody else wants to.
@@ -64,56 +64,56 @@ type NodeOptions struct {
 }
 
 // joinTime is how long a node waits for its first answer of the tracker before it begins without.
-const joinTime = 300 * time.Millisecond
+const announceTime = 300 * time.Millisecond
 
 // Node is one node of a swarm: it fetches the pieces of its pack, gives them to its peers, and is the source of objects
 // for a block device. Pieces are on a shelf; loose objects it keeps itself.
 type Node struct {
-	o       NodeOptions
-	start   time.Time
-	objects *http.Client
-	watches *http.Client
-	tracker trackerClient
-	index   map[chunk.ID]int
-	events  chan func(now time.Duration)
-	kicked  chan struct{} // the shelf has news
-	upTime  time.Duration // uploadMost
+	o          NodeOptions
+	start      time.Time
+	objects    *http.Client
+	watches    *http.Client
+	tracker    trackerClient
+	index      map[chunk.ID]int
+	events     chan func(now time.Duration)
+	kicked     chan struct{} // the shelf has news
+	uploadTime time.Duration // uploadMost
 
 	calls, control atomic.Int64
-	pressing       atomic.Int32 // loose objects that reads wait for
-	sociable       atomic.Bool  // there are others, and a tracker that knows what they have
-	usual          atomic.Int64 // how long a transfer from a peer usually takes
+	demandReads    atomic.Int32 // loose objects that reads wait for
+	sharing        atomic.Bool  // there are others, and a tracker that knows what they have
+	transferTime   atomic.Int64 // how long a transfer from a peer usually takes
 
-	mu      sync.Mutex
-	shelf   Shelf // nil until Use
-	holds   swarm.Bitmap
-	changed chan struct{} // closed and replaced when holds changed
-	word    time.Duration // when word goes out that it has pieces; 0: none waits
-	drops   []int         // told by Dropped
-	aheads  []int         // told by Ahead
-	places  swarm.Places
-	watched int
-	closed  bool // nothing is given to anybody any more
-	banned  map[netip.Addr]bool
-	line    sockopt.Scheduler
-	seen    map[netip.AddrPort]swarm.Bitmap // what the peers have that are watched
-	loose   looseObjects
-	reads   *swarm.LooseReads
+	mu        sync.Mutex
+	shelf     Shelf // nil until Use
+	have      swarm.Bitmap
+	changed   chan struct{} // closed and replaced when holds changed
+	haveAt    time.Duration // when word goes out that it has pieces; 0: none waits
+	drops     []int         // told by Dropped
+	aheads    []int         // told by Ahead
+	slots     swarm.UploadSlots
+	watched   int
+	closed    bool // nothing is given to anybody any more
+	banned    map[netip.Addr]bool
+	scheduler sockopt.Scheduler
+	peerHave  map[netip.AddrPort]swarm.Bitmap // what the peers have that are watched
+	demand    demandCache
+	reads     *swarm.DemandReads
 	// loose objects that are on their way; closed when one is there, or not to be had
-	arrives map[chunk.ID]chan struct{}
+	arriving map[chunk.ID]chan struct{}
 
 	// Of the goroutine that runs.
-	swarm    *swarm.Swarm
-	flights  map[swarm.Fetch]context.CancelFunc
-	waits    map[int][]chan result // of reads, by piece
-	lost     map[int]error         // pieces that are not to be had
-	ctx      context.Context
-	work     sync.WaitGroup
-	patience time.Duration // until the tracker is heard of: joinTime
-	began    bool          // the tracker was heard of, or waited for long enough
-	quit     bool
-	heard    hearing
-	asks     int // questions to the tracker so far
+	swarm     *swarm.Fetcher
+	transfers map[swarm.Fetch]context.CancelFunc
+	waits     map[int][]chan result // of reads, by piece
+	lost      map[int]error         // pieces that are not to be had
+	ctx       context.Context
+	work      sync.WaitGroup
+	joinWait  time.Duration // until the tracker is heard of: joinTime
+	began     bool          // the tracker was heard of, or waited for long enough
+	quit      bool
+	status    trackerStatus
+	requests  int // questions to the tracker so far
 }
 
 // result is how a fetch ended.
@@ -135,18 +135,18 @@ func NewNode(o NodeOptions) *Node {
 		index:   map[chunk.ID]int{},
 		events:  make(chan func(time.Duration), 64),
 		kicked:  make(chan struct{}, 1),
-		holds:   swarm.NewBitmap(len(o.Pieces)),
+		have:    swarm.NewBitmap(len(o.Pieces)),
 		changed: make(
 			chan struct{},
 		),
-		banned:   map[netip.Addr]bool{},
-		seen:     map[netip.AddrPort]swarm.Bitmap{},
-		upTime:   uploadMost,
-		patience: o.Slow.Least(joinTime),
-		flights:  map[swarm.Fetch]context.CancelFunc{},
-		waits:    map[int][]chan result{},
-		lost:     map[int]error{},
-		arrives:  map[chunk.ID]chan struct{}{},
+		banned:     map[netip.Addr]bool{},
+		peerHave:   map[netip.AddrPort]swarm.Bitmap{},
+		uploadTime: maxUploadTime,
+		joinWait:   o.Slow.Least(announceTime),
+		transfers:  map[swarm.Fetch]context.CancelFunc{},
+		waits:      map[int][]chan result{},
+		lost:       map[int]error{},
+		arriving:   map[chunk.ID]chan struct{}{},
 	}
 	if !o.clock.IsZero() {
 		n.start = o.clock
@@ -154,17 +154,17 @@ func NewNode(o NodeOptions) *Node {
 	if o.Observer == nil {
 		n.o.Observer = &nobody{}
 	}
-	n.loose.most = o.Loose
-	n.reads = n.newLooseReads(o.Slow)
+	n.demand.most = o.DemandBytes
+	n.reads = n.newDemandReads(o.Slow)
 	n.tracker = trackerClient{"", client(o.Self, 4, o.Slow), &n.control, &n.calls}
 	for i, p := range o.Pieces {
 		n.index[p.ID] = i
 	}
-	n.swarm = swarm.NewSwarm(
-		swarm.Options{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+	n.swarm = swarm.NewFetcher(
+		swarm.FetcherOptions{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 	)
-	n.swarm.Reach(0)
-	n.swarm.Bear(o.Slow.Least(0))
+	n.swarm.SetLimit(0)
+	n.swarm.SetAnnounceDelay(o.Slow.Least(0))
 	return n
 }
 
@@ -192,17 +192,17 @@ func (n *Node) probe(a netip.AddrPort, most time.Duration) {
 			return
 		}
 		n.o.Log.Debug("a peer is not reached any more", "peer", a, "err", err)
-		n.post(n.ctx, func(now time.Duration) { n.swarm.Unreached(now, a) })
+		n.post(n.ctx, func(now time.Duration) { n.swarm.PeerUnreachable(now, a) })
 	})
 }
 
 // Control is what this node and trackers said to each other so far.
 func (n *Node) Control() swarm.Control {
-	return swarm.Control{Messages: n.o.Said.Messages + n.calls.Load(), Bytes: n.o.Said.Bytes + n.control.Load()}
+	return swarm.Control{Messages: n.o.Control.Messages + n.calls.Load(), Bytes: n.o.Control.Bytes + n.control.Load()}
 }
 
 // Usual is how long a transfer from a peer usually takes; 0: it is not known.
-func (n *Node) Usual() time.Duration { return time.Duration(n.usual.Load()) }
+func (n *Node) TransferTime() time.Duration { return time.Duration(n.transferTime.Load()) }
 
 // Run fetches the pack and goes on serving peers until ctx ends.
 func (n *Node) Run(ctx context.Context) {
@@ -213,8 +213,8 @@ func (n *Node) Run(ctx context.Context) {
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	if n.began = len(n.o.Trackers) == 0; !n.began {
-		n.join()
-		wake.Reset(n.patience)
+		n.announce()
+		wake.Reset(n.joinWait)
 	}
 	for {
 		select {
@@ -247,39 +247,39 @@ func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 // act does what the swarm decides.
 func (n *Node) act(wake *time.Timer) {
 	now := n.now()
-	n.swarm.Loose(now, int(n.pressing.Load()))
+	n.swarm.SetDemandReads(now, int(n.demandReads.Load()))
 	step := n.swarm.Next(now)
-	n.sociable.Store(n.swarm.Social())
-	n.usual.Store(int64(n.swarm.Usual()))
+	n.sharing.Store(n.swarm.Sharing())
+	n.transferTime.Store(int64(n.swarm.TransferTime()))
 	for _, f := range step.Cancel {
-		if stop := n.flights[f]; stop != nil {
-			delete(n.flights, f)
+		if stop := n.transfers[f]; stop != nil {
+			delete(n.transfers, f)
 			stop()
 		}
 	}
 	for _, f := range step.Fetch {
 		n.fetch(f)
 	}
-	if step.Ask != nil {
-		n.ask(*step.Ask)
+	if step.Request != nil {
+		n.requestPieces(*step.Request)
 	}
 	if step.Join && len(n.o.Trackers) > 0 && !n.quit {
-		n.join()
+		n.announce()
 	}
-	for _, a := range step.Report {
+	for _, a := range step.Corrupt {
 		n.report(a)
 	}
 	for _, a := range step.Probe {
-		n.probe(a, n.swarm.ProbeTime())
+		n.probe(a, n.swarm.ProbeTimeout())
 	}
-	for _, l := range step.Left {
+	for _, l := range step.Avoided {
 		n.o.Observer.Left(l)
 	}
 	if len(step.Failed) > 0 {
 		n.o.Observer.PeersFailed(step.Failed)
 	}
-	if step.Wake == 0 || step.Tell > 0 && step.Tell < step.Wake {
-		step.Wake = step.Tell
+	if step.Wake == 0 || step.WakeFailed > 0 && step.WakeFailed < step.Wake {
+		step.Wake = step.WakeFailed
 	}
 	if step.Wake > 0 {
 		wake.Reset(max(0, step.Wake-n.now()))

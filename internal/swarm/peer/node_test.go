@@ -40,12 +40,12 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	srv.Start()
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	c := trackerClient{s.URL, client(self, 1, nil), new(atomic.Int64), new(atomic.Int64)}
-	q := swarm.JoinMessage{
+	q := swarm.AnnounceMessage{
 		Pack:   s.pack.String(),
 		Pieces: len(s.pieces),
 		Port:   swarm.WirePort(l.Addr().(*net.TCPAddr).AddrPort().Port()),
 	}
-	if err := c.post(t.Context(), "join", q, &swarm.JoinReply{}, time.Second); err != nil {
+	if err := c.post(t.Context(), "join", q, &swarm.AnnounceReplyMessage{}, time.Second); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -222,13 +222,13 @@ func TestSmallShelf(t *testing.T) {
 // Who watches is told of what he does not have: most that a node gets, half of its peers got before.
 func TestHavingIsBrief(t *testing.T) {
 	n := NewNode(NodeOptions{Pieces: make([]Piece, 12)})
-	n.holds = upTo(12, 5) // 0 to 4
+	n.have = upTo(12, 5) // 0 to 4
 	a := netip.MustParseAddrPort("192.0.2.1:80")
-	n.see(a, swarm.NewBitmap(12))
+	n.setPeerHave(a, swarm.NewBitmap(12))
 	for _, p := range []int{0, 2, 9} {
-		n.seePiece(a, p, true)
+		n.setPeerPiece(a, p, true)
 	}
-	n.seePiece(a, 500, true) // no such piece
+	n.setPeerPiece(a, 500, true) // no such piece
 	told := swarm.NewBitmap(12)
 	told.Set(2) // before he had it
 	told.Set(8) // and it was let go of since
@@ -236,11 +236,11 @@ func TestHavingIsBrief(t *testing.T) {
 	if got := appendChanges(nil, told, now); !bytes.Equal(got, []byte{1, 0, 3, 0, 4, 0, 8, gone >> 8}) {
 		t.Errorf("told %v", got)
 	}
-	n.seePiece(a, 0, false) // he let go of it
+	n.setPeerPiece(a, 0, false) // he let go of it
 	if now, _, _ = n.having(a, told); !now.Has(0) {
 		t.Error("who let go of a piece is not told who has it")
 	}
-	n.see(a, nil)
+	n.setPeerHave(a, nil)
 	if now, _, _ = n.having(a, told); now.Count() != 5 {
 		t.Errorf("of one who is not watched any more %d pieces are believed to be his", 5-now.Count())
 	}
@@ -254,13 +254,13 @@ func TestWordOfWhatIsCommonWaits(t *testing.T) {
 	// usually take so long.
 	acquainted := func(usual time.Duration) (n *Node, told func() bool) {
 		n = NewNode(NodeOptions{Pieces: make([]Piece, 12)})
-		n.swarm = swarm.NewSwarm(swarm.Options{Pieces: 12, Random: chance()})
-		n.swarm.Tracking(0, true)
+		n.swarm = swarm.NewFetcher(swarm.FetcherOptions{Pieces: 12, Random: chance()})
+		n.swarm.SetTracker(0, true)
 		for i := range common {
-			n.swarm.Meet(0, at(byte(i+1)))
-			n.swarm.Haves(at(byte(i+1)), upTo(12, 5))
+			n.swarm.AddPeers(0, at(byte(i+1)))
+			n.swarm.PeerHas(at(byte(i+1)), upTo(12, 5))
 		}
-		n.swarm.Meet(0, at(common+1))
+		n.swarm.AddPeers(0, at(common+1))
 		n.swarm.Done(usual, n.swarm.Next(0).Fetch[0])
 		last := n.changed
 		return n, func() bool { // since it was asked last
@@ -270,31 +270,31 @@ func TestWordOfWhatIsCommonWaits(t *testing.T) {
 		}
 	}
 	n, told := acquainted(time.Hour)
-	if n.hold(0, true); told() || n.word == 0 {
+	if n.setHave(0, true); told() || n.haveAt == 0 {
 		t.Error("word of what all have does not wait")
 	}
-	if n.hold(9, true); !told() || n.word != 0 {
+	if n.setHave(9, true); !told() || n.haveAt != 0 {
 		t.Error("word of what nobody has waits")
 	}
-	n.hold(1, true)
-	if n.hold(9, false); !told() || n.word != 0 {
+	n.setHave(1, true)
+	if n.setHave(9, false); !told() || n.haveAt != 0 {
 		t.Error("word of what is gone waits")
 	}
-	n.swarm.Haves(at(common+1), upTo(12, 1))
-	n.hold(0, false)
-	n.hold(0, true)
-	late := n.word
-	if n.hold(2, true); n.word == 0 || n.word >= late {
+	n.swarm.PeerHas(at(common+1), upTo(12, 1))
+	n.setHave(0, false)
+	n.setHave(0, true)
+	late := n.haveAt
+	if n.setHave(2, true); n.haveAt == 0 || n.haveAt >= late {
 		t.Error("what fewer have waits for what more have")
 	}
 	n, told = acquainted(10 * ms)
-	n.hold(3, true)
+	n.setHave(3, true)
 	waitFor(t, func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return told()
 	})
-	if n.swarm.Left(at(1)); n.swarm.WordWait(4) != 0 {
+	if n.swarm.PeerLeft(at(1)); n.swarm.HaveDelay(4) != 0 {
 		t.Error("what fewer have is common")
 	}
 }
@@ -363,7 +363,7 @@ func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	for _, n := range []*live{a, b} {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sociable.Load() }) // who knows no peers does not ask for any
+		waitFor(t, func() bool { return n.sharing.Load() }) // who knows no peers does not ask for any
 	}
 	if _, err := a.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))}); err != nil {
 		t.Fatal(err)

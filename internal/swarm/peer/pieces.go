@@ -56,54 +56,54 @@ func (n *Node) news() {
 	}
 	for _, p := range drops {
 		if _, kept := s.Piece(p); !kept { // it may have come again
-			n.swarm.Drop(p)
-			n.hold(p, false)
+			n.swarm.Remove(p)
+			n.setHave(p, false)
 		}
 	}
 	for _, p := range aheads {
 		if _, kept := s.Piece(p); !kept && n.lost[p] == nil { // a read may have had it fetched
-			n.swarm.Ahead(p)
+			n.swarm.Prefetch(p)
 		}
 	}
 	if n.o.Cached != nil { // pieces also come without this node's doing
 		for p := range n.o.Pieces {
 			if _, kept := s.Piece(p); kept {
-				n.hold(p, true)
+				n.setHave(p, true)
 			}
 		}
 	}
-	n.swarm.Reach(s.Reach())
+	n.swarm.SetLimit(s.Reach())
 }
 
 // hold notes what peers may have of this node, and tells them, or lets the word wait for others: it is two bytes,
 // and a hundred with what carries them.
-func (n *Node) hold(piece int, kept bool) {
+func (n *Node) setHave(piece int, kept bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.holds.Has(piece) == kept {
+	if n.have.Has(piece) == kept {
 		return
 	}
-	n.holds[piece>>3] ^= 1 << (piece & 7)
-	wait := n.swarm.WordWait(piece)
+	n.have[piece>>3] ^= 1 << (piece & 7)
+	wait := n.swarm.HaveDelay(piece)
 	at := n.now() + wait
 	switch {
 	case wait == 0 || !kept:
-		n.tell()
-	case n.word == 0 || at < n.word:
-		n.word = at
+		n.sendHave()
+	case n.haveAt == 0 || at < n.haveAt:
+		n.haveAt = at
 		time.AfterFunc(wait, func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if n.word == at { // nothing was told meanwhile, or has to be sooner
-				n.tell()
+			if n.haveAt == at { // nothing was told meanwhile, or has to be sooner
+				n.sendHave()
 			}
 		})
 	}
 }
 
 // tell wakes those that tell peers. Callers hold mu.
-func (n *Node) tell() {
-	n.word = 0
+func (n *Node) sendHave() {
+	n.haveAt = 0
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
@@ -112,13 +112,13 @@ func (n *Node) tell() {
 func (n *Node) keep(piece int, v chunk.Verified) {
 	s := n.onShelf()
 	kept := s != nil && s.Put(piece, v)
-	n.hold(piece, kept)
+	n.setHave(piece, kept)
 	if !kept {
-		n.swarm.Drop(piece)
+		n.swarm.Remove(piece)
 	}
 	n.answer(piece, result{v: v})
 	if s != nil {
-		n.swarm.Reach(s.Reach())
+		n.swarm.SetLimit(s.Reach())
 	}
 }
 
@@ -131,7 +131,7 @@ func (n *Node) answer(piece int, r result) {
 }
 
 // want is a read that waits for a piece; c has room for the answer.
-func (n *Node) want(now time.Duration, piece int, c chan result) {
+func (n *Node) waitForPiece(now time.Duration, piece int, c chan result) {
 	if err := n.lost[piece]; err != nil {
 		c <- result{err: err}
 		return
@@ -142,7 +142,7 @@ func (n *Node) want(now time.Duration, piece int, c chan result) {
 			return
 		}
 	}
-	n.swarm.Drop(piece)
+	n.swarm.Remove(piece)
 	n.waits[piece] = append(n.waits[piece], c)
-	n.swarm.Demand(now, piece)
+	n.swarm.Urgent(now, piece)
 }

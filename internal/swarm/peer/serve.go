@@ -23,7 +23,7 @@ const (
 
 // uploadMost is how long an upload may take, with twice what word may be late besides; one who takes longer is not
 // worth the place.
-const uploadMost = time.Minute
+const maxUploadTime = time.Minute
 
 // Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one
 // that comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on
@@ -52,7 +52,7 @@ func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 }
 
 func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
-	if n.refused(w, swarm.Sender(r.RemoteAddr, 1)) {
+	if n.refused(w, swarm.NodeAddr(r.RemoteAddr, 1)) {
 		return
 	}
 	id, err := n.named(r.PathValue("id"))
@@ -62,7 +62,7 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, piece := n.index[id]
-	n.upload(w, r, v.Stored(), n.places.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
+	n.upload(w, r, v.Stored(), n.slots.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
 }
 
 // named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a
@@ -102,20 +102,20 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 		}
 		return chunk.Verified{}, false
 	}
-	if v, ok := n.startMap(id); ok {
+	if v, ok := n.packMap(id); ok {
 		return v, true
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.loose.get(id)
+	return n.demand.get(id)
 }
 
 // serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is
 // a peer too, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
-	from := swarm.Sender(r.RemoteAddr, uint16(port))
-	if n.refused(w, swarm.Sender(r.RemoteAddr, 1)) {
+	from := swarm.NodeAddr(r.RemoteAddr, uint16(port))
+	if n.refused(w, swarm.NodeAddr(r.RemoteAddr, 1)) {
 		return
 	}
 	n.mu.Lock()
@@ -134,7 +134,7 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 		n.watched--
 	}()
 	if err == nil && from.IsValid() {
-		n.post(r.Context(), func(now time.Duration) { n.meet(now, from) })
+		n.post(r.Context(), func(now time.Duration) { n.addPeers(now, from) })
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set(headerPack, n.o.Pack.String())
@@ -175,8 +175,8 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 func (n *Node) having(peer netip.AddrPort, told swarm.Bitmap) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	holds = slices.Clone(n.holds)
-	for i, has := range n.seen[peer] {
+	holds = slices.Clone(n.have)
+	for i, has := range n.peerHave[peer] {
 		if told != nil {
 			holds[i] &= ^has | told[i]
 		}

@@ -74,7 +74,7 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 		if err != nil {
 			t.Error(err)
 		}
-		s.tracker.Load().Sent(swarm.Sender(r.RemoteAddr, 1).Addr(), id)
+		s.tracker.Load().Sent(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), id)
 	})
 	s.Server = httptest.NewServer(m)
 	t.Cleanup(s.Close)
@@ -83,7 +83,7 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 
 // restart gives the site a tracker that knows nobody.
 func (s *site) restart(rate int64) {
-	s.tracker.Store(tracker.New(swarm.TrackerOptions{Uplink: rate, Random: chance(), Proofs: s.proofs}, s.ids, nil))
+	s.tracker.Store(tracker.New(swarm.TrackerOptions{Uplink: rate, Random: chance(), BanReports: s.proofs}, s.ids, nil))
 }
 
 // spend fills the uplink of a site of one byte a second, also the part of boots that are the first of their version.
@@ -91,7 +91,7 @@ func (s *site) spend(t *testing.T) {
 	t.Helper()
 	s.tracker.Load().Busy(true)
 	other := client(netip.MustParseAddr("127.0.0.99"), 1, nil)
-	if h := StartPeers(t.Context(), other, []string{s.URL}, StartAsk{Pack: s.pack}); h.Peers != nil {
+	if h := Join(t.Context(), other, []string{s.URL}, JoinOptions{Pack: s.pack}); h.Peers != nil {
 		t.Fatalf("the first boot is told %+v", h)
 	}
 }
@@ -130,8 +130,8 @@ type live struct {
 	reach  int
 	from   map[string]int // bytes by source
 	bad    []netip.AddrPort
-	left   []swarm.Left
-	failed []swarm.Left
+	left   []swarm.AvoidedPeer
+	failed []swarm.AvoidedPeer
 	gone   []netip.AddrPort
 	heard  []bool // whether a tracker answers, as it was told
 }
@@ -196,13 +196,13 @@ func (n *live) Accused(a netip.AddrPort, _ chunk.ID) {
 	n.bad = append(n.bad, a)
 }
 
-func (n *live) Left(l swarm.Left) {
+func (n *live) Left(l swarm.AvoidedPeer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.left = append(n.left, l)
 }
 
-func (n *live) PeersFailed(peers []swarm.Left) {
+func (n *live) PeersFailed(peers []swarm.AvoidedPeer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.failed = append(n.failed, peers...)
@@ -242,12 +242,12 @@ func (s *site) start(t *testing.T, i int, change ...func(*NodeOptions)) *live {
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	o := NodeOptions{Pack: s.pack, Pieces: s.pieces, Origin: store.NewRetry(failover, log), Trackers: []string{s.URL},
-		Port: l.Addr().(*net.TCPAddr).AddrPort().Port(), Self: self, Loose: 4 << 20, Observer: n, Log: log}
+		Port: l.Addr().(*net.TCPAddr).AddrPort().Port(), Self: self, DemandBytes: 4 << 20, Observer: n, Log: log}
 	for _, c := range change {
 		c(&o)
 	}
 	n.Node = NewNode(o)
-	n.patience = time.Minute // a busy machine takes longer than a network
+	n.joinWait = time.Minute // a busy machine takes longer than a network
 	h := n.Handler()
 	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/o/") {

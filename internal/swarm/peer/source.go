@@ -14,7 +14,7 @@ import (
 func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	i, ok := n.index[r.ID]
 	if !ok {
-		return n.getLoose(ctx, Piece{r.ID, r.Size})
+		return n.getDemand(ctx, Piece{r.ID, r.Size})
 	}
 	if s := n.onShelf(); s != nil {
 		if v, kept := s.Piece(i); kept {
@@ -22,7 +22,7 @@ func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error)
 		}
 	}
 	c := make(chan result, 1)
-	n.post(ctx, func(now time.Duration) { n.want(now, i, c) })
+	n.post(ctx, func(now time.Duration) { n.waitForPiece(now, i, c) })
 	select {
 	case r := <-c:
 		return r.v, r.err

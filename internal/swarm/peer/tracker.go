@@ -11,82 +11,82 @@ import (
 )
 
 // at is the tracker that is asked now.
-func (n *Node) at() trackerClient {
+func (n *Node) currentTracker() trackerClient {
 	t := n.tracker
-	t.url = n.o.Trackers[n.heard.at%len(n.o.Trackers)]
+	t.url = n.o.Trackers[n.status.current%len(n.o.Trackers)]
 	return t
 }
 
 // join tells the tracker that this node is here.
-func (n *Node) join() {
+func (n *Node) announce() {
 	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix) // its length is what the tracker does not know
-	q := swarm.WireJoin(
-		swarm.Join{
-			Swarm:  n.o.Pack.String(),
-			Pieces: len(n.o.Pieces),
-			Node:   n.self(),
-			Subnet: subnet,
-			Place:  n.o.Place,
-			Near:   n.o.Near,
-			Have:   slices.Clone(n.swarm.Have()),
+	q := swarm.EncodeAnnouncement(
+		swarm.Announcement{
+			Swarm:     n.o.Pack.String(),
+			Pieces:    len(n.o.Pieces),
+			Node:      n.self(),
+			Subnet:    subnet,
+			Location:  n.o.Location,
+			LocalOnly: n.o.LocalOnly,
+			Have:      slices.Clone(n.swarm.Have()),
 		},
 	)
-	t, patience := n.at(), n.wordTime()
+	t, patience := n.currentTracker(), n.messageTimeout()
 	n.work.Go(func() {
-		var r swarm.JoinReply
+		var r swarm.AnnounceReplyMessage
 		err := t.post(n.ctx, "join", q, &r, patience)
-		a := r.Joined()
+		a := r.Reply()
 		n.post(n.ctx, func(now time.Duration) {
 			if n.quit {
 				return
 			}
 			n.began = true
-			n.heardOf(t.url, err)
+			n.trackerAnswered(t.url, err)
 			if err != nil {
 				n.o.Log.Debug("join the swarm", "err", err)
-				n.swarm.Lost(now)
+				n.swarm.TrackerLost(now)
 				return
 			}
-			n.swarm.Tracking(now, true)
-			n.bear(a.Late)
+			n.swarm.SetTracker(now, true)
+			n.setAnnounceDelay(a.AnnounceDelay)
 			for _, b := range a.Banned {
 				n.swarm.Ban(b)
 				n.ban(b)
 			}
-			n.meet(now, a.Peers...)
+			n.addPeers(now, a.Peers...)
 		})
 	})
 }
 
 // ask puts a question to the tracker. The answer may be held.
-func (n *Node) ask(a swarm.Ask) {
+func (n *Node) requestPieces(a swarm.Request) {
 	a.Have = slices.Clone(a.Have)
-	q := swarm.WireAsk(swarm.Question{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Ask: a})
-	t := n.at()
-	n.asks++
-	number := n.asks
+	q := swarm.EncodeRequest(swarm.PieceRequest{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Request: a})
+	t := n.currentTracker()
+	n.requests++
+	number := n.requests
 	n.work.Go(func() {
-		var r swarm.AskReply
-		err := t.post(n.ctx, "ask", q, &r, a.Patience)
+		var r swarm.RequestReplyMessage
+		err := t.post(n.ctx, "ask", q, &r, a.Timeout)
 		n.post(n.ctx, func(now time.Duration) {
 			switch {
-			case n.quit || number != n.asks: // nobody waits for this answer any more
+			case n.quit || number != n.requests: // nobody waits for this answer any more
 			case errors.Is(err, ErrForgotten):
 				if n.swarm.Wanting() { // who has all is forgotten by a tracker that is started anew, and misses nothing
-					n.tellOf(t.url, err)
+					n.reportTracker(t.url, err)
 				}
-				n.swarm.Forgotten(now)
+				n.swarm.TrackerForgot(now)
 			case err != nil:
 				n.o.Log.Debug("ask the tracker", "err", err)
-				n.heardOf(t.url, err)
-				n.swarm.Lost(now)
+				n.trackerAnswered(t.url, err)
+				n.swarm.TrackerLost(now)
 			default:
 				a := r.Answer()
-				n.bear(a.Late)
+				n.setAnnounceDelay(a.AnnounceDelay)
 				for _, b := range a.Banned {
 					n.ban(b)
 				}
-				n.watchAll(n.swarm.MeetMore(now, n.swarm.Answer(now, a)...))
+				n.watchAll(n.swarm.AddUrgentPeers(now, n.swarm.Answered(now, a)...))
 			}
 		})
 	})
@@ -96,13 +96,13 @@ func (n *Node) ask(a swarm.Ask) {
 func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n.o.Port) }
 
 // bear takes how long word may be on its way: for what the swarm decides, and for the connections.
-func (n *Node) bear(late time.Duration) {
-	n.swarm.Bear(late)
-	n.o.Slow.Tell(swarm.Bounded(late))
+func (n *Node) setAnnounceDelay(late time.Duration) {
+	n.swarm.SetAnnounceDelay(late)
+	n.o.Slow.Tell(swarm.BoundDelay(late))
 }
 
 // wordTime is how long the tracker's answer to a message is waited for.
-func (n *Node) wordTime() time.Duration { return swarm.WordTime(n.o.Slow.Least(0)) }
+func (n *Node) messageTimeout() time.Duration { return swarm.MessageTimeout(n.o.Slow.Least(0)) }
 
 // pieceSize is that of a usual piece.
 func (n *Node) pieceSize() int64 {
@@ -118,10 +118,10 @@ func (n *Node) report(a netip.AddrPort) {
 	if len(n.o.Trackers) == 0 {
 		return
 	}
-	t, patience := n.at(), n.wordTime()
+	t, patience := n.currentTracker(), n.messageTimeout()
 	n.work.Go(func() {
 		// The tracker may be gone; this node has banned the peer in any case.
-		_ = t.post(n.ctx, "wrong", swarm.WrongMessage{Peer: a}, &struct{}{}, patience)
+		_ = t.post(n.ctx, "wrong", swarm.CorruptMessage{Peer: a}, &struct{}{}, patience)
 	})
 }
 
@@ -147,7 +147,7 @@ func (n *Node) Leave(ctx context.Context) {
 		}
 		bye := n.bye()
 		n.quit = true
-		n.swarm.Quit(now)
+		n.swarm.LeaveSwarm(now)
 		n.work.Go(func() { bye(); close(done) })
 	})
 	select {
@@ -161,10 +161,10 @@ func (n *Node) goodbye() { n.bye()() }
 
 // bye returns what tells the tracker that this node goes.
 func (n *Node) bye() func() {
-	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.Directed() {
+	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.HasTracker() {
 		return func() {}
 	}
-	t := n.at()
+	t := n.currentTracker()
 	return func() {
 		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
 		_ = t.post(
@@ -172,7 +172,7 @@ func (n *Node) bye() func() {
 			"leave",
 			swarm.LeaveMessage{Pack: n.o.Pack.String(), Port: swarm.WirePort(n.o.Port)},
 			&struct{}{},
-			joinTime,
+			announceTime,
 		)
 	}
 }

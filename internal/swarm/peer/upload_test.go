@@ -16,13 +16,13 @@ import (
 // word is late that is more.
 func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
-	n.upTime = 100 * time.Millisecond
+	n.uploadTime = 100 * time.Millisecond
 	const late = 200 * time.Millisecond
 	n.o.Slow.Tell(late)
 	took := make(chan time.Duration, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
-		n.upload(w, r, make([]byte, 128<<10), &n.places.Pieces)
+		n.upload(w, r, make([]byte, 128<<10), &n.slots.Pieces)
 		took <- time.Since(begin)
 	}))
 	srv.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -46,8 +46,8 @@ func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	}
 	select {
 	case d := <-took:
-		if d < n.upTime+2*late || n.places.Pieces.Active() != 0 {
-			t.Errorf("it took %v, and %d are under way", d, n.places.Pieces.Active())
+		if d < n.uploadTime+2*late || n.slots.Pieces.Active() != 0 {
+			t.Errorf("it took %v, and %d are under way", d, n.slots.Pieces.Active())
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("it has its place for ever")

@@ -25,11 +25,11 @@ const (
 )
 
 // meet makes peers known and watches what they have.
-func (n *Node) meet(now time.Duration, peers ...netip.AddrPort) {
+func (n *Node) addPeers(now time.Duration, peers ...netip.AddrPort) {
 	if n.quit {
 		return
 	}
-	n.watchAll(n.swarm.Meet(now, peers...))
+	n.watchAll(n.swarm.AddPeers(now, peers...))
 }
 
 func (n *Node) watchAll(peers []netip.AddrPort) {
@@ -38,14 +38,14 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 			err := n.watch(a)
 			n.o.Log.Debug("a peer is gone", "peer", a, "err", err)
 			n.mu.Lock()
-			n.reads.ForgetGiver(a)
+			n.reads.ForgetRecent(a)
 			n.mu.Unlock()
 			n.post(n.ctx, func(now time.Duration) {
 				if errors.Is(err, errUnreached) {
-					n.swarm.Unreached(now, a)
+					n.swarm.PeerUnreachable(now, a)
 					return
 				}
-				n.swarm.Left(a)
+				n.swarm.PeerLeft(a)
 				if errors.Is(err, errVanished) && n.swarm.Wanting() {
 					n.o.Observer.Vanished(a)
 				}
@@ -85,9 +85,9 @@ func (n *Node) watch(a netip.AddrPort) error {
 	if _, err := io.ReadFull(in, have); err != nil {
 		return err
 	}
-	n.see(a, have)
-	defer n.see(a, nil)
-	n.post(n.ctx, func(time.Duration) { n.swarm.Haves(a, have) })
+	n.setPeerHave(a, have)
+	defer n.setPeerHave(a, nil)
+	n.post(n.ctx, func(time.Duration) { n.swarm.PeerHas(a, have) })
 	for {
 		var b [2]byte
 		if _, err := io.ReadFull(in, b[:]); err != nil {
@@ -100,30 +100,30 @@ func (n *Node) watch(a netip.AddrPort) error {
 		switch piece := int(binary.LittleEndian.Uint16(b[:])); {
 		case piece == beat:
 		case piece&gone != 0:
-			n.seePiece(a, piece&^gone, false)
-			n.post(n.ctx, func(time.Duration) { n.swarm.Gone(a, piece&^gone) })
+			n.setPeerPiece(a, piece&^gone, false)
+			n.post(n.ctx, func(time.Duration) { n.swarm.PeerDropped(a, piece&^gone) })
 		default:
-			n.seePiece(a, piece, true)
-			n.post(n.ctx, func(time.Duration) { n.swarm.Got(a, piece) })
+			n.setPeerPiece(a, piece, true)
+			n.post(n.ctx, func(time.Duration) { n.swarm.PeerGot(a, piece) })
 		}
 	}
 }
 
 // see notes all that a peer has; nil: it is watched no more.
-func (n *Node) see(a netip.AddrPort, have swarm.Bitmap) {
+func (n *Node) setPeerHave(a netip.AddrPort, have swarm.Bitmap) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if have == nil {
-		delete(n.seen, a)
+		delete(n.peerHave, a)
 		return
 	}
-	n.seen[a] = slices.Clone(have)
+	n.peerHave[a] = slices.Clone(have)
 }
 
-func (n *Node) seePiece(a netip.AddrPort, piece int, has bool) {
+func (n *Node) setPeerPiece(a netip.AddrPort, piece int, has bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	b := n.seen[a]
+	b := n.peerHave[a]
 	switch {
 	case piece/8 >= len(b):
 	case has:

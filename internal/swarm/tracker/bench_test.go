@@ -36,7 +36,7 @@ func BenchmarkTracker(b *testing.B) {
 		}
 	}
 	for n := range nodes {
-		post(n, "/swarm/join", swarm.JoinMessage{Pack: pack.String(), Pieces: pieces, Port: 8481, Prefix: 16})
+		post(n, "/swarm/join", swarm.AnnounceMessage{Pack: pack.String(), Pieces: pieces, Port: 8481, Prefix: 16})
 	}
 	i := 0
 	for b.Loop() {
@@ -49,7 +49,7 @@ func BenchmarkTracker(b *testing.B) {
 		for p := range 16 {
 			want = append(want, (i/nodes+n+p)%pieces)
 		}
-		post(n, "/swarm/ask", swarm.AskMessage{Pack: pack.String(), Port: 8481, Size: 87_000, Want: want, Max: 4, Have: have})
+		post(n, "/swarm/ask", swarm.RequestMessage{Pack: pack.String(), Port: 8481, Size: 87_000, Want: want, Max: 4, Have: have})
 		i++
 	}
 	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "questions/s")

@@ -39,7 +39,7 @@ func newSite(t *testing.T, pieces int, rate int64) (s *Server, url string, pack 
 // join adds node n to the swarm "p" of 40 pieces.
 func (s *Server) joinAs(t *testing.T, n byte) {
 	t.Helper()
-	if _, ok := s.tracker.Join(s.now(), swarm.Join{Swarm: "p", Pieces: 40, Node: at(n)}); !ok {
+	if _, ok := s.tracker.Announce(s.now(), swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(n)}); !ok {
 		t.Fatalf("node %d may not join", n)
 	}
 }
@@ -50,7 +50,7 @@ func (s *Server) spend(t *testing.T, pack chunk.ID) {
 	s.Busy(true)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/swarm/start", nil)
 	r.RemoteAddr = "10.9.9.9:999"
-	if a, ok := s.startFiles(r, swarm.StartMessage{Pack: pack.String()}); !ok || a.Again {
+	if a, ok := s.join(r, swarm.JoinMessage{Pack: pack.String()}); !ok || a.Again {
 		t.Fatalf("the first boot is answered %+v, %v", a, ok)
 	}
 }

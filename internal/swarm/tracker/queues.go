@@ -12,48 +12,48 @@ import (
 
 // startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be
 // asked again.
-func (s *Server) startFiles(r *http.Request, q swarm.StartMessage) (swarm.StartReply, bool) {
+func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMessage, bool) {
 	pieces := len(s.pieces(q.Pack))
 	if s.packs != nil && pieces == 0 {
-		return swarm.StartReply{}, false
+		return swarm.JoinReplyMessage{}, false
 	}
-	from := swarm.Sender(r.RemoteAddr, 1).Addr()
-	start := swarm.Start{
-		Swarm:  q.Pack,
-		Size:   swarm.StartSize(pieces),
-		Subnet: subnet(from, q.Prefix),
-		Place:  q.Place[:min(len(q.Place), 64)],
-		Near:   q.Near,
+	from := swarm.NodeAddr(r.RemoteAddr, 1).Addr()
+	start := swarm.JoinRequest{
+		Swarm:     q.Pack,
+		Size:      swarm.BootstrapSize(pieces),
+		Subnet:    subnet(from, q.Prefix),
+		Location:  q.Location[:min(len(q.Location), 64)],
+		LocalOnly: q.LocalOnly,
 	}
-	answer := make(chan swarm.StartAnswer, 1)
+	answer := make(chan swarm.JoinReply, 1)
 	s.mu.Lock()
-	x := s.tracker.StandStart(s.now(), from, start, swarm.Milliseconds(q.Patience, swarm.StartPatience(swarm.LateMost)))
-	s.starts[x] = answer
+	x := s.tracker.QueueJoin(s.now(), from, start, swarm.Milliseconds(q.Patience, swarm.JoinTimeout(swarm.MaxAnnounceDelay)))
+	s.joins[x] = answer
 	s.step()
 	s.mu.Unlock()
 	select {
 	case a := <-answer:
-		return swarm.StartReply{Peers: a.Peers, Again: a.Again, Late: a.Late.Milliseconds()}, true
+		return swarm.JoinReplyMessage{Peers: a.Peers, Again: a.Again, Late: a.AnnounceDelay.Milliseconds()}, true
 	case <-r.Context().Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.starts, x)
-		s.tracker.LeaveStart(x)
+		delete(s.joins, x)
+		s.tracker.CancelJoin(x)
 		s.step()
-		return swarm.StartReply{}, false
+		return swarm.JoinReplyMessage{}, false
 	}
 }
 
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
-	x, wait := s.tracker.Admit(s.now(), swarm.Body{Node: node, Object: object.Brief(), Size: size})
+	x, wait := s.tracker.Admit(s.now(), swarm.ObjectRequest{Node: node, Object: object.Brief(), Size: size})
 	if !wait {
 		s.mu.Unlock()
 		return true
 	}
 	out := make(chan struct{})
-	s.bodies[x] = out
+	s.objects[x] = out
 	s.step()
 	s.mu.Unlock()
 	select {
@@ -66,8 +66,8 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 		case <-out: // it was its turn just now
 			s.tracker.ObjectSent(node, object.Brief())
 		default:
-			delete(s.bodies, x)
-			s.tracker.LeaveBody(s.now(), x)
+			delete(s.objects, x)
+			s.tracker.CancelObject(s.now(), x)
 		}
 		s.step()
 		return false
@@ -82,26 +82,26 @@ func (s *Server) Sent(node netip.Addr, object chunk.ID) {
 	s.step()
 }
 
-func (s *Server) looseObject(r *http.Request, q swarm.LooseMessage) (swarm.LooseReply, bool) {
+func (s *Server) demand(r *http.Request, q swarm.DemandMessage) (swarm.DemandReplyMessage, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names, wait := s.tracker.Find(s.now(), q.Object, swarm.Sender(r.RemoteAddr, q.Port.Port()), q.Size)
-	return swarm.LooseReply{Peers: names, Wait: wait.Milliseconds()}, true
+	names, wait := s.tracker.FindDemand(s.now(), q.Object, swarm.NodeAddr(r.RemoteAddr, q.Port.Port()), q.Size)
+	return swarm.DemandReplyMessage{Peers: names, Wait: wait.Milliseconds()}, true
 }
 
 // stepLines answers those that stand in line whose turn it is. The caller holds mu.
-func (s *Server) stepLines(now time.Duration) (wake time.Duration) {
-	starts, wake := s.tracker.StepStarts(now)
+func (s *Server) stepQueues(now time.Duration) (wake time.Duration) {
+	starts, wake := s.tracker.StepJoins(now)
 	for _, r := range starts {
-		if c := s.starts[r.Ticket]; c != nil {
-			delete(s.starts, r.Ticket)
-			c <- r.StartAnswer
+		if c := s.joins[r.Ticket]; c != nil {
+			delete(s.joins, r.Ticket)
+			c <- r.JoinReply
 		}
 	}
-	bodies, at := s.tracker.StepBodies(now)
+	bodies, at := s.tracker.StepObjects(now)
 	for _, x := range bodies {
-		if c := s.bodies[x]; c != nil {
-			delete(s.bodies, x)
+		if c := s.objects[x]; c != nil {
+			delete(s.objects, x)
 			close(c)
 		}
 	}

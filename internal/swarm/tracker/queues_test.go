@@ -18,11 +18,11 @@ import (
 func TestStartsStandInLine(t *testing.T) {
 	s, url, pack := newSite(t, 4, 1)
 	s.spend(t, pack)
-	replies := make(chan swarm.StartReply, 3)
+	replies := make(chan swarm.JoinReplyMessage, 3)
 	for range 3 {
 		go func() {
-			var a swarm.StartReply
-			if err := post(t, url+"/swarm/start", swarm.StartMessage{Pack: pack.String()}, &a); err != nil {
+			var a swarm.JoinReplyMessage
+			if err := post(t, url+"/swarm/start", swarm.JoinMessage{Pack: pack.String()}, &a); err != nil {
 				t.Error(err)
 			}
 			replies <- a
@@ -33,7 +33,7 @@ func TestStartsStandInLine(t *testing.T) {
 			t.Errorf("answer %+v", a)
 		}
 	}
-	if n := len(s.starts); n != 0 {
+	if n := len(s.joins); n != 0 {
 		t.Errorf("%d still stand in line", n)
 	}
 }
@@ -80,7 +80,7 @@ func TestAdmission(t *testing.T) {
 			last = at
 		}
 		time.Sleep(time.Minute) // all are sent
-		s.tracker.Note(s.now(), "p", netip.AddrPortFrom(node, 1), []int{0}, []chunk.ID{piece})
+		s.tracker.NoteGrants(s.now(), "p", netip.AddrPortFrom(node, 1), []int{0}, []chunk.ID{piece})
 		at := time.Now()
 		if !s.Admit(t.Context(), node, piece, 64<<10) || time.Since(at) > 0 {
 			t.Errorf("a piece that was granted waits for %s", time.Since(at))
@@ -131,13 +131,13 @@ func TestLongLineGoesOneByOne(t *testing.T) {
 func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	s := New(swarm.TrackerOptions{Uplink: 1, Random: chance()}, nil, nil)
 	s.spend(t, chunk.Sum(nil))
-	if _, ok := s.tracker.Join(0, swarm.Join{Swarm: "p", Pieces: 40, Node: at(1), Near: true, Place: "r1"}); !ok {
+	if _, ok := s.tracker.Announce(0, swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(1), LocalOnly: true, Location: "r1"}); !ok {
 		t.Fatal("it may not join")
 	}
-	start := func(ctx context.Context, place string) (a swarm.StartReply, ok bool) {
+	start := func(ctx context.Context, place string) (a swarm.JoinReplyMessage, ok bool) {
 		r := httptest.NewRequestWithContext(ctx, "POST", "/swarm/start", nil)
 		r.RemoteAddr = "10.0.0.9:999"
-		return s.startFiles(r, swarm.StartMessage{Pack: "p", Near: true, Place: place, Patience: (12 * time.Second).Milliseconds()})
+		return s.join(r, swarm.JoinMessage{Pack: "p", LocalOnly: true, Location: place, Patience: (12 * time.Second).Milliseconds()})
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	held := make(chan bool, 1)
@@ -146,7 +146,7 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 		held <- ok
 		close(held)
 	}()
-	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.starts) == 1 })
+	waitFor(t, func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.joins) == 1 })
 	time.Sleep(40 * time.Millisecond) // it is the first of its line
 	begin := time.Now()
 	if a, ok := start(t.Context(), "r1"); !ok || len(a.Peers) != 1 || a.Peers[0] != at(1) ||
@@ -162,7 +162,7 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	if <-held {
 		t.Error("one that is gone had an answer")
 	}
-	if len(s.starts) != 0 {
-		t.Errorf("%d boots stand there", len(s.starts))
+	if len(s.joins) != 0 {
+		t.Errorf("%d boots stand there", len(s.joins))
 	}
 }

@@ -30,9 +30,9 @@ type Server struct {
 
 	mu      sync.Mutex
 	tracker *swarm.Tracker
-	waiting map[swarm.Waiter]chan swarm.Answer
-	starts  map[swarm.Ticket]chan swarm.StartAnswer
-	bodies  map[swarm.Ticket]chan struct{} // closed when the object may be sent
+	waiting map[swarm.SwarmNode]chan swarm.Answer
+	joins   map[swarm.Ticket]chan swarm.JoinReply
+	objects map[swarm.Ticket]chan struct{} // closed when the object may be sent
 	timer   *time.Timer
 }
 
@@ -43,8 +43,8 @@ type Packs func(pack chunk.ID) []chunk.ID
 
 // NewTrackerServer returns a server over a tracker of its own. log is told who is banned; nil: nobody is.
 func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
-	s := &Server{start: time.Now(), packs: packs, tracker: swarm.NewTracker(o), waiting: map[swarm.Waiter]chan swarm.Answer{},
-		starts: map[swarm.Ticket]chan swarm.StartAnswer{}, bodies: map[swarm.Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
+	s := &Server{start: time.Now(), packs: packs, tracker: swarm.NewTracker(o), waiting: map[swarm.SwarmNode]chan swarm.Answer{},
+		joins: map[swarm.Ticket]chan swarm.JoinReply{}, objects: map[swarm.Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -55,11 +55,11 @@ func (s *Server) now() time.Duration { return time.Since(s.start) }
 // Handler answers POST below /swarm/.
 func (s *Server) Handler() http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("POST /swarm/start", message(s.startFiles))
-	m.HandleFunc("POST /swarm/join", message(s.join))
-	m.HandleFunc("POST /swarm/ask", message(s.ask))
-	m.HandleFunc("POST /swarm/loose", message(s.looseObject))
-	m.HandleFunc("POST /swarm/wrong", message(s.wrong))
+	m.HandleFunc("POST /swarm/start", message(s.join))
+	m.HandleFunc("POST /swarm/join", message(s.announce))
+	m.HandleFunc("POST /swarm/ask", message(s.request))
+	m.HandleFunc("POST /swarm/loose", message(s.demand))
+	m.HandleFunc("POST /swarm/wrong", message(s.corrupt))
 	m.HandleFunc("POST /swarm/leave", message(s.leave))
 	return m
 }
@@ -91,19 +91,19 @@ func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc
 	}
 }
 
-func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReply, bool) {
-	node := swarm.Sender(r.RemoteAddr, q.Port.Port())
+func (s *Server) announce(r *http.Request, q swarm.AnnounceMessage) (swarm.AnnounceReplyMessage, bool) {
+	node := swarm.NodeAddr(r.RemoteAddr, q.Port.Port())
 	if ids := s.pieces(q.Pack); s.packs != nil && (ids == nil || len(ids) != q.Pieces) {
-		return swarm.JoinReply{}, false
+		return swarm.AnnounceReplyMessage{}, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, ok := s.tracker.Join(
+	out, ok := s.tracker.Announce(
 		s.now(),
-		swarm.Join{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
-			Place: q.Place[:min(len(q.Place), 64)], Near: q.Near, Have: swarm.Whole(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces))},
+		swarm.Announcement{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
+			Location: q.Location[:min(len(q.Location), 64)], LocalOnly: q.LocalOnly, Have: swarm.Expand(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces))},
 	)
-	return swarm.WireJoined(out), ok
+	return swarm.EncodeAnnounceReply(out), ok
 }
 
 // subnet is that of an address, as far as it is known.
@@ -122,32 +122,32 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 	return p
 }
 
-func (s *Server) ask(r *http.Request, q swarm.AskMessage) (swarm.AskReply, bool) {
-	key := swarm.Waiter{Node: swarm.Sender(r.RemoteAddr, q.Port.Port())}
+func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.RequestReplyMessage, bool) {
+	key := swarm.SwarmNode{Node: swarm.NodeAddr(r.RemoteAddr, q.Port.Port())}
 	s.mu.Lock()
-	key.Pack = s.tracker.Key(q.Pack, key.Node)
+	key.Pack = s.tracker.SwarmKey(q.Pack, key.Node)
 	s.mu.Unlock()
 	pieces := s.pieces(key.Pack)
 	s.mu.Lock()
-	a, wait, known := s.tracker.Ask(s.now(), swarm.Question{Swarm: key.Pack, Node: key.Node, Size: q.Size,
-		Ask: swarm.Ask{
-			Want:     q.Want,
-			Soon:     q.Soon,
-			Upto:     q.Upto,
-			Max:      q.Max,
-			Have:     swarm.Whole(q.Full, q.Have, s.tracker.Pieces(key.Pack, key.Node)),
-			Left:     q.Left,
-			Fed:      q.Fed,
-			Patience: swarm.Milliseconds(q.Patience, swarm.AnswerTime(swarm.LateMost)),
+	a, wait, known := s.tracker.Ask(s.now(), swarm.PieceRequest{Swarm: key.Pack, Node: key.Node, Size: q.Size,
+		Request: swarm.Request{
+			Want:      q.Want,
+			Urgent:    q.Soon,
+			Limit:     q.Upto,
+			Max:       q.Max,
+			Have:      swarm.Expand(q.Full, q.Have, s.tracker.Pieces(key.Pack, key.Node)),
+			Avoided:   q.Left,
+			FromPeers: q.Fed,
+			Timeout:   swarm.Milliseconds(q.Patience, swarm.RequestTimeout(swarm.MaxAnnounceDelay)),
 		}})
 	if old := s.waiting[key]; old != nil { // its node does not listen any more
 		delete(s.waiting, key)
 		close(old)
 	}
 	if !known || !wait {
-		s.tracker.Note(s.now(), key.Pack, key.Node, a.Grant, pieces)
+		s.tracker.NoteGrants(s.now(), key.Pack, key.Node, a.Grant, pieces)
 		s.mu.Unlock()
-		return swarm.WireAnswer(a), known
+		return swarm.EncodeAnswer(a), known
 	}
 	answer := make(chan swarm.Answer, 1)
 	s.waiting[key] = answer
@@ -157,8 +157,8 @@ func (s *Server) ask(r *http.Request, q swarm.AskMessage) (swarm.AskReply, bool)
 	case a := <-answer: // an empty one when the node has asked something else since
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.tracker.Note(s.now(), key.Pack, key.Node, a.Grant, pieces)
-		return swarm.WireAnswer(a), true
+		s.tracker.NoteGrants(s.now(), key.Pack, key.Node, a.Grant, pieces)
+		return swarm.EncodeAnswer(a), true
 	case <-r.Context().Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *Server) ask(r *http.Request, q swarm.AskMessage) (swarm.AskReply, bool)
 			delete(s.waiting, key)
 			s.tracker.Cancel(key.Pack, key.Node)
 		}
-		return swarm.AskReply{}, false
+		return swarm.RequestReplyMessage{}, false
 	}
 }
 
@@ -176,13 +176,13 @@ func (s *Server) step() {
 	now := s.now()
 	replies, wake := s.tracker.Step(now)
 	for _, r := range replies {
-		key := swarm.Waiter{Pack: r.Swarm, Node: r.Node}
+		key := swarm.SwarmNode{Pack: r.Swarm, Node: r.Node}
 		if c := s.waiting[key]; c != nil {
 			delete(s.waiting, key)
 			c <- r.Answer
 		}
 	}
-	if at := s.stepLines(now); at > 0 {
+	if at := s.stepQueues(now); at > 0 {
 		wake = swarm.Earlier(wake, at)
 	}
 	if wake > 0 {
@@ -222,11 +222,11 @@ func (s *Server) Nodes() int {
 	return s.tracker.Nodes()
 }
 
-func (s *Server) wrong(r *http.Request, q swarm.WrongMessage) (struct{}, bool) {
+func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.Sweep(s.now()) // a ban counts from now
-	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.Wrong(swarm.Sender(r.RemoteAddr, 1).Addr(), accused) {
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), accused) {
 		s.log.Warn(
 			"a node is banned from the swarms",
 			"node",
@@ -244,6 +244,6 @@ func (s *Server) wrong(r *http.Request, q swarm.WrongMessage) (struct{}, bool) {
 func (s *Server) leave(r *http.Request, q swarm.LeaveMessage) (struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.Leave(q.Pack, swarm.Sender(r.RemoteAddr, q.Port.Port()))
+	s.tracker.Leave(q.Pack, swarm.NodeAddr(r.RemoteAddr, q.Port.Port()))
 	return struct{}{}, true
 }

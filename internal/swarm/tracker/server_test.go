@@ -53,7 +53,7 @@ func TestTrackerMessages(t *testing.T) {
 	}
 	_, _ = send("join", `{"pack":"PACK","pieces":4}`) // at the usual port
 	_, text := send("join", `{"pack":"PACK","pieces":4,"port":81}`)
-	var a swarm.JoinReply
+	var a swarm.AnnounceReplyMessage
 	err := json.Unmarshal([]byte(text), &a)
 	slices.SortFunc(a.Peers, netip.AddrPort.Compare)
 	if err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80 127.0.0.1:8481]" {
@@ -131,7 +131,7 @@ func TestBansAreLogged(t *testing.T) {
 	for n := byte(1); n <= 5; n++ {
 		r := httptest.NewRequest("POST", "/swarm/wrong", nil)
 		r.RemoteAddr = at(n).String()
-		if _, ok := s.wrong(r, swarm.WrongMessage{Peer: at(9)}); !ok {
+		if _, ok := s.corrupt(r, swarm.CorruptMessage{Peer: at(9)}); !ok {
 			t.Error("a report is refused")
 		}
 	}

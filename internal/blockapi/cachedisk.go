@@ -1,0 +1,42 @@
+package blockapi
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// CacheDisk is a cache on a disk, as init passes it to the daemons: the file is one of their descriptors, because where
+// they live there are no devices.
+type CacheDisk struct {
+	Name     string   `json:"name"`                // of the device, for messages
+	Size     int64    `json:"size"`                // bytes of it that are written
+	ReadOnly bool     `json:"read_only,omitempty"` // the device takes no writes
+	File     *os.File `json:"-"`
+}
+
+// Files are the descriptors that a daemon of this configuration gets beside its own.
+func (c Config) Files() (out []*os.File) {
+	if c.Disk != nil {
+		out = append(out, c.Disk.File)
+	}
+	if c.Late != nil {
+		out = append(out, c.Late.File)
+	}
+	return out
+}
+
+// TakeFiles is the other end of files: they begin at descriptor fd.
+func (c *Config) TakeFiles(fd int) {
+	take := func(name string) *os.File {
+		unix.CloseOnExec(fd)
+		fd++
+		return os.NewFile(uintptr(fd-1), name)
+	}
+	if c.Disk != nil {
+		c.Disk.File = take(c.Disk.Name)
+	}
+	if c.Late != nil {
+		c.Late.File = take(LateName)
+	}
+}

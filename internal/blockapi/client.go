@@ -1,0 +1,95 @@
+package blockapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"pando/internal/link"
+)
+
+// Client asks the block daemon over its socket.
+type Client struct {
+	Socket string // "/run/pando/block.sock"
+}
+
+// Status returns the counters, and the incidents after since.
+func (c Client) Status(ctx context.Context, since int64) (Status, error) {
+	var s Status
+	b, err := c.do(ctx, http.MethodGet, "/status?since="+strconv.FormatInt(since, 10), nil)
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		return Status{}, fmt.Errorf("status of the block daemon: %w", err)
+	}
+	return s, nil
+}
+
+// SetNetwork tells the daemon what to keep up from now on, after the lease changed.
+func (c Client) SetNetwork(ctx context.Context, n link.Network) error {
+	b, err := json.Marshal(n)
+	if err == nil {
+		_, err = c.do(ctx, http.MethodPut, "/network", b)
+	}
+	if err != nil {
+		return fmt.Errorf("tell the block daemon of the network: %w", err)
+	}
+	return nil
+}
+
+// EndReads ends the recording of the boot's reads. Asked again it answers the same.
+func (c Client) EndReads(ctx context.Context) (Recording, error) {
+	var r Recording
+	b, err := c.do(ctx, http.MethodPost, "/reads", nil)
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return Recording{}, fmt.Errorf("reads of the block daemon: %w", err)
+	}
+	return r, nil
+}
+
+// Booted says that the boot is over: what boots read after that may come now.
+func (c Client) Booted(ctx context.Context) error {
+	if _, err := c.do(ctx, http.MethodPost, "/booted", nil); err != nil {
+		return fmt.Errorf("tell the block daemon that the boot is over: %w", err)
+	}
+	return nil
+}
+
+// Leave takes the node out of its swarm: its peers turn to others before it is gone.
+func (c Client) Leave(ctx context.Context) error {
+	if _, err := c.do(ctx, http.MethodPost, "/leave", nil); err != nil {
+		return fmt.Errorf("leave the swarm: %w", err)
+	}
+	return nil
+}
+
+func (c Client) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
+		}}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://block"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("%s: %s", resp.Status, bytes.TrimSpace(b))
+	}
+	return b, err
+}

@@ -1,0 +1,64 @@
+package blockapi
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Message says how the boot pack did, for the timeline.
+func (r Recording) Message() string {
+	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+	cut := ""
+	if r.Cut {
+		cut = fmt.Sprintf("; only the first %d reads are recorded", r.Count)
+	}
+	if r.Pack == "" {
+		return fmt.Sprintf(
+			"%d reads of %s recorded for the boot pack, %s received",
+			r.Count,
+			mb(r.Read),
+			mb(r.Received),
+		) + cut
+	}
+	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
+		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
+	if r.Late > 0 {
+		text += ", " + mb(r.Late) + " of what it has for later were not read"
+	}
+	if r.Peers > 0 {
+		text += ", " + mb(r.Peers) + " of it from peers"
+	}
+	return text + cut
+}
+
+// Attrs are the numbers behind message, in bytes.
+func (r Recording) Attrs() map[string]string {
+	out := map[string]string{}
+	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
+		out[name] = strconv.FormatInt(n, 10)
+	}
+	if r.Pack != "" {
+		out["pack"] = r.Pack
+	}
+	return out
+}
+
+// Recording is what a boot read of its root, and how its boot pack did until the recording ended.
+type Recording struct {
+	Began time.Duration `json:"began"` // CLOCK_MONOTONIC from which reads are counted; 0: not known
+	Reads []byte        `json:"reads"` // see trace.EncodeReads
+	Count int           `json:"count"` // of them
+	// there were more, before this block daemon: of no use for a boot pack
+	Partial  bool  `json:"partial"`
+	Cut      bool  `json:"cut,omitempty"` // there were more after these, which are used all the same
+	Read     int64 `json:"read"`          // bytes read; zeros, which nobody sends, do not count
+	Received int64 `json:"received"`      // bytes of objects that came for them
+	Peers    int64 `json:"peers"`         // of these, from peers
+	// object of the boot pack's map, "" without one; the rest is about it
+	Pack   string `json:"pack,omitempty"`
+	Hits   int64  `json:"hits"`   // bytes read that the pack had
+	Misses int64  `json:"misses"` // bytes read that it did not have
+	Wasted int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
+	Late   int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
+}

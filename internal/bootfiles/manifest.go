@@ -1,0 +1,70 @@
+package bootfiles
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+// SignedManifest gets the manifest of a version, and its signature, which must be of a key that is trusted.
+func SignedManifest(
+	ctx context.Context,
+	client *http.Client,
+	server string,
+	version fleet.Digest,
+	trust image.Trust,
+) (man image.Manifest, data, signature []byte, err error) {
+	url := strings.TrimSuffix(server, "/") + "/m/" + strings.TrimPrefix(string(version), "sha256:")
+	if data, err = get(ctx, client, url, image.MaxManifest); err != nil {
+		return man, nil, nil, err
+	}
+	if got := image.Version(data); got != version {
+		return man, nil, nil, &wrongFileError{got, version}
+	}
+	if signature, err = get(ctx, client, url+".minisig", image.MaxSignature); err != nil {
+		return man, nil, nil, fmt.Errorf("signature: %w", err)
+	}
+	man, err = trust.Verify(data, signature)
+	return man, data, signature, err
+}
+
+// wrongFileError is a manifest that is not of the version that was asked for.
+type wrongFileError struct{ got, want fleet.Digest }
+
+func (e *wrongFileError) Error() string {
+	return fmt.Sprintf("manifest has digest %s, assigned is %s", e.got.Short(), e.want.Short())
+}
+
+// StatusError is an answer that is not the file.
+type StatusError struct {
+	url, status string
+	Code        int
+}
+
+func (e *StatusError) Error() string { return "GET " + e.url + ": " + e.status }
+
+// get fetches a small file whole; more than limit bytes are an error.
+func get(ctx context.Context, client *http.Client, url string, limit int64) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, &StatusError{url, resp.Status, resp.StatusCode}
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("GET %s: more than %d bytes", url, limit)
+	}
+	return data, err
+}

@@ -1,0 +1,123 @@
+package bootfiles
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/blockapi"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+)
+
+// How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a
+// server has them too. Where the tracker says that word is late, both may take longer.
+const (
+	startPatience  = 2 * time.Second
+	serverPatience = 20 * time.Second
+)
+
+// Source is who is asked for what a boot starts with: manifest, signature, map of the boot pack.
+type Source struct {
+	URL  string
+	Peer bool
+	late time.Duration // how long word may be on its way; 0: no longer than usual
+	said swarm.Control // to trackers and by them, to learn of these sources
+}
+
+// patience is how long it may take. What a server sends waits behind what it sends others, too.
+func (s Source) patience() time.Duration {
+	if s.Peer {
+		return max(startPatience, s.late)
+	}
+	return max(serverPatience, 4*s.late)
+}
+
+// Bound ends a request of the source when it has taken too long.
+func (s Source) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.patience())
+}
+
+// Sources are the servers, and before them peers that have it where the node shares a boot pack and the
+// tracker names some. prefix is the length of the node's subnet.
+func Sources(
+	ctx context.Context,
+	client *http.Client,
+	a fleet.Assignment,
+	pack *fleet.PackRef,
+	prefix int,
+) (out []Source) {
+	var help swarm.JoinResult
+	if a.Swarm != nil && pack != nil && len(a.Servers) > 0 {
+		if id, err := chunk.ParseID(pack.Object); err == nil { // who fetches the pack says what is wrong with it
+			help = peer.Join(
+				ctx,
+				client,
+				a.Servers,
+				peer.JoinOptions{Pack: id, Prefix: prefix, Location: a.Swarm.Place, LocalOnly: a.Swarm.Near},
+			)
+			for _, p := range help.Peers {
+				out = append(out, Source{"http://" + p.String(), true, help.AnnounceDelay, help.Control})
+			}
+		}
+	}
+	// the one whose tracker answered lives
+	for _, s := range slices.Concat(a.Servers[help.Tracker:], a.Servers[:help.Tracker]) {
+		out = append(out, Source{s, false, help.AnnounceDelay, help.Control})
+	}
+	return out
+}
+
+// NewClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same
+// connection. It closes when there is nothing more to ask.
+func NewClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
+
+// SwarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
+func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
+	c := &blockapi.SwarmConfig{Place: s.Place, Near: s.Near, Late: lateness(sources)}
+	if len(sources) > 0 {
+		c.Said = sources[0].said
+	}
+	for _, x := range sources {
+		if a, err := netip.ParseAddrPort(strings.TrimPrefix(x.URL, "http://")); err == nil && x.Peer {
+			c.Start = append(c.Start, a)
+		}
+	}
+	return c
+}
+
+// lateness is how long word may be on its way, as a tracker told of these sources.
+func lateness(sources []Source) time.Duration {
+	if len(sources) == 0 {
+		return 0
+	}
+	return sources[0].late
+}
+
+// Accuse tells the trackers of a peer that sent something else than it was asked for; it is nothing to wait for.
+func Accuse(servers []string, s Source, err error) {
+	var file *wrongFileError
+	var object *chunk.WrongBytesError
+	a, parse := netip.ParseAddrPort(strings.TrimPrefix(s.URL, "http://"))
+	if !errors.As(err, &file) && !errors.As(err, &object) || parse != nil {
+		return
+	}
+	for _, tracker := range servers {
+		go func() {
+			client := NewClient()
+			defer client.CloseIdleConnections()
+			_ = peer.ReportCorrupt(
+				context.Background(),
+				client,
+				tracker,
+				a,
+			) // three others will say so if this one is not heard
+		}()
+	}
+}

@@ -1,0 +1,207 @@
+package initramfs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"pando/internal/image"
+	"pando/internal/rawdigest"
+)
+
+// DriverOptions says which kernel modules to pack.
+type DriverOptions struct {
+	Tree     string // root of a tree with /lib/modules
+	Release  string // kernel release, as uname -r has it
+	Firmware string // directory with firmware files, looked at before the tree's /lib/firmware; "" none
+	Log      *slog.Logger
+
+	Architecture string // "arm64" has adapters of its own; "": amd64
+
+	FileSystem string // kind of the root file system; "": erofs
+
+	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
+
+	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is
+	// called by one goroutine.
+	Packed func(archive []byte) []byte
+}
+
+// DriverCPIO is one driver part of K.
+type DriverCPIO struct {
+	Name     string   // "base", "net", or of a NIC's driver: "e1000e"
+	Data     []byte   // cpio, compressed for the kernel; the same bytes for the same tree
+	Raw      int64    // bytes before compression
+	Modules  []string // names of the modules in it
+	Absent   []string // modules of the list that this kernel does not have
+	Firmware []string // firmware files packed
+	Missing  []string // firmware files that a module names and that were not found
+
+	InsteadOf string        // part that has all of this one: for nodes whose NIC is known; "": for every node
+	For       []string      // modules of NICs that it is for
+	PCI       image.PCIList // NICs that it is for
+
+	Digest [32]byte // of the archive before compression
+}
+
+// Drivers makes the driver parts of K from the modules of one kernel: "base", which every node needs, then
+// "net", every usual wired network adapter, then one for each of these that the kernel has. A kernel that cannot
+// do without a module it does not have (no nbd, no erofs) is an error.
+func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
+	tree, err := openModules(ctx, opt.Tree, opt.Release)
+	if err != nil {
+		return nil, fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
+	}
+	tree.keepXZ = tree.keepXZ || opt.KeepXZ
+	p := &driverPacker{tree: tree, opt: opt, taken: map[string]bool{}, loaded: map[string]loadedModule{}}
+	var out []DriverCPIO
+	packing, err := newPacking()
+	if err != nil {
+		return nil, err
+	}
+	defer packing.wait()
+	for _, list := range append(DriverLists(opt.FileSystem, opt.Architecture), nicLists()...) {
+		if list.insteadOf != "" {
+			if list = p.beside(out[0], list); len(list.nics) == 0 {
+				continue
+			}
+		}
+		d, err := p.pack(ctx, list)
+		if err != nil {
+			return nil, fmt.Errorf("drivers %q of kernel %s: %w", list.Name, opt.Release, err)
+		}
+		d.Digest = rawdigest.Sum(d.Data)
+		packing.add(d.Data, opt.Packed)
+		out = append(out, d)
+	}
+	packed := packing.wait()
+	for i := range out {
+		d := &out[i]
+		d.Data = packed[i]
+		if opt.Log != nil {
+			opt.Log.Info("drivers packed", "set", d.Name, "modules", len(d.Modules), "bytes", len(d.Data),
+				"raw", d.Raw, "absent", len(d.Absent), "firmware", len(d.Firmware), "firmware missing", len(d.Missing))
+		}
+	}
+	return out, nil
+}
+
+// CheckNeeds finds before the long work what Drivers would fail for after it: a kernel that lacks what every boot
+// loads.
+func CheckNeeds(ctx context.Context, opt DriverOptions) error {
+	tree, err := openModules(ctx, opt.Tree, opt.Release)
+	if err != nil {
+		return fmt.Errorf("drivers of kernel %s: %w", opt.Release, err)
+	}
+	var lacks []string
+	for _, list := range DriverLists(opt.FileSystem, opt.Architecture) {
+		for _, n := range list.Always {
+			if tree.modules[n] == nil && !tree.builtin[n] {
+				lacks = append(lacks, n)
+			}
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("kernel %s has no %s, neither as a module nor built in, and no node boots without: "+
+			"install the package with its other modules, or another kernel", opt.Release, strings.Join(lacks, ", "))
+	}
+	return nil
+}
+
+// driverPacker packs one list after another; a module that is taken goes into no further part.
+type driverPacker struct {
+	tree   *moduleTree
+	opt    DriverOptions
+	taken  map[string]bool
+	loaded map[string]loadedModule // what several parts have, read once
+}
+
+func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (loadedModule, error) {
+	if m, ok := p.loaded[name]; ok {
+		return m, nil
+	}
+	m, err := p.tree.load(ctx, name, unpack)
+	if err == nil && !unpack {
+		p.loaded[name] = m
+	}
+	return m, err
+}
+
+// pack makes an archive, which is not compressed yet.
+func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, error) {
+	out := DriverCPIO{Name: list.Name, InsteadOf: list.insteadOf, For: p.known(list.nics), PCI: p.pciOf(list)}
+	names, absent, err := p.closure(list)
+	if err != nil {
+		return out, err
+	}
+	out.Absent = absent
+	set := image.DriverSet{Format: 1, Name: list.Name, Release: p.opt.Release}
+	for _, n := range list.Always {
+		if !p.tree.builtin[n] {
+			set.Always = append(set.Always, n)
+		}
+	}
+	c := newCPIO()
+	var firmware []string
+	for _, n := range names {
+		m, err := p.load(ctx, n, list.unpack)
+		if err != nil {
+			return out, err
+		}
+		out.Modules = append(out.Modules, n)
+		firmware = append(firmware, m.firmware...)
+		c.file(strings.TrimPrefix(m.info.Path, "/"), 0o644, m.data)
+		set.Modules = append(set.Modules, m.info)
+	}
+	p.addFirmware(c, firmware, &out)
+	return out, finishDrivers(c, set, &out)
+}
+
+func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
+	data, err := json.Marshal(set)
+	if err != nil {
+		return err
+	}
+	c.file("pando/drivers/"+set.Name+".json", 0o644, data)
+	out.Data, err = c.bytes()
+	out.Raw = int64(len(out.Data))
+	return err
+}
+
+// closure returns the list's modules and all they need, sorted, without those of earlier parts.
+func (p *driverPacker) closure(list driverList) (names, absent []string, err error) {
+	add := func(n string) bool {
+		if p.tree.builtin[n] {
+			return true
+		}
+		if _, ok := p.tree.modules[n]; !ok {
+			return false
+		}
+		for _, need := range append(p.tree.needs(n), n) {
+			if !p.taken[need] {
+				p.taken[need] = true
+				names = append(names, need)
+			}
+		}
+		return true
+	}
+	for _, n := range list.Always {
+		if !add(n) {
+			return nil, nil, fmt.Errorf(
+				"the kernel has no module %s and not built in either; a node cannot boot with it",
+				n,
+			)
+		}
+	}
+	for _, n := range list.Devices {
+		if !add(n) {
+			absent = append(absent, n)
+		}
+	}
+	slices.Sort(names)
+	slices.Sort(absent)
+	return names, absent, nil
+}

@@ -1,0 +1,95 @@
+package kernel
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"pando/internal/image"
+)
+
+// FormatError says that the kernel of a tree cannot read the file system that is wanted.
+type FormatError struct {
+	Kernel string
+	Format string   // what was wanted
+	Can    []string // what it can read
+}
+
+func (e *FormatError) Error() string {
+	can := "none of " + strings.Join(image.FileSystems(), ", ")
+	if len(e.Can) > 0 {
+		can = strings.Join(e.Can, ", ")
+	}
+	return fmt.Sprintf(
+		"kernel %s cannot read %s; it can read %s: leave --format out, or install the package with its other modules",
+		e.Kernel,
+		e.Format,
+		can,
+	)
+}
+
+// kernelOption is the option of the kernel's build by which it knows a file system.
+func kernelOption(kind string) string {
+	if kind == image.Erofs {
+		return "CONFIG_EROFS_FS"
+	}
+	return "CONFIG_SQUASHFS"
+}
+
+// FileSystems lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that
+// is known of each. A module counts when it is there: some distributions have it in a package of its own.
+func FileSystems(tree, release string) (can, why []string) {
+	config := kernelConfig(tree, release)
+	builtin := moduleFile(tree, release, "modules.builtin")
+	for _, kind := range image.FileSystems() {
+		switch {
+		case len(moduleGlob(tree, release, "kernel/fs/"+kind+"/"+kind+".ko*")) > 0:
+			why = append(why, "has "+kind+" as a module")
+		case config[kernelOption(kind)] == "y", strings.Contains(builtin, "/"+kind+".ko"):
+			why = append(why, "has "+kind+" built in")
+		default:
+			why = append(why, "lacks "+kind)
+			continue
+		}
+		can = append(can, kind)
+	}
+	return can, why
+}
+
+func moduleGlob(tree, release, pattern string) (found []string) {
+	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
+		names, _ := fs.Glob(os.DirFS(filepath.Join(tree, dir)), release+"/"+pattern) // what cannot be read is not there
+		found = append(found, names...)
+	}
+	return found
+}
+
+func moduleFile(tree, release, name string) string {
+	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
+		if b, err := os.ReadFile(filepath.Join(tree, dir, release, name)); err == nil {
+			return string(b)
+		}
+	}
+	return ""
+}
+
+// kernelConfig reads the options of a kernel's build; a tree without the file has none.
+func kernelConfig(tree, release string) map[string]string {
+	out := map[string]string{}
+	for _, p := range []string{"boot/config-" + release, "usr/lib/modules/" + release + "/config"} {
+		data, err := os.ReadFile(filepath.Join(tree, p))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(data)) {
+			if option, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok &&
+				strings.HasPrefix(option, "CONFIG_") {
+				out[option] = value
+			}
+		}
+		break
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package packer
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"maps"
+	"slices"
+
+	"pando/internal/chunk"
+	"pando/internal/image/bootpack"
+)
+
+// A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and
+// while what is unused in all kept pieces is at most a thirty-second of the new pack: who has no piece yet receives
+// these for nothing. See docs/adr/0049-pieces-that-are-kept.md.
+const (
+	unusedOfPiece = 4
+	UnusedOfAll   = 32
+)
+
+// keptPieces are pieces of the pack before that are pieces of the new one.
+type keptPieces struct {
+	pieces []pieceOf
+	blocks map[uint32]bool // of the root, that they have
+}
+
+// keptPiece is a piece of the pack before, and what the new pack would use of it.
+type keptPiece struct {
+	chunk.Entry
+	first  int64
+	blocks []uint32 // for each of its blocks the one of the root that is the same; UnusedBlock: none
+	unused int
+}
+
+// slot is a block of a piece.
+type slot struct {
+	piece *keptPiece
+	at    int
+}
+
+// keep finds the pieces of the pack before that the new one keeps. A block is the same where its bytes are,
+// wherever it lies in the root.
+func (b *maker) keep(ctx context.Context, root blockReader) (k keptPieces, err error) {
+	if b.Before == nil || OrderOf(*b.Before).grain() != b.Order.grain() {
+		return k, nil // a pack with pieces of another size
+	}
+	pieces, slots := b.before(ctx)
+	if err := assign(slots, root, b.Order); err != nil {
+		return k, err
+	}
+	k.blocks = map[uint32]bool{}
+	maps.Copy(b.proofs, b.Before.ProofsOf())
+	kept, unused, room := int64(0), 0, mapRoom
+	for _, p := range choose(pieces, int(b.Order.Blocks())/UnusedOfAll) {
+		piece := p.pieceOf()
+		if room -= bootpack.PieceSize + extentMost*len(piece.extents); room < 0 {
+			break // the map has no room for more
+		}
+		k.pieces = append(k.pieces, piece)
+		kept, unused = kept+int64(p.StoredSize), unused+p.unused
+		if err := b.prove(ctx, p.ID, nil); err != nil {
+			return k, err
+		}
+		for _, block := range p.blocks {
+			if block != bootpack.UnusedBlock {
+				k.blocks[block] = true
+			}
+		}
+	}
+	b.Log.Debug(
+		"pieces kept of the boot pack before",
+		"version",
+		b.Version.Short(),
+		"class",
+		b.Class,
+		"pieces",
+		len(k.pieces),
+		"of",
+		len(b.Before.Pieces),
+		"stored",
+		kept,
+		"unused",
+		unused*chunk.BlockSize,
+	)
+	return k, ctx.Err()
+}
+
+// before reads the pieces of the pack before, and lists their blocks by digest. A piece that is gone or damaged is
+// not kept.
+func (b *maker) before(ctx context.Context) (pieces []*keptPiece, slots map[[32]byte][]slot) {
+	slots = map[[32]byte][]slot{}
+	seen := map[chunk.ID]bool{}
+	for _, e := range b.Before.Pieces {
+		raw := make([]byte, e.RawSize)
+		stored, err := b.Store.Get(ctx, e.ID)
+		if err == nil {
+			err = chunk.Decode(raw, stored, e.Codec)
+		}
+		if err != nil || seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		p := &keptPiece{Entry: e}
+		for block := range slices.Chunk(raw, chunk.BlockSize) {
+			d := sha256.Sum256(block)
+			slots[d] = append(slots[d], slot{p, len(p.blocks)})
+			p.blocks = append(p.blocks, bootpack.UnusedBlock)
+		}
+		p.unused = len(p.blocks)
+		pieces = append(pieces, p)
+	}
+	return pieces, slots
+}
+
+// assign gives each block of an order a place in a piece that has it, if there is one that no other block has.
+func assign(slots map[[32]byte][]slot, root blockReader, order Order) error {
+	raw := make([]byte, chunk.BlockSize)
+	for place, b := range order.Each() {
+		if ok, err := root.Block(raw, b); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
+		d := sha256.Sum256(raw)
+		if free := slots[d]; len(free) > 0 {
+			free[0].take(b, place)
+			slots[d] = free[1:]
+		}
+	}
+	return nil
+}
+
+// take gives the slot to a block of the root, which has that place in the order.
+func (s slot) take(b uint32, place int64) {
+	if s.piece.unused == len(s.piece.blocks) {
+		s.piece.first = place
+	}
+	s.piece.blocks[s.at] = b
+	s.piece.unused--
+}
+
+// choose picks the pieces that are kept, those with the least unused blocks first, while all have at most so many.
+func choose(pieces []*keptPiece, most int) []*keptPiece {
+	pieces = slices.DeleteFunc(pieces, func(p *keptPiece) bool { return p.unused*unusedOfPiece > len(p.blocks) })
+	slices.SortStableFunc(
+		pieces,
+		func(a, b *keptPiece) int { return cmp.Compare(a.unused*len(b.blocks), b.unused*len(a.blocks)) },
+	)
+	for i, p := range pieces {
+		if most -= p.unused; most < 0 {
+			return pieces[:i]
+		}
+	}
+	return pieces
+}
+
+func (p *keptPiece) pieceOf() pieceOf {
+	out := pieceOf{Entry: p.Entry, first: p.first}
+	for _, b := range p.blocks {
+		out.extents = bootpack.AppendExtent(out.extents, bootpack.Extent{Start: b, Blocks: 1})
+	}
+	return out
+}

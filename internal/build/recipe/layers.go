@@ -1,0 +1,330 @@
+package recipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/mount"
+	"pando/internal/steps"
+	"pando/internal/systree"
+	"pando/internal/workdir"
+)
+
+// A recipe that begins with nothing is made in layers. The base is what is installed: suite, repositories,
+// packages, kernel. Files, settings and each command are steps above it, each with what it changed in a directory
+// of its own, the next one on top. What a recipe has in common with one that was built before is taken from there:
+// the base as long as the archive has nothing newer for it, a step for a day and as long as the base, all steps
+// before it and the archive's lists are the same.
+//
+// All layers of one base are in one directory beside those of builds, which has its lock while a build uses it.
+// `pando store gc` removes it when no build used it for a day.
+
+const (
+	MaxLayers = 4  // such directories that stay
+	maxSteps  = 24 // layers above a base; mount(2) takes names of 4 KB
+
+	baseTree  = "tree"
+	stepPart  = "step-"
+	stepUpper = "step.new"
+
+	changesPart = "upper" // of a build: what changed above all layers
+)
+
+// layers are those of one base.
+type layers struct {
+	*workdir.Dir
+	made  workdir.Stamp // of the base
+	lists string        // digest of what the archive's lists are
+	upper []string      // of the steps so far, the first one first
+}
+
+// installed is the part of a recipe that is installed.
+func (r *Recipe) installed() *Recipe {
+	return &Recipe{
+		Name:         r.Name,
+		Suite:        r.Suite,
+		Architecture: r.Architecture,
+		Components:   r.Components,
+		Mirrors:      r.Mirrors,
+		Packages:     r.Packages,
+		Repositories: r.Repositories,
+		Kernel:       r.Kernel,
+	}
+}
+
+// Maker makes the tree of a recipe: it installs Debian's packages with mmdebstrap, and runs what the recipe says in
+// what was installed, or in a tree that exists.
+type Maker struct {
+	Recipe   *Recipe
+	Parent   string // directory with the work directories of all builds; layers lie there
+	Log      *slog.Logger
+	Progress func(steps.Progress)
+	Now      func() time.Time
+	MaxAge   time.Duration // of layers above the base, and of a base whose archive cannot be asked
+	Fresh    bool          // install again, also where the base of the layers is as new as the archive
+	Revision int           // of the build; layers of another one are not used
+
+	// What gives the tree its kernel and returns the release, and what names it. nil: the recipe installs one.
+	GiveKernel func(ctx context.Context, tree string) (release string, err error)
+	KernelKey  string
+
+	Work   *workdir.Dir // of this build
+	Root   string       // the tree
+	Kernel string       // release of the kernel that the tree was given; "": it has one
+	layers *layers      // that the tree is made of; nil: it is not
+	above  mount.Stack  // the tree, where it is made of layers
+}
+
+// Close takes the mounts away that the tree is made of.
+func (b *Maker) Close() error {
+	err := b.above.Close()
+	if b.layers != nil {
+		b.layers.Close()
+	}
+	return err
+}
+
+// MakeLayers makes the tree of a recipe that begins with nothing: what is there already, then what is not.
+func (b *Maker) MakeLayers(ctx context.Context) (err error) {
+	of := b.Recipe.installed().Key()
+	w, err := workdir.Open(ctx, b.Parent, workdir.LayerPrefix+of, b.Revision, b.Progress)
+	if err != nil {
+		return err
+	}
+	b.layers = &layers{Dir: w}
+	if err := b.makeBase(ctx, of+b.KernelKey); err != nil {
+		return err
+	}
+	b.Kernel = b.layers.made.Kernel
+	top, err := b.makeSteps(ctx)
+	if err != nil {
+		return workdir.FullDisk(err, b.Work.Path)
+	}
+	if err := b.joinLayers(top); err != nil {
+		return err
+	}
+	return leastUsed(b.Parent, MaxLayers)
+}
+
+// makeBase takes the base that is there, or installs it.
+func (b *Maker) makeBase(ctx context.Context, of string) error {
+	l := b.layers
+	made, whole := l.Stamped(baseTree, of)
+	if whole && !b.Fresh && b.current(ctx, made) {
+		b.Progress(steps.Progress{Note: "packages as installed at " + made.Made.Format(time.DateTime)})
+	} else {
+		if err := l.clear(); err != nil {
+			return err
+		}
+		if err := b.Install(ctx, b.Recipe.installed(), l.File(baseTree), l.File(aptLists)); err != nil {
+			return err
+		}
+		if err := workdir.SyncTree(l.Path); err != nil { // the stamp is durable by itself; what it vouches for must be before
+			return fmt.Errorf("write tree: %w", err)
+		}
+		made = workdir.Stamp{Of: of, Made: b.Now(), Kernel: b.Kernel}
+	}
+	l.made = made
+	err := l.makeAptLayer() // each time: apt fetched lists
+	if err != nil {
+		return err
+	}
+	if l.lists, err = listsDigest(l.File(aptLists)); err != nil {
+		return err
+	}
+	return l.PutStamp(baseTree, made) // again: it says when it was used last
+}
+
+// clear removes all layers.
+func (l *layers) clear() error {
+	parts, err := filepath.Glob(l.File("*"))
+	if err != nil {
+		return err
+	}
+	slices.Reverse(parts) // "tree.stamp" goes before "tree"
+	for _, p := range parts {
+		if filepath.Base(p) == "lock" {
+			continue
+		}
+		if err := workdir.RemoveTree(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeSteps takes the steps that are there, and makes those after the first that is not. It returns the key of the
+// last.
+func (b *Maker) makeSteps(ctx context.Context) (key string, err error) {
+	l := b.layers
+	if err := l.dropOld(b.Now().Add(-b.MaxAge)); err != nil {
+		return "", err
+	}
+	key, known := layerKey(strconv.FormatInt(l.made.Made.UnixNano(), 36), l.lists), true
+	for _, s := range b.Recipe.steps() {
+		key = layerKey(key, s.key)
+		part := stepPart + key
+		if known {
+			_, known = l.Stamped(part, key)
+		}
+		if known {
+			b.Progress(steps.Progress{Note: "unchanged: " + s.name})
+		} else if err := b.makeStep(ctx, s, part, key); err != nil {
+			return "", err
+		}
+		l.upper = append(l.upper, l.File(part))
+	}
+	return key, nil
+}
+
+// dropOld removes the steps that are older than a day, and what an interrupted one left.
+func (l *layers) dropOld(before time.Time) error {
+	parts, err := filepath.Glob(l.File(stepPart + "*.stamp"))
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		info, err := os.Stat(p)
+		if err == nil && info.ModTime().Before(before) {
+			err = l.Drop(strings.TrimSuffix(filepath.Base(p), ".stamp"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return l.Drop(stepUpper)
+}
+
+// makeStep runs a step above those before it.
+func (b *Maker) makeStep(ctx context.Context, s step, part, key string) (err error) {
+	l := b.layers
+	b.Progress(steps.Progress{Note: s.name})
+	for _, dir := range []string{part, stepUpper} {
+		if err := l.Drop(dir); err != nil {
+			return err
+		}
+	}
+	begin := time.Now().Truncate(time.Second)
+	if err := b.overlay(l.File(stepUpper), l.File(aptPart)); err != nil {
+		return err
+	}
+	err = s.do(ctx, b)
+	if err == nil {
+		err = systree.SettleChanged(b.Root, l.File(stepUpper), ListsDir, begin)
+	}
+	if err = errors.Join(err, b.above.Close()); err != nil {
+		return errors.Join(err, l.Drop(stepUpper))
+	}
+	if err := workdir.SyncTree(l.Path); err != nil {
+		return err
+	}
+	if err := moveLayer(l.File(stepUpper), l.File(part)); err != nil {
+		return err
+	}
+	return l.PutStamp(part, workdir.Stamp{Of: key, Made: b.Now()})
+}
+
+// moveLayer makes a layer of what was an upper one, in another directory: as long as any program sees the overlay
+// of the first, which it may have inherited with all mounts of its time, the kernel refuses to use that one again.
+func moveLayer(upper, layer string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(upper, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: upper, Err: err}
+	}
+	if err := mount.MakeLike(upper, layer); err != nil {
+		return err
+	}
+	names, err := os.ReadDir(upper)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := os.Rename(filepath.Join(upper, n.Name()), filepath.Join(layer, n.Name())); err != nil {
+			return err
+		}
+	}
+	return errors.Join(unix.UtimesNanoAt(unix.AT_FDCWD, layer, []unix.Timespec{st.Mtim, st.Mtim}, 0), os.Remove(upper))
+}
+
+// joinLayers puts all layers together to the tree, and takes out what commands left in it. What is there of an
+// interrupted build is taken again, since the raw image is of that.
+func (b *Maker) joinLayers(of string) error {
+	_, there := b.Work.Stamped(changesPart, of)
+	if !there {
+		if err := b.Work.Drop(changesPart); err != nil {
+			return err
+		}
+	}
+	begin := time.Now().Truncate(time.Second)
+	upper := b.Work.File(changesPart)
+	if err := b.overlay(upper); err != nil || there {
+		return err
+	}
+	if len(b.layers.upper) > 0 { // the base is tidy
+		if err := errors.Join(tidy(b.Root), systree.SettleChanged(b.Root, upper, ListsDir, begin)); err != nil {
+			return err
+		}
+	}
+	return b.Work.PutStamp(changesPart, workdir.Stamp{Of: of, Made: b.Now()})
+}
+
+// overlay mounts the layers at the tree's root. What is written goes to upper; more lie right above the base.
+func (b *Maker) overlay(upper string, more ...string) error {
+	if err := b.Work.Drop("overlay"); err != nil {
+		return err
+	}
+	b.Root = b.Work.File("root")
+	lower := slices.Concat([]string{b.layers.File(baseTree)}, more, b.layers.upper)
+	slices.Reverse(lower)
+	return b.above.Overlays(lower, upper, b.Work.File("overlay"), b.Root)
+}
+
+// CanLayer tells whether the work directory can be the upper layer of an overlay: a container's own file system cannot.
+func (b *Maker) CanLayer() error {
+	var try mount.Stack
+	probe := b.Work.File("probe")
+	if err := os.MkdirAll(filepath.Join(probe, "lower"), 0o755); err != nil {
+		return err
+	}
+	err := try.Overlays(
+		[]string{filepath.Join(probe, "lower")},
+		filepath.Join(probe, "upper"),
+		filepath.Join(probe, "work"),
+		filepath.Join(probe, "at"),
+	)
+	return errors.Join(err, try.Close(), workdir.RemoveTree(probe))
+}
+
+// leastUsed removes directories of layers, those that were used least lately first, until there are no more than a
+// few. One that a build uses stays.
+func leastUsed(parent string, most int) error {
+	all, err := filepath.Glob(filepath.Join(parent, workdir.LayerPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	used := func(dir string) time.Time {
+		info, err := os.Stat(filepath.Join(dir, baseTree+".stamp"))
+		if err != nil {
+			return time.Time{}
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(all, func(a, b string) int { return used(b).Compare(used(a)) })
+	for _, dir := range all[min(most, len(all)):] {
+		if w, ok := workdir.OpenIdle(dir); ok {
+			err = errors.Join(err, w.Remove())
+			w.Close()
+		}
+	}
+	return err
+}

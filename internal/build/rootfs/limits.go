@@ -1,0 +1,91 @@
+package rootfs
+
+import (
+	"fmt"
+	"pando/internal/imagefs"
+	"pando/internal/systree"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What an image cannot hold is found while the tree is looked through: later nobody could say which file it was.
+const (
+	// MaxTreeDepth is how many directories a file may lie below the tree's root. fsck.erofs 1.5 needs 13 KB of its
+	// stack for each and has 8 MB.
+	MaxTreeDepth = 256
+
+	MaxXattr  = 1<<16 - 1        // bytes of one attribute's value: EROFS writes its length in 16 bits
+	maxXattrs = 12 + (1<<16-2)*4 // bytes of a file's attributes: 16 bits count them, in fours
+	maxPath   = unix.PathMax - 1 // bytes of a path that Linux opens
+)
+
+// checkPath refuses a path that the programs of a build cannot go to.
+func checkPath(path, rel string) error {
+	if depth := strings.Count(rel, "/"); depth > MaxTreeDepth {
+		return fmt.Errorf(
+			"%s lies below %d directories, an image takes %d: move it up, or out of the tree",
+			systree.Shown(rel),
+			depth,
+			MaxTreeDepth,
+		)
+	}
+	if len(path) > maxPath {
+		return fmt.Errorf(
+			"%s is a path of %d bytes, Linux opens %d: shorten it, or move it out of the tree",
+			systree.Shown(path),
+			len(path),
+			maxPath,
+		)
+	}
+	return nil
+}
+
+// checkXattrs refuses extended attributes that an inode of EROFS has no room for. mkfs.erofs would cut them off.
+func checkXattrs(path, rel string) error {
+	names, err := systree.Xattrs(path)
+	if err != nil {
+		return fmt.Errorf("list attributes of %q: %w", rel, err)
+	}
+	total := 0
+	for _, name := range names {
+		size, err := unix.Lgetxattr(path, name, nil)
+		if err != nil {
+			return fmt.Errorf("attribute %s of %q: %w", name, rel, err)
+		}
+		if size > MaxXattr {
+			return fmt.Errorf(
+				"%q: attribute %s has %d bytes, EROFS holds %d: remove it with setfattr -x",
+				rel,
+				name,
+				size,
+				MaxXattr,
+			)
+		}
+		total += (imagefs.ErofsXattrEntry + len(name) + size + 3) / 4 * 4
+	}
+	if total > maxXattrs-imagefs.ErofsXattrHeader {
+		return fmt.Errorf(
+			"%q: its %d attributes have %d bytes, EROFS holds %d: remove some with setfattr -x",
+			rel,
+			len(names),
+			total,
+			maxXattrs,
+		)
+	}
+	return nil
+}
+
+// Warnings says what of the tree an image does not keep. mkfs.erofs compares times as numbers without a sign: those
+// before 1970 are later than the super block's, and it clamps them to that.
+func (s Scan) Warnings() []string {
+	if s.Early == 0 {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("%s is from before 1970, as are %d files in all; mkfs.erofs cannot write such times, in the image "+
+			"they are from %s: give them another time with touch", systree.Shown(s.EarlyName), s.Early,
+			time.Unix(s.Newest+1, 0).UTC().Format(time.DateTime)),
+	}
+}

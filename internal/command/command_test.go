@@ -1,0 +1,28 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMountsEndWithTheirProgram: what a program mounts is seen by nobody else, so nothing of it can outlive it, and
+// no clean-up can reach into it.
+func TestMountsEndWithTheirProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: mounts")
+	}
+	dir := t.TempDir()
+	c := Command{Args: []string{"sh", "-c", `mount -t tmpfs none "$1" && touch "$1/inside" && ls "$1"`, "sh", dir}}
+	said := ""
+	c.Each = func(line string) { said += line }
+	if err := c.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if said != "inside" {
+		t.Errorf("the program saw %q in what it mounted", said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "inside")); err == nil {
+		t.Error("the mount outlived its program")
+	}
+}

@@ -1,0 +1,208 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+)
+
+// Client is the node's side of the control channel: the server's key is pinned, its certificate's names and
+// dates mean nothing. Base URLs are tried in order, the one that answered last first. It may be used by several
+// goroutines at once.
+type Client struct {
+	client *http.Client
+
+	mu   sync.Mutex
+	urls []string
+}
+
+// New pins a server's key, 32 bytes in base64. dial is how connections are made; nil: as this process.
+func New(
+	urls []string,
+	key string,
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) (*Client, error) {
+	raw, err := base64.StdEncoding.DecodeString(key)
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, errors.New("server key of the trust cpio is not 32 bytes in base64")
+	}
+	if len(urls) == 0 {
+		return nil, errors.New("trust cpio names no control channel")
+	}
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	}
+	t := &http.Transport{
+		TLSClientConfig:     api.PinnedTLS(ed25519.PublicKey(raw)),
+		TLSHandshakeTimeout: 10 * time.Second,
+		DialContext:         dial,
+		IdleConnTimeout:     90 * time.Second,
+
+		ExpectContinueTimeout: 3 * time.Second,
+	}
+	return Over(urls, t), nil
+}
+
+// Over speaks over whatever a RoundTripper is.
+func Over(urls []string, t http.RoundTripper) *Client {
+	return &Client{urls: slices.Clone(urls), client: &http.Client{Transport: t, Timeout: 30 * time.Second}}
+}
+
+// Patient is an HTTP client for the same servers whose requests take as long as they take.
+func (c *Client) Patient() *http.Client { return &http.Client{Transport: c.client.Transport} }
+
+// CloseIdle closes connections that are not in use.
+func (c *Client) CloseIdle() { c.client.CloseIdleConnections() }
+
+// Refused is an answer of the server that is no success.
+type Refused struct {
+	Status int
+	Err    *api.Error
+}
+
+func (e *Refused) Error() string {
+	if e.Err != nil {
+		return e.Err.Message
+	}
+	return fmt.Sprintf("server answered with status %d", e.Status)
+}
+
+// Hint is what the server says to do, "" if nothing.
+func (e *Refused) Hint() string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Hint
+}
+
+// ForGood tells from the error of a report that the server will never take it. Who asked and how often may
+// change until the next try: a new session, a clock, a server that is busy now.
+func ForGood(err error) bool {
+	var r *Refused
+	if !errors.As(err, &r) || r.Status/100 != 4 {
+		return false
+	}
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return true
+}
+
+// Call posts a request and decodes the answer into out, unless that is nil. An answer of any server is an
+// answer; the next one is asked only when none came.
+func (c *Client) Call(ctx context.Context, path, authorization string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, u := range c.InOrder() {
+		err := c.post(ctx, strings.TrimSuffix(u, "/")+path, authorization, body, out)
+		var r *Refused
+		if err == nil || errors.As(err, &r) {
+			c.answered(u)
+			return err
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// InOrder returns the base URLs, the one that answered last first.
+func (c *Client) InOrder() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.urls)
+}
+
+// answered puts u first.
+func (c *Client) answered(u string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.urls, u); i > 0 {
+		c.urls[0], c.urls[i] = c.urls[i], c.urls[0]
+	}
+}
+
+// Stream posts a request whose answer takes as long as it takes; nil: there is nothing in it. The first server that
+// answers is taken.
+func (c *Client) Stream(ctx context.Context, path, authorization string, in any) (io.ReadCloser, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	patient := c.Patient()
+	var errs []error
+	for _, u := range c.InOrder() {
+		resp, err := send(ctx, patient, strings.TrimSuffix(u, "/")+path, authorization, body)
+		if err == nil {
+			return streamed(resp)
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func streamed(resp *http.Response) (io.ReadCloser, error) {
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNoContent {
+		return nil, nil
+	}
+	return nil, ReadRefusal(resp)
+}
+
+func send(ctx context.Context, client *http.Client, url, authorization string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	return client.Do(req)
+}
+
+// ReadRefusal makes an error of an answer that is no success.
+func ReadRefusal(resp *http.Response) error {
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return err
+	}
+	var e api.ErrorBody
+	_ = json.Unmarshal(data, &e)
+	return &Refused{resp.StatusCode, e.Error}
+}
+
+func (c *Client) post(ctx context.Context, url, authorization string, body []byte, out any) error {
+	resp, err := send(ctx, c.client, url, authorization, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return ReadRefusal(resp)
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil || out == nil || resp.StatusCode == http.StatusNoContent {
+		return err
+	}
+	return json.Unmarshal(data, out)
+}

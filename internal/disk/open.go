@@ -1,0 +1,42 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockapi"
+	"pando/internal/cache"
+	"pando/internal/hardware"
+)
+
+// OpenCacheFile opens the device exclusively: what the image mounts or formats later is refused by the kernel.
+func OpenCacheFile(c *blockapi.CacheDisk, sys string) (err error) {
+	c.ReadOnly = hardware.SysValue(filepath.Join(sys, "class/block", filepath.Base(c.Name)), "ro") == "1"
+	if !c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDWR|unix.O_EXCL, 0)
+		c.ReadOnly = errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	}
+	if c.ReadOnly {
+		c.File, err = os.OpenFile(c.Name, os.O_RDONLY|unix.O_EXCL, 0)
+	}
+	return err
+}
+
+// MakeNewCache makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns
+// what to say of that. Whoever gave it the name meant it; what bears no name is left as it is. When it fails the
+// disk is closed.
+func MakeNewCache(ctx context.Context, c *blockapi.CacheDisk, sys string, wait time.Duration) (string, error) {
+	if c.ReadOnly || PartitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
+		return "", nil
+	}
+	made, err := Within(ctx, c.Name, wait, func() (string, error) { return newCache(c.File, c.Name) })
+	if err != nil {
+		c.File.Close()
+	}
+	return made, err
+}

@@ -1,0 +1,54 @@
+package imagefs
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"pando/internal/chunk"
+	"pando/internal/image"
+)
+
+// FileSystem is a raw root file system of one kind. Where its files lie is read from the file system itself.
+type FileSystem interface {
+	Size() int64 // bytes, in whole blocks
+	// Files lists where the bytes of regular Files are, in order of their place, and counts the inodes.
+	Files() (files []Extent, inodes int64, err error)
+	// list lists all inodes by one of their names. With readable set, what cannot be read is left out.
+	list(readable bool) ([]File, error)
+}
+
+// Extent is where bytes of one regular file lie.
+type Extent struct {
+	Path  string // without a leading slash
+	Start int64  // offset in the image in bytes
+	Size  int64  // bytes
+}
+
+// OpenFileSystem reads what kind says that it is.
+func OpenFileSystem(kind string, r io.ReaderAt) (FileSystem, error) {
+	switch kind {
+	case image.Erofs:
+		return OpenErofs(r)
+	case image.Squashfs:
+		return openSquashfs(r)
+	}
+	return nil, fmt.Errorf("file system %q: this Pando cannot read it; upgrade it", kind)
+}
+
+// InBlocks rounds up to whole blocks.
+func InBlocks(n int64) int64 { return (n + chunk.BlockSize - 1) / chunk.BlockSize * chunk.BlockSize }
+
+// inOrder sorts files by their place, and refuses those that overlap.
+func inOrder(files []Extent, size int64) error {
+	slices.SortFunc(files, func(a, b Extent) int { return cmp.Compare(a.Start, b.Start) })
+	end := int64(0)
+	for _, f := range files {
+		if f.Start < end || f.Start+f.Size > size {
+			return fmt.Errorf("file %q overlaps another one or the end of the image", f.Path)
+		}
+		end = f.Start + f.Size
+	}
+	return nil
+}

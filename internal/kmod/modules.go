@@ -1,0 +1,112 @@
+package kmod
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
+)
+
+// moduleCompressed is MODULE_INIT_COMPRESSED_FILE of finit_module(2): the kernel unpacks the file.
+const moduleCompressed = 4
+
+// Loader loads kernel modules of the initramfs. It is used by one goroutine.
+type Loader struct {
+	Index  *Index
+	cmd    CommandLine
+	Loaded map[string]bool
+	failed map[string]error
+	Names  []string // in the order they were loaded
+}
+
+// NewLoader has loaded nothing yet.
+func NewLoader(index *Index, cmd CommandLine) *Loader {
+	return &Loader{Index: index, cmd: cmd, Loaded: map[string]bool{}, failed: map[string]error{}}
+}
+
+// fixedOptions are module options that Pando depends on: one NBD device, without partitions.
+func fixedOptions(module string) []string {
+	if module == "nbd" {
+		return []string{"nbds_max=1", "max_part=0"}
+	}
+	return nil
+}
+
+// Load loads the named modules and what they need. It goes on after a failure and returns all of them; a
+// module that failed once is not tried again.
+func (l *Loader) Load(names []string) error {
+	skip := func(n string) bool { return l.Loaded[n] || l.failed[n] != nil || l.cmd.Blacklist[n] }
+	var errs []error
+	for _, m := range l.Index.order(names, skip) {
+		err := insertModule(m, append(l.cmd.Options[m.Name], fixedOptions(m.Name)...))
+		if err != nil {
+			l.failed[m.Name] = err
+			errs = append(errs, err)
+			continue
+		}
+		l.Loaded[m.Name] = true
+		l.Names = append(l.Names, m.Name)
+	}
+	return errors.Join(errs...)
+}
+
+// insertModule returns when the module's own start is done, which for a driver includes its devices.
+func insertModule(m image.Module, options []string) error {
+	f, err := os.Open(m.Path)
+	if err != nil {
+		return fmt.Errorf("load module %s: %w", m.Name, err)
+	}
+	defer f.Close()
+	flags := 0
+	if !strings.HasSuffix(m.Path, ".ko") {
+		flags = moduleCompressed
+	}
+	err = unix.FinitModule(int(f.Fd()), strings.Join(options, " "), flags)
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("load module %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// Wanted returns the modules that the machine's devices ask for and that are not loaded yet.
+func (l *Loader) Wanted(aliases []string) []string {
+	var out []string
+	for _, a := range aliases {
+		for _, n := range l.Index.match(a) {
+			if !l.Loaded[n] && l.failed[n] == nil && !l.cmd.Blacklist[n] {
+				out = append(out, n)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// DeviceAliases reads the modalias of every device, sorted, each once. Memory cards have theirs among the words of
+// the kernel's event only (drivers/mmc/core/bus.c).
+func DeviceAliases(sys string) []string {
+	files, _ := filepath.Glob(filepath.Join(sys, "bus/*/devices/*/modalias"))
+	var out []string
+	for _, f := range files {
+		if data, err := os.ReadFile(f); err == nil {
+			out = append(out, strings.TrimSpace(string(data)))
+		}
+	}
+	cards, _ := filepath.Glob(filepath.Join(sys, "bus/mmc/devices/*/uevent"))
+	for _, f := range cards {
+		data, _ := os.ReadFile(f) // it may be gone
+		for line := range strings.Lines(string(data)) {
+			if a, ok := strings.CutPrefix(line, "MODALIAS="); ok {
+				out = append(out, strings.TrimSpace(a))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,173 @@
+package lastboot
+
+import (
+	"errors"
+	"fmt"
+
+	"pando/internal/api"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/link"
+	"pando/internal/problem"
+)
+
+// Boot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment,
+// manifest and map of the boot pack are signed.
+type Boot struct {
+	Assignment        []byte
+	Signature         []byte
+	Manifest          []byte
+	ManifestSignature []byte
+	Pack              []byte // map of the boot pack; none: there was none
+	Lease             link.Lease
+
+	As  fleet.Assignment
+	Man image.Manifest
+}
+
+var (
+	errNotAllowed  = errors.New("its group does not allow to boot without a server")
+	errNothingKept = errors.New("nothing is kept of a boot before")
+)
+
+// verify reads assignment and manifest, if the signatures that they need are good and the kernel is theirs.
+func (b *Boot) verify(cfg api.BootConfig, kernel string) (err error) {
+	if b.As, err = control.VerifyAssignment(b.Assignment, b.Signature, cfg.ServerKey); err != nil {
+		return err
+	}
+	if !b.As.Offline {
+		return errNotAllowed
+	}
+	if got := image.Version(b.Manifest); got != b.As.Version {
+		return fmt.Errorf(
+			"the manifest that is kept has digest %s, assigned was %s",
+			got.Short(),
+			b.As.Version.Short(),
+		)
+	}
+	trust := image.Trust{Keys: cfg.TrustKeys, Revoked: b.As.RevokedKeys}
+	if b.Man, err = trust.Verify(b.Manifest, b.ManifestSignature); err != nil {
+		return err
+	}
+	if b.Man.Kernel.Release != kernel {
+		return fmt.Errorf(
+			"the boot medium has kernel %s, and version %s needs %s",
+			kernel,
+			b.As.Version.Short(),
+			b.Man.Kernel.Release,
+		)
+	}
+	return nil
+}
+
+// Pick is the newest boot with this kernel that came up, or else one that never did: that may be of a
+// version that cannot come up, or that the cache has only the beginning of.
+func Pick(records Records, cfg api.BootConfig, kernel string) (*Boot, error) {
+	kept, err := readKept(records)
+	if err == nil && len(kept) == 0 {
+		err = errNothingKept
+	}
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for _, came := range []bool{true, false} {
+		for _, k := range kept {
+			if k.Booted != came {
+				continue
+			}
+			b, err := k.load(records)
+			if err == nil {
+				err = b.verify(cfg, kernel)
+			}
+			if err == nil {
+				return b, nil
+			}
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	return nil, first
+}
+
+// KeepIn keeps a boot beside those of the index. The parts of those that stay are not touched, and the new index
+// comes last: when the power fails before, they are whole.
+func (b Boot) KeepIn(records Records) error {
+	if !b.As.Offline {
+		return forgetBoots(records)
+	}
+	kept, err := readKept(records)
+	if err != nil {
+		return err
+	}
+	version, assignment, err := b.parts()
+	if err != nil {
+		return err
+	}
+	parts := append(version, assignment...)
+	there := kept.holding(records, parts)
+	stay, placed, ok := kept.place(there)
+	if !ok {
+		return b.tooLarge()
+	}
+	if len(stay) < len(kept) {
+		if err := stay.write(records); err != nil {
+			return err
+		}
+	}
+	for i, p := range placed {
+		if there[i].Slot != nowhere {
+			continue
+		}
+		if err := records.SetRecord(p.record(), parts[i]); err != nil {
+			return err
+		}
+	}
+	return stay.with(keptBoot{Boot: b.As.Boot, Kernel: b.Man.Kernel.Release,
+		Version: placed[:len(version)], Assignment: placed[len(version):]}).write(records)
+}
+
+func (b Boot) tooLarge() error {
+	return &problem.Problem{
+		Err: fmt.Errorf(
+			"its assignment, with the config files, has %d KB, its manifest and the map of its boot pack %d KB: "+
+				"the cache has no room for them beside what is kept",
+			len(b.Assignment)/1e3,
+			(len(b.Manifest)+len(b.Pack))/1e3,
+		),
+		Hint: "give the node fewer or smaller config files, which `pando config render` shows; what was kept " +
+			"before stays",
+	}
+}
+
+// markBooted notes that a boot that is kept came up.
+func markBooted(records Records, boot fleet.BootID) error {
+	kept, err := readKept(records)
+	if err != nil {
+		return err
+	}
+	if now, changed := kept.booted(boot); changed {
+		return now.write(records)
+	}
+	return nil
+}
+
+// forgetBoots takes back what was kept, the index first: without it the rest is nothing. Releases before this one
+// kept boots in two records of their own.
+func forgetBoots(records Records) error {
+	names := []string{keptRecord, "boot", "boot before"}
+	for slot := range keptParts {
+		names = append(names, keptPart{Slot: slot}.record())
+	}
+	for _, name := range names {
+		if old, err := records.Record(name); err != nil || len(old) == 0 {
+			continue // there never was one, or it cannot be read
+		}
+		if err := records.SetRecord(name, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

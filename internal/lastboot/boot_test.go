@@ -1,0 +1,207 @@
+package lastboot
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/cache"
+	"pando/internal/fleet"
+	"pando/internal/image"
+)
+
+const keptKernel = "6.1.0-1-amd64"
+
+// toldBoot is a boot whose group allows to boot without a server, and the config of a medium that trusts it.
+func toldBoot(
+	t *testing.T,
+	version func(*image.Manifest),
+	change func(*Boot, *fleet.Assignment),
+) (Boot, api.BootConfig) {
+	t.Helper()
+	p := publish(t, version)
+	b := Boot{
+		Manifest:          p.data,
+		ManifestSignature: p.signature,
+		Man:               image.Manifest{Kernel: image.Kernel{Release: keptKernel}},
+	}
+	if version != nil {
+		version(&b.Man)
+	}
+	resp, cfg := signedAssignment(t, func(a *fleet.Assignment) {
+		a.Boot, a.Offline, a.Version = "8877665544332211", true, image.Version(p.data)
+		if change != nil {
+			change(&b, a)
+		}
+		b.As = *a
+	})
+	cfg.TrustKeys, cfg.Medium, cfg.Boot = []string{p.key}, image.Version(p.data), ""
+	b.Assignment, b.Signature = resp.Assignment, resp.Signature
+	return b, cfg
+}
+
+// What lies on a disk is believed by its signatures, and only where the assignment itself allows it.
+func TestLastBoot(t *testing.T) {
+	other := publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
+	for name, try := range map[string]struct {
+		change func(*Boot, *fleet.Assignment)
+		shelf  func(shelf)
+		cfg    func(*api.BootConfig)
+		kernel string
+		want   string
+	}{
+		"a good one":       {},
+		"not allowed":      {change: func(_ *Boot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
+		"nothing":          {shelf: func(s shelf) { s[keptRecord] = nil }, want: "nothing is kept"},
+		"a strange index":  {shelf: func(s shelf) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
+		"damaged":          {shelf: func(s shelf) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
+		"a part is gone":   {shelf: func(s shelf) { s["boot part 0"] = nil }, want: "part 0: "},
+		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" }, want: "wrong signature"},
+		"another site's":   {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
+		"a revoked key":    {change: func(b *Boot, a *fleet.Assignment) { a.RevokedKeys = []string{publish(t, nil).key} }, want: "revoked"},
+		"another version's manifest": {change: func(b *Boot, _ *fleet.Assignment) { b.Manifest, b.ManifestSignature = other.data, other.signature },
+			want: "manifest that is kept has digest"},
+		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},
+	} {
+		b, cfg := toldBoot(t, nil, try.change)
+		b.As.Offline = true // the disk may say anything
+		records := shelf{}
+		if err := b.KeepIn(records); err != nil {
+			t.Fatal(err)
+		}
+		if try.shelf != nil {
+			try.shelf(records)
+		}
+		if try.cfg != nil {
+			try.cfg(&cfg)
+		}
+		kernel := keptKernel
+		if try.kernel != "" {
+			kernel = try.kernel
+		}
+		got, err := Pick(records, cfg, kernel)
+		switch {
+		case try.want == "" && (err != nil || got.As.Node != "pc001" || got.Man.Root.Size != 1<<20):
+			t.Errorf("%s: %+v, %v", name, got, err)
+		case try.want != "" && (err == nil || !strings.Contains(err.Error(), try.want)):
+			t.Errorf("%s: %+v, %v; want an error with %q", name, got, err, try.want)
+		}
+	}
+}
+
+// shelf holds records as a cache does.
+type shelf map[string][]byte
+
+func (s shelf) Record(name string) ([]byte, error) { return s[name], nil }
+
+func (s shelf) SetRecord(name string, data []byte) error {
+	if _, there := s[name]; len(data) > cache.MaxRecord || !there && len(s) == 16 {
+		return errors.New("no room")
+	}
+	s[name] = append([]byte(nil), data...)
+	return nil
+}
+
+// keptRun is a node that boots from time to time.
+type keptRun struct {
+	*testing.T
+	records Records
+	cfg     api.BootConfig
+}
+
+// boot is one boot of a version, which names it and has a kernel, and its config files.
+func (r *keptRun) boot(id fleet.BootID, root int64, kernel string, files int) Boot {
+	r.Helper()
+	b, cfg := toldBoot(
+		r.T,
+		func(m *image.Manifest) { m.Root.Size, m.Kernel.Release = root<<20, kernel },
+		func(b *Boot, a *fleet.Assignment) {
+			a.Boot, a.Files = id, []fleet.File{{Path: "/etc/x", Data: noise(uint64(root), files)}}
+		},
+	)
+	r.cfg = cfg
+	return b
+}
+
+func (r *keptRun) keep(id fleet.BootID, root int64, kernel string) {
+	r.Helper()
+	if err := r.boot(id, root, kernel, 1000).KeepIn(r.records); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *keptRun) booted(id fleet.BootID) {
+	r.Helper()
+	if err := markBooted(r.records, id); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// wants names the boot that the node repeats without a server, "" for none.
+func (r *keptRun) wants(kernel string, id fleet.BootID) {
+	r.Helper()
+	b, err := Pick(r.records, r.cfg, kernel)
+	switch {
+	case id == "" && err == nil:
+		r.Errorf("kernel %s boots %s", kernel, b.As.Boot)
+	case id != "" && (err != nil || b.As.Boot != id || b.Man.Kernel.Release != kernel):
+		r.Errorf("kernel %s: %+v, %v; want boot %s", kernel, b, err, id)
+	}
+}
+
+// A version that nobody has seen boot does not take the place of one that did.
+func TestLastBootThatCameUp(t *testing.T) {
+	r := keptRun{T: t, records: shelf{}}
+	r.wants("6.1", "")
+	r.keep("a1", 1, "6.1")
+	r.wants("6.1", "a1") // there is no other
+	r.keep("a2", 1, "6.1")
+	r.booted("a1") // too late
+	r.wants("6.1", "a2")
+	r.booted("a2")
+	r.keep("b1", 2, "6.1")
+	r.wants("6.1", "a2")
+	r.keep("b2", 2, "6.1")
+	r.keep("b2", 2, "6.1") // its device was attached once more
+	r.wants("6.1", "a2")
+	r.booted("b2")
+	r.wants("6.1", "b2")
+	if k, err := readKept(r.records); err != nil || len(k) != 1 {
+		t.Errorf("%d boots are kept, %v: none but the one that came up last is wanted again", len(k), err)
+	}
+	r.keep("a3", 1, "6.1")
+	r.booted("a3")
+	r.wants("6.1", "a3")
+}
+
+// The boot with the kernel before is kept until the medium has the new kernel; all is taken back with the permission.
+func TestLastBootOfTheKernelAtHand(t *testing.T) {
+	records := shelf{"boot": []byte("x"), "boot before": []byte("x")} // of a release before
+	r := keptRun{T: t, records: records}
+	r.keep("a1", 1, "6.1")
+	r.booted("a1")
+	for _, id := range []fleet.BootID{"b1", "b2"} {
+		r.keep(id, 2, "6.12")
+		r.wants("6.12", id)
+		r.wants("6.1", "a1")
+	}
+	r.keep("c1", 3, "6.18") // b2 never came up
+	r.wants("6.18", "c1")
+	r.wants("6.1", "a1")
+	r.booted("c1")
+	r.keep("c2", 3, "6.18")
+	r.wants("6.18", "c1")
+	r.wants("6.1", "a1")
+	r.wants("5.10", "")
+	b := r.boot("d1", 4, "6.18", 0)
+	b.As.Offline = false
+	if err := b.KeepIn(records); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range records {
+		if len(data) > 0 {
+			t.Errorf("without permission %s has %d bytes", name, len(data))
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package lastboot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"pando/internal/blockapi"
+	"pando/internal/cache"
+	"pando/internal/rundir"
+)
+
+// ErrNoRecords says that there is no cache, or none that can be opened.
+var ErrNoRecords = errors.New("there is no cache")
+
+// OnRecords is withRecords for a cache that is open, and waits for it.
+func OnRecords[T any](c *blockapi.CacheDisk, do func(Records) (T, error)) (none T, err error) {
+	size, err := c.File.Seek(0, io.SeekEnd)
+	if err != nil {
+		return none, err
+	}
+	records, err := cache.OpenRecords(c.File, size, cache.Options{ReadOnly: c.ReadOnly})
+	if err != nil {
+		return none, fmt.Errorf("%w: %w", ErrNoRecords, err)
+	}
+	return do(records)
+}
+
+// NoteBooted has the cache's disk say that a boot that it keeps came up.
+func NoteBooted(k rundir.KeptMark) error {
+	f, err := os.OpenFile(k.Device, os.O_RDWR, 0)
+	if err == nil {
+		defer f.Close()
+		_, err = OnRecords(
+			&blockapi.CacheDisk{Name: k.Device, File: f},
+			func(records Records) (string, error) { return "", markBooted(records, k.Boot) },
+		)
+	}
+	if err != nil {
+		return fmt.Errorf("note in the cache that this boot came up: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/blockapi"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/rundir"
+	"pando/internal/systemd"
+	"pando/internal/trace"
+)
+
+// How often the agent looks and speaks. Marks come by socket; looking is for what came while it was away.
+const (
+	lookEvery    = 5 * time.Second
+	bootingEvery = 2 * time.Second  // until some time after booted, when people watch
+	figuresPause = 15 * time.Second // between the figures of a node that has booted, when it reads
+	spacePause   = 5 * time.Minute  // and when only its writable memory changed, which it does all the time
+	beatEvery    = time.Minute      // a sign of life, when there was nothing else to say; a quarter more or less
+	askSystemd   = 6 * time.Second  // at shutdown, which is when a slow machine has most to do
+	farewell     = 6 * time.Second  // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
+)
+
+// Agent is the running node's voice. It may be killed and started again at any time: what it has to know is in
+// the run directory, and what it has sent is on record there.
+type Agent struct {
+	*voice
+	who    *identity
+	waker  *waker
+	block  blockapi.Client
+	parts  Parts
+	status *status
+	marks  *marks
+	kept   *keptNote
+	reads  *reads
+}
+
+// New reads what init left for it in a run directory.
+func New(dir, release string, log io.Writer) (*Agent, error) {
+	who := &identity{dir: dir, release: release}
+	if err := rundir.ReadJSON(dir, rundir.SessionName, &who.session); err != nil {
+		return nil, fmt.Errorf("not on a Pando node: %w", err)
+	}
+	c, err := control.New(who.session.Control, who.session.ServerKey, nil)
+	if err != nil {
+		return nil, err
+	}
+	return newAgent(who, c, log), nil
+}
+
+func newAgent(who *identity, c *control.Client, log io.Writer) *Agent {
+	a := &Agent{who: who, waker: newWaker(log)}
+	a.parts = Parts{Extensions: nothing{}, Next: nothing{}, Medium: nothing{}}
+	a.block = blockapi.Client{Socket: filepath.Join(cmp.Or(who.session.Block, who.dir), blockapi.Socket)}
+	rec := readRecord(who.dir, a.Leaving, log)
+	a.voice = &voice{who: who, record: rec, control: c, log: log, answered: a.answered,
+		extensions: func() ([]fleet.Extension, string) { return a.parts.Extensions.Has() }}
+	a.voice.report = control.NewReporter(a.voice.post)
+	a.marks = &marks{who: who, voice: a.voice, record: rec, block: a.block}
+	a.kept = &keptNote{who: who, voice: a.voice, record: rec}
+	a.reads = &reads{who: who, voice: a.voice, record: rec, block: a.block}
+	a.status = &status{who: who, voice: a.voice, record: rec, waker: a.waker, root: "/",
+		incidents:  &incidents{who: who, voice: a.voice, record: rec, block: a.block},
+		commands:   &commands{who: who, voice: a.voice, root: "/"},
+		extensions: a.voice.extensions,
+		staged:     func() fleet.Digest { return a.parts.Next.Staged() }}
+	return a
+}
+
+// Use has the agent work with other rooms. It comes before Run.
+func (a *Agent) Use(p Parts) {
+	a.parts = p
+	a.status.commands.next, a.status.commands.disks = p.Next, p.Medium
+}
+
+// Control is the agent's way to the server.
+func (a *Agent) Control() *control.Client { return a.voice.control }
+
+// Block is the daemon behind the root.
+func (a *Agent) Block() blockapi.Client { return a.block }
+
+// Self is who the node is in this boot.
+func (a *Agent) Self() rundir.Session { return a.who.Self() }
+
+// Kick has the agent look and speak at once.
+func (a *Agent) Kick() { a.waker.Kick() }
+
+// Leaving tells that the node goes to its next boot.
+func (a *Agent) Leaving() bool { return a.parts.Next.Leaving() }
+
+// answered begins what the server asks for.
+func (a *Agent) answered(answer api.ReportResponse) {
+	a.status.commands.begin(answer.Errand)
+	if answer.Extend && !a.Leaving() {
+		go a.parts.Extensions.Extend(context.Background())
+	}
+}
+
+// Run works until ctx ends, then says goodbye if the machine goes down.
+func (a *Agent) Run(ctx context.Context) {
+	if !(&joiner{who: a.who, voice: a.voice}).wait(ctx) {
+		return
+	}
+	go a.report.Run(ctx)
+	for _, run := range a.parts.Beside {
+		go run(ctx)
+	}
+	go a.waker.hear(ctx)
+	a.waker.listen(ctx, a.who.dir)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			a.goodbye()
+			return
+		case <-a.waker.kicks:
+		case <-next.C:
+		}
+		if a.Leaving() {
+			continue // for the next boot
+		}
+		a.marks.leftover()
+		a.pstore(ctx)
+		a.marks.look()
+		a.kept.look()
+		a.status.report(ctx)
+		a.reads.send(ctx)
+		a.renewMedium(ctx)
+		next.Reset(a.status.interval())
+	}
+}
+
+// renewMedium brings the boot medium in step, once in a boot.
+func (a *Agent) renewMedium(ctx context.Context) {
+	rec := a.voice.record
+	if !rec.up.Load() || rec.Medium {
+		return
+	}
+	disk, wrote, ok := a.parts.Medium.Look(ctx, rec.BootedAt)
+	if !ok {
+		return
+	}
+	if wrote > 0 {
+		a.event(trace.Event{Stage: trace.Booted, Kind: trace.Info,
+			Message: fmt.Sprintf("boot medium %s has the kernel and initramfs of this version now", disk)})
+	}
+	rec.Medium = true
+	if disk != "" {
+		rec.keep()
+	}
+}
+
+// goodbye reports that the machine goes down; a restart of the agent alone is not worth a word.
+func (a *Agent) goodbye() {
+	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
+	defer cancelAsk()
+	ctx, cancel := context.WithTimeout(context.Background(), askSystemd+farewell)
+	defer cancel()
+	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
+	switch {
+	case a.Leaving():
+		a.leaveSwarms() // the rest was said
+	case systemd.GoingDown(ask) || ask.Err() != nil:
+		a.leaveSwarms()
+		a.Goodbye(ctx, "the machine goes down")
+	default:
+		if err := a.Flush(ctx); err != nil {
+			a.logf("report: %v", err)
+		}
+	}
+}
+
+// leaveSwarms lets peers know before they wait for this machine in vain.
+func (a *Agent) leaveSwarms() {
+	var all sync.WaitGroup
+	all.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := a.block.Leave(ctx); err != nil {
+			a.logf("%v", err)
+		}
+	})
+	all.Go(a.parts.Extensions.LeaveSwarms)
+	all.Wait()
+}

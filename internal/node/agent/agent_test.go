@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/rundir"
+)
+
+func TestMarks(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"firefox ready", "booted"} {
+		if err := rundir.Mark(dir, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []string{"", "../x", "UPPER", " ", "dhcp", "initramfs", "hello", "shutdown"} {
+		if err := rundir.Mark(dir, bad); err == nil {
+			t.Errorf("mark %q was taken", bad)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, rundir.MarksName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, used := parseMarks(append(data, []byte("nonsense\n{\"name\":\"half")...))
+	if len(got) != 2 || got[0].Name != "firefox-ready" || got[1].Name != "booted" || got[1].At < got[0].At ||
+		got[0].At <= 0 {
+		t.Errorf("marks %+v", got)
+	}
+	if used != len(data)+len("nonsense\n") {
+		t.Errorf("%d bytes used: a line that is half written must be read again", used)
+	}
+}
+
+func TestAgentDue(t *testing.T) {
+	base := api.NodeStatus{Reads: 5, Bytes: map[string]int64{"server": 9}}
+	done := base
+	done.Systemd = &api.Systemd{State: "running"}
+	more := done
+	more.Reads = 6
+	wrong := done
+	wrong.Rejected = 1
+	written := done
+	written.UpperUsed = 4096
+	for _, c := range []struct {
+		name      string
+		last, now api.NodeStatus
+		ago       time.Duration
+		want      word
+	}{
+		{"nothing new", done, done, 10 * time.Second, silence},
+		{"nothing new for long", done, done, beatEvery, alive},
+		{"nothing new for very long", done, done, time.Hour, alive},
+		{"systemd's figures", base, done, time.Second, figures},
+		{"reads while booting", api.NodeStatus{}, base, time.Second, figures},
+		{"reads of a running node", done, more, 2 * time.Second, silence},
+		{"reads of a running node, later", done, more, beatEvery / 2, figures},
+		{"wrong bytes", done, wrong, time.Second, figures},
+		{"memory written", done, written, 2 * beatEvery, alive},
+		{"memory written, later", done, written, spacePause, figures},
+	} {
+		sent := time.Now().Add(-c.ago)
+		a := testAgent(t, rundir.Session{})
+		a.status.last, a.status.sent, a.status.beat = c.last, sent, beatEvery
+		a.spoke.Store(&sent)
+		if got := a.status.due(c.now); got != c.want {
+			t.Errorf("%s: due %v, want %v", c.name, got, c.want)
+		}
+	}
+}

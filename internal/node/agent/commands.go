@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/control"
+	"pando/internal/disk"
+	"pando/internal/hardware"
+	"pando/internal/problem"
+	"pando/internal/systemd"
+)
+
+// Whoever asked a node for something often asks for the next thing soon: so long, and so often, it speaks more.
+const (
+	errandEager = 2 * time.Minute
+	errandEvery = time.Second
+	errandMost  = 2 * time.Minute // for one, with its report
+)
+
+// commands are what the server wants this node to do. The same one is given until its report arrived, and done once.
+type commands struct {
+	who   *identity
+	voice *voice
+	next  NextBoot
+	disks DiskPreparer
+	root  string // mount point of the overlay
+
+	mu   sync.Mutex
+	last string // id
+	at   time.Time
+}
+
+// begin does an errand that is new, in the background. nil is none.
+func (c *commands) begin(what *api.Errand) {
+	if what == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last == what.ID {
+		return
+	}
+	c.last, c.at = what.ID, time.Now()
+	go c.do(*what)
+}
+
+// recent tells whether the server wanted something a short time ago.
+func (c *commands) recent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.at.IsZero() && time.Since(c.at) < errandEager
+}
+
+// do does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
+// may be waiting for it.
+func (c *commands) do(e api.Errand) {
+	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
+	defer cancel()
+	rep := api.ErrandReport{Boot: c.who.Self().Boot, ID: e.ID}
+	if err := c.one(ctx, e, &rep); err != nil {
+		rep.Error, rep.Hint = err.Error(), problem.HintOf(err)
+	}
+	if e.Kind == api.ListDisks || e.Kind == api.PrepareCache {
+		rep.Disks = disk.List(hardware.Sysfs, "/dev", "/proc")
+	}
+	for {
+		err := c.voice.control.Call(ctx, "/v1/node/errand", "Bearer "+c.who.Self().Session, rep, nil)
+		if err == nil || control.ForGood(err) || ctx.Err() != nil {
+			break
+		}
+		c.voice.logf("report an errand: %v", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(errandEvery):
+		}
+	}
+	// What takes longer than an errand, or ends the session by which it is reported.
+	switch e.Kind {
+	case api.SoftRebootNode:
+		c.next.SoftReboot(context.Background())
+	case api.StageNode:
+		c.next.StageAhead(context.Background())
+	}
+}
+
+func (c *commands) one(ctx context.Context, e api.Errand, rep *api.ErrandReport) (err error) {
+	switch e.Kind {
+	case api.ListDisks:
+		return nil
+	case api.PrepareCache:
+		c.voice.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
+		err := c.disks.Prepare(hardware.Sysfs, "/dev", "/proc", e)
+		if err == nil && !e.DryRun {
+			c.voice.Info(
+				"the disk "+e.Device+" was made the cache of this node; it is used from the next boot on where "+
+					"the settings of the node have cache disk",
+				"",
+			)
+		}
+		return err
+	case api.SyncConfig:
+		rep.Files, err = c.syncConfig(ctx, e.DryRun)
+		return err
+	case api.SendState:
+		return sendState(ctx, e.ID)
+	case api.SoftRebootNode, api.StageNode:
+		return nil // once it is reported
+	case api.KexecNode:
+		return c.kexec(ctx)
+	case api.RebootNode, api.PowerOffNode:
+		_, err := systemd.Systemctl(ctx, string(e.Kind)) // they are systemctl's words
+		return err
+	}
+	return errors.New("this node's agent does not know how to do that: it is of another release than the server")
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/rundir"
+)
+
+// record is what must not be reported twice, also by an agent that is started after this one.
+type record struct {
+	progress
+	dir    string
+	frozen func() bool // the next boot's agent has its own: nothing is written any more
+	log    io.Writer
+	up     atomic.Bool // the node has booted
+}
+
+// progress is the file of a record. It belongs to the agent's loop.
+type progress struct {
+	Marks     int64 `json:"marks"`     // bytes of the marks file that were reported
+	Incidents int64 `json:"incidents"` // sequence of the newest incident that was reported
+	Leftover  bool  `json:"leftover"`  // init's last events were reported
+	Booted    bool  `json:"booted"`
+
+	BootedAt time.Duration `json:"booted_at"` // CLOCK_MONOTONIC
+	Traced   bool          `json:"traced"`    // the read trace was sent, or refused
+	Medium   bool          `json:"medium"`    // the boot medium is in step, or there is none
+	Until    bool          `json:"until"`     // the mark was made that reads are recorded until
+}
+
+// readRecord reads what an agent before this one has left; without one it begins anew.
+func readRecord(dir string, frozen func() bool, log io.Writer) *record {
+	r := &record{dir: dir, frozen: frozen, log: log}
+	_ = rundir.ReadJSON(dir, rundir.ProgressName, &r.progress)
+	r.up.Store(r.Booted)
+	return r
+}
+
+// booted notes that the node is up since a moment of CLOCK_MONOTONIC.
+func (r *record) booted(at time.Duration) {
+	r.up.Store(true)
+	r.Booted, r.BootedAt = true, at
+}
+
+// keep writes the file. It is written when events are queued, not when they are sent: an event that is reported twice
+// would spoil a timeline, one that is lost because the agent died in that second does not.
+func (r *record) keep() {
+	if r.frozen() {
+		return
+	}
+	if err := rundir.WriteJSON(r.dir, rundir.ProgressName, 0o600, r.progress); err != nil {
+		fmt.Fprintln(r.log, err)
+	}
+}

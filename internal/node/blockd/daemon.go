@@ -1,0 +1,267 @@
+package blockd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockapi"
+	"pando/internal/blockdev"
+	"pando/internal/cache"
+	"pando/internal/chunk"
+	"pando/internal/hardware"
+	"pando/internal/link"
+	"pando/internal/nbd"
+	"pando/internal/rootdaemon"
+	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+)
+
+// File descriptors of the block daemon, beside standard input (the BlockConfig as JSON), output and error.
+const (
+	blockSocketFD  = 3 // its end of the kernel's NBD connection
+	blockLedgerFD  = 4
+	blockControlFD = 5 // its end of the control socket
+	blockDiskFD    = 6 // and on: the cache's disk, and what tells the processors' times, if there are
+)
+
+// Bounds of the block daemon's memory, in bytes; see memoryLimit too. The kernel has up to 128 requests in flight.
+// They wait in the socket when the buffers are taken.
+const (
+	blockRequests = 128
+	blockBuffers  = 4 << 20
+	blockCache    = 3 << 20 // raw bytes
+	blockConns    = 8       // connections to each server
+)
+
+// blockDaemon is the role BlockName: it answers the kernel's reads.
+type blockDaemon struct {
+	cfg     blockapi.Config
+	binary  string
+	log     *slog.Logger
+	ledger  ledger
+	memory  *os.File // the ledger's, for a supervisor that has to be started anew
+	watch   *sourceWatch
+	stall   *stall
+	keeper  *netMonitor
+	reads   *readRecorder
+	through *cache.Through // nil: no cache beside what blockdev has
+	late    *lateKeeper    // behind it; nil: no cache on a disk
+	start   time.Time
+	proofs  chunk.Proofs // of the boot pack's pieces
+
+	disk   atomic.Pointer[blockapi.CacheDisk] // nil: it did not come
+	swarm  atomic.Pointer[peer.Node]          // nil: it is in none
+	device atomic.Pointer[blockdev.Device]    // nil: it is not open
+
+	mu      sync.Mutex
+	control *controlConn // to the supervisor, which may be replaced
+}
+
+// Run is the role BlockName; it returns the exit status. Main calls it by argv[0].
+func Run() int {
+	log := rootdaemon.Log(blockapi.DaemonName)
+	d, err := newBlockDaemon(log)
+	if err == nil {
+		err = d.run(context.Background())
+	}
+	if err != nil {
+		log.Error("block daemon ends", "err", err)
+		return 1
+	}
+	return 0
+}
+
+func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
+	if err := rootdaemon.Become(blockHeap, blockGarbage); err != nil {
+		return nil, err
+	}
+	d := &blockDaemon{log: log, start: time.Now(), memory: os.NewFile(blockLedgerFD, "ledger")}
+	if len(os.Args) > 1 {
+		d.binary = os.Args[1]
+	}
+	unix.CloseOnExec(blockLedgerFD)
+	var err error
+	if d.cfg, err = readBlockConfig(os.Stdin); err != nil {
+		return nil, err
+	}
+	d.cfg.TakeFiles(blockDiskFD)
+	if d.ledger, err = openLedger(d.memory); err != nil {
+		return nil, err
+	}
+	if d.control, err = newControlConn(os.NewFile(blockControlFD, "control")); err != nil {
+		return nil, err
+	}
+	d.watch, d.stall = newSourceWatch(d.ledger), newStall(d.ledger)
+	d.reads = newReadRecorder(d.ledger.get(countRestarts) > 0)
+	d.keeper = newNetMonitor(d.cfg.Network, d.ledger, log)
+	return d, nil
+}
+
+func readBlockConfig(f *os.File) (c blockapi.Config, err error) {
+	defer f.Close()
+	if err := json.NewDecoder(f).Decode(&c); err != nil {
+		return c, fmt.Errorf("block config: %w", err)
+	}
+	return c, c.Validate()
+}
+
+// run serves until the kernel disconnects. Everything but the kernel's socket may come and go.
+func (d *blockDaemon) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	end := os.NewFile(blockSocketFD, "nbd")
+	sock, err := net.FileConn(end)
+	end.Close() // the copy is closed on exec: a supervisor started from here must not keep this end open
+	if err != nil {
+		return fmt.Errorf("kernel's socket: %w", err)
+	}
+	if err := serveStatus(ctx, blockapi.Socket, &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave}, d.log); err != nil {
+		d.log.Warn("no status", "err", err) // worth a line, not the root file system
+	}
+	go d.keeper.run(ctx)
+	go func() {
+		d.watchSupervisor(ctx)
+		cancel()
+	}()
+
+	dev := &lateDevice{size: d.cfg.Size, there: make(chan struct{})}
+	defer d.closeCache()
+	defer dev.close()
+	go func() {
+		opened, err := d.open(ctx)
+		if err != nil {
+			_ = d.supervisor().send(controlMessage{Fail: err.Error()})
+			d.log.Error("open the root", "err", err)
+			cancel()
+			return
+		}
+		d.reads.begin()
+		d.device.Store(opened)
+		d.fillCache()
+		dev.arrive(opened)
+		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
+			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
+		}
+	}()
+	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
+	metered := &meteredDevice{
+		reader: dev,
+		ledger: d.ledger,
+		stall:  d.stall,
+		reads:  d.reads,
+		broken: d.watch.broken,
+	}
+	if err := server.ServeKernel(ctx, sock, metered); err != nil {
+		return fmt.Errorf("serve the kernel: %w", err)
+	}
+	return nil
+}
+
+// open waits for the index root.
+func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
+	slow, packed := d.slow(), d.packMap()
+	debug.SetMemoryLimit(memoryLimit(d.cfg, packed.StoredSize(), hardware.Memory()))
+	d.proofs = packed.ProofsOf()
+	client := store.NewClient(blockConns, slow)
+	var sources []store.Origin
+	for _, url := range d.cfg.Sources() {
+		sources = append(
+			sources,
+			&store.HTTP{
+				URL:       url,
+				Client:    client,
+				Proofs:    d.proofs,
+				Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
+			},
+		)
+	}
+	failover, err := store.NewFailover(d.watch, sources...)
+	if err != nil {
+		return nil, err
+	}
+	failover.Slow = slow
+	cache := d.cfg.Cache
+	if cache == 0 {
+		cache = blockCache
+	}
+	retry := store.NewRetry(failover, d.log)
+	d.openCache(ctx)
+	pack, from := d.pack(packed, retry, slow), chunk.Source(retry)
+	node := d.joinSwarm(ctx, retry, slow, pack)
+	if node != nil {
+		from = node
+	}
+	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+		Early: runtime.NumCPU() > 1, Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
+			if node != nil && pack != nil {
+				node.Use(dev)
+			}
+		}})
+	if errors.Is(err, blockdev.ErrBroken) {
+		d.watch.broken(err)
+	}
+	return dev, err
+}
+
+// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon
+// that takes over in mid-life begins with usual links, because reads wait for it.
+func (d *blockDaemon) slow() *store.Slow {
+	s := &store.Slow{}
+	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
+		s.Tell(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
+	}
+	return s
+}
+
+// served counts what was answered without a fetch.
+func (d *blockDaemon) served(source string, n int) {
+	switch source {
+	case "zero":
+		d.ledger.add(bytesZero, int64(n))
+	case "pack":
+		d.ledger.add(bytesPack, int64(n))
+	case "spared":
+		d.ledger.add(bytesSpared, int64(n))
+	default:
+		d.ledger.add(bytesCache, int64(n))
+	}
+}
+
+func (d *blockDaemon) status(since int64) blockapi.Status {
+	waiting := d.stall.flush()
+	s := d.ledger.status(since)
+	s.Waiting, s.Server, s.Fed = waiting, d.watch.server(), d.watch.senders()
+	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), rootdaemon.ResidentMemory()
+	if swarm := d.swarm.Load(); swarm != nil {
+		said := swarm.Control()
+		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.TransferTime()
+	}
+	return s
+}
+
+func (d *blockDaemon) setNetwork(n link.Network) error {
+	if n.Interface <= 0 {
+		return fmt.Errorf("network: interface index %d", n.Interface)
+	}
+	d.keeper.set(n)
+	return d.supervisor().send(controlMessage{Network: &n})
+}
+
+func (d *blockDaemon) supervisor() *controlConn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.control
+}

@@ -1,0 +1,44 @@
+package blockd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/blockapi"
+	"pando/internal/chunk"
+)
+
+// stuck is a disk whose reads do not come back.
+type stuck struct {
+	lateKeeper
+	reads chan struct{}
+}
+
+func (k *stuck) Get(chunk.ID, int64) (chunk.Verified, bool) {
+	<-k.reads
+	return chunk.Verified{}, false
+}
+
+// A cache that answers nothing is on the timeline, once.
+func TestCacheThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &blockDaemon{log: quietLog(), ledger: testLedger(t), cfg: blockapi.Config{Disk: newCacheDisk(t)}}
+		d.openCache(t.Context())
+		k := &stuck{reads: make(chan struct{})}
+		d.through.Keeper = k
+		for n := range 10 {
+			d.through.Look(t.Context(), chunk.Request{ID: chunk.Sum([]byte{byte(n)})})
+		}
+		time.Sleep(time.Minute)
+		got := d.ledger.incidents(0)
+		if !slices.Equal(kinds(blockapi.Status{Incidents: got}), []blockapi.IncidentKind{blockapi.CacheFailed}) ||
+			!strings.Contains(got[0].Message, "too late") ||
+			got[0].Source == "" {
+			t.Errorf("incidents %+v", got)
+		}
+		close(k.reads)
+	})
+}

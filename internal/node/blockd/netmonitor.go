@@ -1,0 +1,141 @@
+package blockd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockapi"
+	"pando/internal/link"
+)
+
+// netMonitor puts link, addresses and routes back when something takes them away: a network manager of the
+// image, an administrator's "ip link set down", a shutdown that stops the network before the root. Without
+// the network there is no root file system, so for this one interface the daemon has the last word.
+type netMonitor struct {
+	ledger ledger
+	log    *slog.Logger
+	now    func() time.Time
+
+	mu   sync.Mutex
+	want link.Network
+	told map[string]time.Time // incidents told of late, by text
+}
+
+func newNetMonitor(n link.Network, l ledger, log *slog.Logger) *netMonitor {
+	return &netMonitor{ledger: l, log: log, now: time.Now, want: n, told: map[string]time.Time{}}
+}
+
+// lookAgain is how often the interface is looked at without an event, in case one was lost. settle is how
+// long a burst of events may go on before it is acted upon: taking a link down is a dozen of them.
+const (
+	lookAgain = 2 * time.Second
+	settle    = 20 * time.Millisecond
+)
+
+func (k *netMonitor) wanted() link.Network {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.want
+}
+
+func (k *netMonitor) set(n link.Network) {
+	k.mu.Lock()
+	k.want = n
+	k.mu.Unlock()
+	k.look()
+}
+
+// run keeps the network until ctx is done. A configuration without an interface is left alone until set.
+func (k *netMonitor) run(ctx context.Context) {
+	events := make(chan struct{}, 1)
+	stop := k.subscribe(events)
+	defer stop()
+	k.look() // what happened before there were events
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-events:
+			time.Sleep(settle)
+			select {
+			case <-events:
+			default:
+			}
+		}
+		k.look()
+	}
+}
+
+// subscribe sends on events whenever the kernel says that links, addresses or routes changed. What changed is
+// not looked at: the state counts, and messages may be lost.
+func (k *netMonitor) subscribe(events chan<- struct{}) (stop func()) {
+	s, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
+		unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE)
+	if err != nil {
+		k.log.Warn("no network events, looking every few seconds", "err", err)
+		return func() {}
+	}
+	go func() {
+		for {
+			_, _, err := s.Receive()
+			if err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EAGAIN) &&
+				!errors.Is(err, unix.EINTR) {
+				return // closed; the ticker goes on
+			}
+			select {
+			case events <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return s.Close
+}
+
+// look compares what is with what shall be, and repairs.
+func (k *netMonitor) look() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.want.Interface <= 0 {
+		return
+	}
+	index, gone, err := link.Missing(k.want)
+	if err != nil {
+		k.tell("cannot look after the network: " + err.Error())
+		return
+	}
+	if len(gone) == 0 {
+		return
+	}
+	k.want.Interface = index
+	k.ledger.add(countLinkFixes, 1)
+	what := strings.Join(gone, ", ") + " of " + k.want.Name + " had been taken away"
+	if err := link.Repair(k.want); err != nil {
+		k.tell(what + " and cannot be put back: " + err.Error())
+		return
+	}
+	k.tell(what + "; put back")
+}
+
+// tell reports at most once a minute the same: two programs that fight over an interface shall not fill the
+// log. Callers hold mu.
+func (k *netMonitor) tell(text string) {
+	if last, ok := k.told[text]; ok && k.now().Sub(last) < tellAgain {
+		return
+	}
+	if len(k.told) >= toldAtMost {
+		clear(k.told)
+	}
+	k.told[text] = k.now()
+	k.log.Warn("network keeper", "what", text)
+	k.ledger.report(blockapi.Incident{Kind: blockapi.LinkFixed, Message: text})
+}

@@ -1,0 +1,289 @@
+package blockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockapi"
+	"pando/internal/blockdev"
+	"pando/internal/chunk"
+	"pando/internal/connlimit"
+	"pando/internal/sockopt"
+	"pando/internal/store"
+	"pando/internal/swarm"
+	"pando/internal/swarm/peer"
+)
+
+// What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
+// buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for
+// these a desktop's boot among forty, which had as much in use as the bound of then allowed, took 27 s of a
+// processor to collect garbage again and again.
+const (
+	blockLoose = 4 << 20
+	blockPeers = 4 << 20
+	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
+)
+
+// looseBytes is how many bytes of objects beside the pack are kept for peers.
+func looseBytes(c blockapi.Config) int {
+	if len(c.Pack) == 0 {
+		return blockAlone
+	}
+	return blockLoose
+}
+
+// unsentMost is how many bytes of an upload wait in the kernel until they are sent.
+const unsentMost = 32 << 10
+
+// How many connections of peers there are at a time: each peer watches, and some fetch. Of one address there are
+// three, and one more while it boots; twice as many when it was switched off in the middle and boots again, before
+// its old ones are gone.
+const (
+	maxPeerConns = swarm.MaxWatchers + 4*swarm.MaxUploads
+	maxOneConns  = 8
+)
+
+// peerGone is after how long without a word a peer's connection ends, and with twice how late word may be: what it
+// was sent is not acknowledged, or not read.
+const peerGone = 30 * time.Second
+
+// joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A
+// version that has no pack yet has a swarm too, in which the chunks go round that its boots read at the same time.
+// When the group does not want it, everything comes from servers, by origin.
+func (d *blockDaemon) joinSwarm(
+	ctx context.Context,
+	origin *store.Retry,
+	slow *store.Slow,
+	pack *blockdev.Pack,
+) *peer.Node {
+	c := d.cfg.Swarm
+	name, pieces := d.swarmOf(pack)
+	if c == nil || name.IsZero() {
+		return nil
+	}
+	l, err := listenPeers(ctx, c.Port, peerGone+2*c.Late)
+	if err != nil {
+		d.log.Warn("nothing is shared with peers", "err", err)
+		return nil
+	}
+	keeps := d.keepsSomething()
+	o := peer.NodeOptions{
+		Pack:        name,
+		Pieces:      pieces,
+		Proofs:      d.proofs,
+		Origin:      origin,
+		Trackers:    d.cfg.Servers,
+		Port:        l.Addr().(*net.TCPAddr).AddrPort().Port(),
+		Prefix:      d.cfg.Network.PrefixLength(),
+		Location:    c.Place,
+		LocalOnly:   c.Near,
+		Idle:        pack == nil || pack.Idle || keeps,
+		DemandBytes: looseBytes(d.cfg),
+		Bootstrap: swarm.BootstrapFiles{
+			Manifest:  d.cfg.Manifest,
+			Signature: d.cfg.Signature,
+		},
+		Observer:       &swarmWatch{d.watch},
+		BootstrapPeers: c.Start,
+		Control:        c.Said,
+		Slow:           slow,
+		Log:            d.log,
+	}
+	if v, err := chunk.Check(o.Pack, d.cfg.Pack); err == nil { // it is named by these bytes
+		o.Bootstrap.Map = v
+	}
+	if d.ledger.get(countRestarts) > 0 { // they helped long ago
+		o.BootstrapPeers, o.Control = nil, swarm.Control{}
+	}
+	if d.through != nil {
+		o.Cached = d.through.Before
+	}
+	n := peer.NewNode(o)
+	switch {
+	case pack == nil:
+	case keeps:
+		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or
+		// damaged, is for the swarm.
+		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
+	default:
+		pack.Source, pack.Feeder = n, n
+	}
+	d.swarm.Store(n)
+	go n.Run(ctx)
+	servePeers(ctx, l, n.Handler(), d.log)
+	return n
+}
+
+// swarmOf is the name of the swarm to join, and what goes round there beside loose objects; the zero name: there is
+// none.
+func (d *blockDaemon) swarmOf(pack *blockdev.Pack) (name chunk.ID, pieces []peer.Piece) {
+	switch {
+	case pack != nil:
+		for _, e := range pack.Map.Pieces {
+			pieces = append(pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
+		}
+		return chunk.Sum(d.cfg.Pack), pieces
+	case len(d.cfg.Manifest) > 0:
+		return chunk.Sum(d.cfg.Manifest), nil
+	}
+	return chunk.ID{}, nil
+}
+
+func listenPeers(ctx context.Context, port uint16, gone time.Duration) (net.Listener, error) {
+	if port == 0 {
+		port = swarm.Port
+	}
+	c := net.ListenConfig{KeepAlive: 30 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
+		// An upload is over when it is sent: until then it takes one of the few places.
+		return c.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(
+				int(fd),
+				unix.IPPROTO_TCP,
+				unix.TCP_NOTSENT_LOWAT,
+				unsentMost,
+			) // a network of another kind has none
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
+		})
+	}}
+	c.SetMultipathTCP(false) // connections of such a listener have none of its options
+	l, err := c.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port)))
+	if err != nil {
+		var again error
+		if l, again = c.Listen(ctx, "tcp", ":0"); again != nil {
+			return nil, fmt.Errorf("listen for peers: %w", errors.Join(err, again))
+		}
+	}
+	return connlimit.Limit(l, maxPeerConns, maxOneConns), nil
+}
+
+// servePeers answers peers until ctx is done.
+func servePeers(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) {
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 20 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    4 << 10,
+		ConnContext:       sockopt.ConnContext,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	context.AfterFunc(ctx, func() { srv.Close() })
+	go srv.Serve(l)
+}
+
+// leave takes the node out of its swarm, because the machine goes down.
+func (d *blockDaemon) leave(ctx context.Context) {
+	if n := d.swarm.Load(); n != nil {
+		n.Leave(ctx)
+	}
+}
+
+// swarmWatch counts what comes from and goes to peers, and turns what goes wrong into incidents.
+type swarmWatch struct {
+	*sourceWatch
+}
+
+// Received counts an object of a peer.
+func (w *swarmWatch) Received(p netip.AddrPort, bytes int) {
+	w.ledger.add(bytesPeer, int64(bytes))
+	w.ledger.add(countFetches, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.took(p.Addr().String(), bytes)
+}
+
+// Uploaded counts an object for a peer.
+func (w *swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
+	w.ledger.add(bytesUploaded, int64(bytes))
+}
+
+// Accused reports a peer that sent wrong bytes.
+func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
+	w.ledger.add(countRejected, 1)
+	w.report(blockapi.Incident{Kind: blockapi.PeerBanned, Source: p.String(), Object: id.Name(),
+		Message: "it sent bytes that are not the object; they were dropped, and nothing is taken from it any more"})
+}
+
+// Left reports a peer that was slow or failed.
+func (w *swarmWatch) Left(l swarm.AvoidedPeer) {
+	why := "it failed, or broke off"
+	switch {
+	case l.Slow:
+		why = "it is much slower than others"
+	case l.Unreachable:
+		why = "it cannot be reached (is it off, or its port closed by a firewall?)"
+	}
+	w.report(blockapi.Incident{Kind: blockapi.PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
+}
+
+// PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
+func (w *swarmWatch) PeersFailed(peers []swarm.AvoidedPeer) {
+	text := "a transfer from it broke off"
+	if peers[0].Slow {
+		text = "a transfer from it took much longer than others"
+	}
+	if more := len(peers) - 1; more > 0 {
+		text = "transfers from it and " + strconv.Itoa(more) + " more broke off, or took much longer than others"
+	}
+	w.report(blockapi.Incident{Kind: blockapi.PeerFailed, Source: peers[0].Peer.String(), Message: text})
+}
+
+// goneWait is for how long peers that vanish are told of together: half a room may lose its power at once.
+const goneWait = 2 * time.Second
+
+// Vanished reports peers that are gone without a goodbye.
+func (w *swarmWatch) Vanished(p netip.AddrPort) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gone = append(w.gone, p.String()); len(w.gone) == 1 {
+		time.AfterFunc(goneWait, w.tellGone)
+	}
+}
+
+func (w *swarmWatch) tellGone() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := "it is gone without a goodbye"
+	if more := len(w.gone) - 1; more > 0 {
+		text = fmt.Sprintf("it and %d more are gone without a goodbye", more)
+	}
+	w.ledger.report(blockapi.Incident{Kind: blockapi.PeersGone, Source: w.gone[0], Message: text + "; what they had comes from others"})
+	w.gone = nil
+}
+
+// Tracker reports one that is lost, and one that is back after that.
+func (w *swarmWatch) Tracker(url string, err error) {
+	switch {
+	case errors.Is(err, peer.ErrForgotten):
+		w.report(
+			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"},
+		)
+		return
+	case err != nil:
+		w.report(
+			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()},
+		)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trackerLost {
+		w.tell(blockapi.Incident{Kind: blockapi.TrackerUp, Source: url, Message: "the tracker answers"})
+	}
+}
+
+func (w *swarmWatch) report(i blockapi.Incident) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trackerLost = w.trackerLost || i.Kind == blockapi.TrackerLost
+	w.tell(i)
+}

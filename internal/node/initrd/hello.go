@@ -1,0 +1,117 @@
+package initrd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/control"
+	"pando/internal/problem"
+	"pando/internal/tpm"
+	"pando/internal/trace"
+)
+
+// clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
+const clockError = 2 * time.Second
+
+// hello redeems the boot's token for the right to speak as this node and for the assignment.
+func (m *machine) hello(ctx context.Context) (string, error) {
+	if m.channel.session.Load() != nil {
+		// A later phase went back beyond this one. The token is used up, and using it again would look like
+		// somebody else's attempt.
+		return "said before, the assignment stays", nil
+	}
+	if m.nonce == "" {
+		m.nonce = rand.Text()
+	}
+	if err := m.beginBoot(ctx); err != nil {
+		return m.offlineHello(ctx, err)
+	}
+	cfg := m.config
+	cfg.Boot = m.bootID()
+	req := api.HelloRequest{Boot: cfg.Boot, Token: m.token(), MAC: m.lease.MAC,
+		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware(), Nonce: m.nonce}
+	if !m.config.MAC.IsZero() {
+		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
+	}
+	m.proveMachine(&req)
+	var resp api.HelloResponse
+	if err := m.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
+		return "", helloProblem(err, m.config.Control)
+	}
+	a, err := control.CheckAssignment(resp, cfg)
+	if err != nil {
+		return "", &problem.Problem{Err: err, Final: true,
+			Hint: "the server answered with something that is not for this boot: look at its log"}
+	}
+	m.assignment.Store(&a)
+	m.answer = resp
+	m.channel.session.Store(&resp.Session)
+	m.setClock(resp.Time)
+	m.report.Wake()
+	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+}
+
+// proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and
+// goes on without.
+func (m *machine) proveMachine(req *api.HelloRequest) {
+	begun := m.begin.Load()
+	if !m.config.TPM && (begun == nil || !begun.TPM) {
+		return
+	}
+	var err error
+	if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(*req, m.config.ServerKey)); err != nil {
+		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
+			Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"})
+	}
+}
+
+func helloProblem(err error, urls []string) error {
+	p := &problem.Problem{Err: fmt.Errorf("say hello to the server: %w", err), Tried: fmt.Sprint(urls)}
+	var r *control.Refused
+	var key *api.WrongKeyError
+	switch {
+	case errors.As(err, &r) && r.Err != nil && r.Err.Hint != "":
+		p.Hint = r.Err.Hint
+	case errors.As(err, &key):
+		p.Hint = "another machine answers at the server's address, or the server's key was changed while this " +
+			"node was booting"
+	}
+	// A token that was used, or that nobody knows, will not get better. The next boot gets another one.
+	if r != nil {
+		switch r.Status {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusGone:
+			p.Final = true
+		}
+	}
+	return p
+}
+
+// setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it. The boot itself does not.
+func (m *machine) setClock(server time.Time) {
+	off := time.Until(server)
+	if server.IsZero() || off.Abs() < clockError {
+		return
+	}
+	tv := unix.NsecToTimeval(server.UnixNano())
+	message := wrongClock(off)
+	if err := unix.Settimeofday(&tv); err != nil {
+		message = "clock: cannot be set: " + err.Error()
+	}
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
+}
+
+// wrongClock says how wrong a clock was that is off so much behind the server's.
+func wrongClock(off time.Duration) string {
+	how := "behind"
+	if off < 0 {
+		how = "ahead of"
+	}
+	return fmt.Sprintf("clock: was %s %s the server's, set to it", off.Abs().Round(time.Second), how)
+}

@@ -1,0 +1,169 @@
+package initrd
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/problem"
+	"pando/internal/trace"
+)
+
+func TestCheckAssignment(t *testing.T) {
+	resp, cfg := signedAssignment(t, nil)
+	if a, err := control.CheckAssignment(resp, cfg); err != nil || a.Node != "pc001" {
+		t.Errorf("a good assignment: %+v, %v", a, err)
+	}
+	bad := map[string]func() (api.HelloResponse, api.BootConfig){
+		"flipped byte": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Assignment[10] ^= 1
+			return r, c
+		},
+		"no signature": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Signature = nil
+			return r, c
+		},
+		"signature without context": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Signature = ed25519.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), r.Assignment)
+			return r, c
+		},
+		"another boot": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Boot = "ffffffffffffffff" })
+		},
+		"newer format": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Format = 2 })
+		},
+		"no version": func() (api.HelloResponse, api.BootConfig) {
+			return signedAssignment(t, func(a *fleet.Assignment) { a.Version = "" })
+		},
+		"no session": func() (api.HelloResponse, api.BootConfig) {
+			r, c := signedAssignment(t, nil)
+			r.Session = ""
+			return r, c
+		},
+	}
+	for name, make := range bad {
+		if a, err := control.CheckAssignment(make()); err == nil {
+			t.Errorf("%s: taken as %+v", name, a)
+		}
+	}
+}
+
+func TestHelloProblem(t *testing.T) {
+	used := helloProblem(
+		&control.Refused{Status: http.StatusUnauthorized, Err: api.NewError(api.Unauthorized, "token already used", "reboot")},
+		nil,
+	)
+	if !problem.IsFinal(used) || problem.HintOf(used) != "reboot" {
+		t.Errorf("a used token: final %v, hint %q", problem.IsFinal(used), problem.HintOf(used))
+	}
+	for _, err := range []error{errors.New("connection refused"), &control.Refused{Status: http.StatusServiceUnavailable}} {
+		if problem.IsFinal(helloProblem(err, nil)) {
+			t.Errorf("%v is final, but the next try may do", err)
+		}
+	}
+	if hint := problem.HintOf(helloProblem(&api.WrongKeyError{}, nil)); !strings.Contains(hint, "key") {
+		t.Errorf("hint for a wrong key: %q", hint)
+	}
+}
+
+func FuzzCheckAssignment(f *testing.F) {
+	f.Add([]byte(`{"format":1,"boot":"0011223344556677","node":"n","version":"sha256:"}`))
+	f.Add([]byte(`{"files":[{"path":"/etc/x","mode":420}]}`))
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	cfg := api.BootConfig{Boot: "0011223344556677",
+		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
+		a, err := control.CheckAssignment(api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg)
+		if err == nil && (a.Boot != cfg.Boot || a.Node == "") {
+			t.Errorf("taken: %+v", a)
+		}
+	})
+}
+
+// A phase after hello may go back to the address; the token must not be used a second time then.
+func TestHelloIsSaidOnce(t *testing.T) {
+	said := 0
+	resp, cfg := signedAssignment(t, nil)
+	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		said++
+		_ = json.NewEncoder(w).Encode(resp)
+	})
+	m := &machine{config: cfg, console: &console{kmsg: io.Discard}}
+	m.report = control.NewReporter(m.post)
+	var err error
+	if m.control, err = control.New([]string{url}, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if message, err := m.hello(t.Context()); err != nil {
+			t.Fatalf("%q, %v", message, err)
+		}
+	}
+	if said != 1 || m.assigned().Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", said, m.assigned())
+	}
+}
+
+// A phase that takes long is talked about while it works: what hello learns meanwhile is read by the runner.
+func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
+	resp, cfg := signedAssignment(t, nil)
+	speaking := make(chan struct{})
+	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-speaking
+		_ = json.NewEncoder(w).Encode(resp)
+	})
+	m := &machine{config: cfg, console: &console{kmsg: io.Discard}, begun: map[trace.Stage]time.Time{}}
+	m.report = control.NewReporter(m.post)
+	var err error
+	if m.control, err = control.New([]string{url}, key, nil); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan error, 1)
+	go func() {
+		_, err := m.hello(t.Context())
+		said <- err
+	}()
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
+	close(speaking)
+	for done := false; !done; {
+		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
+		m.rebootAfter()
+		select {
+		case err := <-said:
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = true
+		default:
+		}
+	}
+	m.event(trace.Event{Stage: trace.Hello, Kind: trace.End})
+	if q := m.report.Take(); q[len(q)-1].Node != "pc001" {
+		t.Errorf("event after hello: %+v", q[len(q)-1])
+	}
+}
+
+func TestWrongClock(t *testing.T) {
+	for off, want := range map[time.Duration]string{
+		time.Hour: "clock: was 1h0m0s behind the server's, set to it", -90500 * time.Millisecond: "clock: was " +
+			"1m31s ahead of the server's, set to it",
+	} {
+		if got := wrongClock(off); got != want {
+			t.Errorf("%v: got %q, want %q", off, got, want)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package initrd
+
+import (
+	"errors"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/kmod"
+	"pando/internal/link"
+	"pando/internal/problem"
+)
+
+// TestShortOfDrivers: a boot whose adapter did not come up ends soon if the server can send more drivers to the next.
+func TestShortOfDrivers(t *testing.T) {
+	mac, other := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
+	for name, c := range map[string]struct {
+		short bool
+		all   []link.NIC
+		want  bool
+	}{
+		"every driver, no adapter":  {false, nil, false},
+		"few drivers, no adapter":   {true, nil, true},
+		"few drivers, another one":  {true, []link.NIC{{MAC: other}}, true},
+		"few drivers, the one":      {true, []link.NIC{{MAC: other}, {MAC: mac}}, false},
+		"every driver, another one": {false, []link.NIC{{MAC: other}}, false},
+	} {
+		m := &machine{config: api.BootConfig{MAC: mac, ShortDrivers: c.short}, all: c.all,
+			modules: kmod.NewLoader(&kmod.Index{}, kmod.CommandLine{})}
+		if got := m.shortOfDrivers(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+		if err := m.noAdapter(errors.New("cause")); problem.IsFinal(err) != c.want || c.want != (problem.HintOf(err) == shortHint) {
+			t.Errorf("%s: final %t, hint %q", name, problem.IsFinal(err), problem.HintOf(err))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package initrd
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+
+	"aead.dev/minisign"
+
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/problem"
+)
+
+func machineFor(p published, servers ...string) *machine {
+	m := &machine{}
+	m.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
+	m.config.TrustKeys = []string{p.key}
+	return m
+}
+
+func TestFetchManifestFailsOver(t *testing.T) {
+	good := publish(t, nil)
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	m := machineFor(good, "http://127.0.0.1:1", empty.URL, good.serve(t)+"/")
+	message, err := m.fetchManifest(t.Context())
+	if err != nil || m.manifest.Root.Size != 1<<20 {
+		t.Fatalf("%q, %v", message, err)
+	}
+}
+
+func TestFetchManifestRefuses(t *testing.T) {
+	good := publish(t, nil)
+	flipped := good
+	flipped.data = bytes.Replace(good.data, []byte("6.1.0"), []byte("6.6.6"), 1)
+	unsigned := good
+	unsigned.signature = nil
+	other := publish(t, func(m *image.Manifest) { m.Kernel.Release = "6.1.0-2-amd64" })
+	stranger := good
+	stranger.key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	foreign := publish(t, func(m *image.Manifest) {
+		m.Architecture = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	})
+	for name, c := range map[string]struct {
+		asked, served published
+		is            error
+		hint          string
+	}{
+		"another version's bytes": {good, published{data: other.data, signature: other.signature}, nil, ""},
+		"no signature":            {good, unsigned, image.ErrUnsigned, "signed"},
+		"signature of another":    {good, published{data: good.data, signature: other.signature}, image.ErrWrongSignature, "signed"},
+		"key nobody trusts":       {stranger, good, image.ErrWrongSignature, "signed"},
+		"flipped after signing":   {flipped, flipped, image.ErrWrongSignature, "signed"},
+		"another architecture":    {foreign, foreign, nil, ""},
+		"nothing, it is gone":     {good, other, nil, "lost this version"},
+	} {
+		m := machineFor(c.asked, c.served.serve(t))
+		_, err := m.fetchManifest(t.Context())
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			continue
+		}
+		if c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: %v, want %v", name, err, c.is)
+		}
+		if c.hint != "" && !strings.Contains(problem.HintOf(err), c.hint) {
+			t.Errorf("%s: hint %q", name, problem.HintOf(err))
+		}
+	}
+}
+
+// TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was
+// started from a boot medium is told that the medium may be too old.
+func TestRevokedKey(t *testing.T) {
+	p := publish(t, nil)
+	_, stranger, err := minisign.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	revoke := func(m *machine) {
+		a := m.assigned()
+		a.RevokedKeys = []string{p.key}
+		m.assignment.Store(&a)
+	}
+	for name, c := range map[string]struct {
+		change func(*machine, *published)
+		is     error
+		hint   string
+	}{
+		"revoked": {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
+			"signed this version"},
+		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
+		"a medium that is older": {func(m *machine, p *published) {
+			m.config.Medium = "sha256:x"
+			p.signature = image.Sign(stranger, p.data)
+		}, image.ErrWrongSignature, "pando media create"},
+		"another one beside it":   {func(m *machine, p *published) { p.signature = append(image.Sign(stranger, p.data), p.signature...) }, nil, ""},
+		"nothing of it is signed": {func(_ *machine, p *published) { p.signature = nil }, image.ErrUnsigned, "not signed by a key"},
+	} {
+		served := p
+		m := machineFor(p)
+		c.change(m, &served)
+		a := m.assigned()
+		a.Servers = []string{served.serve(t)}
+		m.assignment.Store(&a)
+		_, err := m.fetchManifest(t.Context())
+		if !errors.Is(err, c.is) || (err == nil) != (c.is == nil) || !strings.Contains(problem.HintOf(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, problem.HintOf(err))
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package initrd
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"aead.dev/minisign"
+
+	"pando/internal/chunk"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/image/bootpack"
+	"pando/internal/trace"
+)
+
+// packed is a machine with a manifest whose boot pack is assigned, and the server that has its map.
+type packed struct {
+	m    *machine
+	data []byte
+	key  minisign.PrivateKey
+}
+
+func newPacked(t *testing.T) *packed {
+	t.Helper()
+	pub, priv, err := minisign.GenerateKey(rand.NewChaCha8([32]byte{9}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &packed{key: priv, m: &machine{console: &console{kmsg: io.Discard}, report: control.NewReporter(nil)}}
+	x.m.begun = map[trace.Stage]time.Time{}
+	x.m.assignment.Store(&fleet.Assignment{Version: image.Version([]byte("a manifest"))})
+	x.m.config.TrustKeys = []string{pub.String()}
+	x.data, err = bootpack.Map{
+		Version:  x.m.assignment.Load().Version,
+		Sequence: 4,
+		Booted:   1,
+		Extents:  []bootpack.Extent{{Start: 1, Blocks: 1}},
+		Pieces: []chunk.Entry{
+			{RawSize: 4096, StoredSize: 1000, Codec: chunk.Zstd, ID: chunk.Sum([]byte("x"))},
+		},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/o/"+chunk.Sum(x.data).Name() && !strings.HasSuffix(r.URL.Path, strings.Repeat("0", 64)) {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write(x.data)
+	}))
+	t.Cleanup(s.Close)
+	x.m.assignment.Load().Servers = []string{"http://127.0.0.1:1", s.URL}
+	x.assign(x.data)
+	return x
+}
+
+// assign signs and assigns a map.
+func (x *packed) assign(data []byte) {
+	x.m.assignment.Load().Pack = &fleet.PackRef{Object: chunk.Sum(data).String(), Size: int64(len(data)),
+		Signature: string(bootpack.Sign(x.key, data))}
+}
+
+func TestUsePack(t *testing.T) {
+	x := newPacked(t)
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != ", boot pack 4 of 0.0 MB" ||
+		string(x.m.pack) != string(x.data) {
+		t.Errorf("says %q and has %d bytes", got, len(x.m.pack))
+	}
+	x.m.manifest.PackKey, x.m.config.TrustKeys = x.m.config.TrustKeys[0], nil
+	if x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); x.m.pack == nil {
+		t.Error("the manifest's pack key does not count")
+	}
+	x.m.assignment.Load().Pack = nil
+	if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" ||
+		x.m.pack != nil ||
+		len(x.m.report.Take()) != 0 {
+		t.Errorf("without a pack assigned: says %q, has %d bytes", got, len(x.m.pack))
+	}
+}
+
+// Whatever is wrong with the pack: it is not used, the timeline says why, and the boot goes on.
+func TestUsePackRefuses(t *testing.T) {
+	const stranger = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	for name, c := range map[string]struct {
+		change func(*packed)
+		says   string
+	}{
+		"missing":             {func(x *packed) { x.m.assignment.Load().Pack.Object = chunk.Sum([]byte("other")).String() }, "404"},
+		"wrong bytes":         {func(x *packed) { x.m.assignment.Load().Pack.Object = "sha256:" + strings.Repeat("0", 64) }, "wrong bytes"},
+		"no name":             {func(x *packed) { x.m.assignment.Load().Pack.Object = "../x" }, "object id"},
+		"not signed":          {func(x *packed) { x.m.assignment.Load().Pack.Signature = "" }, "signature"},
+		"key nobody trusts":   {func(x *packed) { x.m.config.TrustKeys = []string{stranger} }, "signature"},
+		"not the pack key":    {func(x *packed) { x.m.manifest.PackKey = stranger }, "signature"},
+		"of another version":  {func(x *packed) { x.m.assignment.Load().Version = image.Version([]byte("another")) }, "version"},
+		"larger than allowed": {func(x *packed) { x.data = make([]byte, bootpack.MaxSize+1); x.assign(x.data) }, "more than"},
+	} {
+		x := newPacked(t)
+		c.change(x)
+		if got := x.m.usePack(t.Context(), http.DefaultClient, x.m.startSources(t.Context(), http.DefaultClient)); got != "" ||
+			x.m.pack != nil {
+			t.Errorf("%s: says %q, uses %d bytes", name, got, len(x.m.pack))
+		}
+		events := x.m.report.Take()
+		if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Manifest ||
+			!strings.Contains(events[0].Message, c.says) {
+			t.Errorf("%s: reported %+v, want %q", name, events, c.says)
+		}
+	}
+}

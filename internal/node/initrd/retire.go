@@ -1,0 +1,68 @@
+package initrd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/backoff"
+	"pando/internal/blockapi"
+	"pando/internal/rundir"
+)
+
+// retireEvery is how often is looked whether a root is still used.
+const retireEvery = 2 * time.Second
+
+// Retire detaches the roots that were left, each when nothing uses it any more.
+func (n *NextBoot) Retire(ctx context.Context) {
+	left := append(slices.Clone(n.agent.Self().Former), n.orphans()...)
+	for len(left) > 0 {
+		if backoff.Sleep(ctx, retireEvery) != nil {
+			return
+		}
+		var still []rundir.FormerRoot
+		for _, f := range left {
+			err := blockapi.Detach(f)
+			if errors.Is(err, os.ErrNotExist) {
+				continue // it was done before
+			}
+			if err != nil {
+				still = append(still, f)
+				if !errors.Is(err, unix.EBUSY) {
+					n.logf("detach the root before: %v", err)
+				}
+				continue
+			}
+			n.logf("/dev/nbd%d, the root before, is detached", f.Device)
+		}
+		if len(still) != len(left) && !n.leaving.Load() {
+			s := n.agent.Self()
+			s.Former = still
+			if err := rundir.WriteJSON(n.dir, rundir.SessionName, 0o600, s); err != nil {
+				n.logf("%v", err)
+			}
+		}
+		left = still
+	}
+}
+
+// orphans are roots that an agent before this one had staged: it has ended, and nobody knows them.
+func (n *NextBoot) orphans() []rundir.FormerRoot {
+	dirs, _ := filepath.Glob(filepath.Join(n.dir, rootPrefix+"*"))
+	var out []rundir.FormerRoot
+	for _, dir := range dirs {
+		device, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), rootPrefix))
+		f := rundir.FormerRoot{Block: dir, Device: device}
+		if err == nil && dir != n.agent.Self().Block && !slices.Contains(n.agent.Self().Former, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

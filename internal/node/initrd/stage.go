@@ -1,0 +1,256 @@
+package initrd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/backoff"
+	"pando/internal/blockapi"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/nbd"
+	"pando/internal/problem"
+	"pando/internal/rundir"
+	"pando/internal/trace"
+)
+
+// Names of what a next root is made in, below the run directory.
+const (
+	rootPrefix = "root-" // and the number of its device
+)
+
+// How long a boot pack is waited for.
+const (
+	prefetchMost = 5 * time.Minute
+	prefetchLook = 500 * time.Millisecond
+	prefetchIdle = 5 * time.Second // without a byte more: what there is room for is there
+)
+
+// nextAgent is what the next boot needs of the agent of this one.
+type nextAgent interface {
+	Self() rundir.Session                        // who the node is in this boot
+	Info(message, hint string)                   // puts a fact on the timeline
+	Flush(ctx context.Context) error             // sends what is to be told
+	Goodbye(ctx context.Context, message string) // tells that this boot is over
+}
+
+// NextBoot makes ready what a node boots next without its kernel ending, and goes there.
+type NextBoot struct {
+	dir     string // rundir
+	root    string // "/"
+	release string
+	control *control.Client
+	agent   nextAgent
+	parts   Parts
+	log     io.Writer
+
+	staging sync.Mutex              // one version is made ready at a time
+	staged  atomic.Pointer[machine] // what is; nil: nothing
+	leaving atomic.Bool             // what the next boot's agent has to know is written; nothing of it may be changed
+}
+
+// NewNextBoot has staged nothing yet.
+func NewNextBoot(
+	dir, release string,
+	control *control.Client,
+	agent nextAgent,
+	parts Parts,
+	log io.Writer,
+) *NextBoot {
+	return &NextBoot{parts: parts, dir: dir, root: "/", release: release, control: control, agent: agent, log: log}
+}
+
+// Leaving tells that the node goes to its next boot: what the next agent has to know is written.
+func (n *NextBoot) Leaving() bool { return n.leaving.Load() }
+
+// Staged is the version that is ready, "" for none.
+func (n *NextBoot) Staged() fleet.Digest {
+	if m := n.staged.Load(); m != nil {
+		return m.assigned().Version
+	}
+	return ""
+}
+
+func (n *NextBoot) logf(format string, args ...any) { fmt.Fprintf(n.log, format+"\n", args...) }
+
+// StageAhead makes ready what the node boots next, and tells.
+func (n *NextBoot) StageAhead(ctx context.Context) {
+	n.staging.Lock()
+	defer n.staging.Unlock()
+	m, err := n.stage(ctx)
+	if err != nil {
+		n.agent.Info("its next version cannot be staged: "+err.Error(), problem.HintOf(err))
+		return
+	}
+	n.agent.Info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
+}
+
+// stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is
+// seen by the system that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
+func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
+	self := n.agent.Self()
+	if _, err := os.Stat(filepath.Join(n.root, softTarget)); err != nil {
+		return nil, errors.New("the systemd that runs knows no soft reboot: it is older than 254")
+	}
+	if len(self.TrustKeys) == 0 {
+		return nil, errors.New("it was started by a release that leaves no keys to trust")
+	}
+	var told api.StageResponse
+	if err := n.control.Call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+		return nil, err
+	}
+	as, err := control.CheckAssignment(
+		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
+	)
+	if err != nil {
+		return nil, err
+	}
+	if m := n.staged.Load(); m != nil {
+		if m.assigned().Version == as.Version {
+			return m, nil
+		}
+		n.staged.Store(nil)
+		m.unstage()
+	}
+	m, err := n.machine()
+	if err != nil {
+		return nil, err
+	}
+	m.assignment.Store(&as)
+	if _, err := m.fetchManifest(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := m.attachDevice(ctx); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	err = m.prefetch(ctx)
+	if err == nil {
+		err = m.warm()
+	}
+	if err != nil {
+		m.unstage()
+		return nil, err
+	}
+	n.staged.Store(m)
+	n.logf("%s is staged, after %s", as.Version.Short(), time.Since(begun).Round(100*time.Millisecond))
+	return m, nil
+}
+
+// unstage takes a device away again that nobody has used yet.
+func (m *machine) unstage() {
+	if m.lowered {
+		_ = unix.Unmount(m.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
+		m.lowered = false
+	}
+	if m.device != nil {
+		m.device.Stop()
+		m.device = nil
+	}
+}
+
+// machine is a boot as init would make it, on the machine that runs.
+func (n *NextBoot) machine() (*machine, error) {
+	s := n.agent.Self()
+	m := &machine{
+		release: n.release,
+		parts:   n.parts,
+		started: time.Now(),
+		origin:  rundir.Monotonic(),
+		console: &console{kmsg: n.log},
+		begun:   map[trace.Stage]time.Time{},
+
+		diskWait: diskWait,
+		control:  n.control,
+		known:    &s.Hardware,
+		cgroup:   blockapi.InitScope,
+		stale:    s.RunFiles,
+		config: api.BootConfig{
+			Format:    1,
+			MAC:       s.MAC,
+			ServerKey: s.ServerKey,
+			Control:   s.Control,
+			TrustKeys: s.TrustKeys,
+		},
+	}
+	m.report = control.NewReporter(m.post)
+	m.channel.network.Store(true)
+	if err := rundir.ReadJSON(n.dir, rundir.LeaseName, &m.lease); err != nil {
+		return nil, err
+	}
+	device, err := freeDevice()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(n.dir, rootPrefix+strconv.Itoa(device))
+	m.at = places{
+		lower:  filepath.Join(dir, blockapi.LowerName),
+		upper:  filepath.Join(dir, "upper"),
+		root:   nextRootDir,
+		block:  dir,
+		device: device,
+	}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, err
+	}
+	err = os.Link(filepath.Join(n.dir, rundir.BinaryName), filepath.Join(dir, rundir.BinaryName))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// freeDevice is a number of which there is no attached device.
+func freeDevice() (int, error) {
+	for n := range 4 {
+		if n == blockapi.VolumeDevice {
+			continue
+		}
+		if on, err := (nbd.KernelDevice{Index: n}).Connected(); err != nil || !on {
+			return n, err
+		}
+	}
+	return 0, &problem.Problem{
+		Err:  errors.New("three roots are attached already"),
+		Hint: "what is still used of the roots before? see the node's journal",
+	}
+}
+
+// prefetch waits until the boot pack is there, as far as there is room for it.
+func (m *machine) prefetch(ctx context.Context) error {
+	if m.pack == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prefetchMost)
+	defer cancel()
+	client, fetches, since := blockapi.Client{Socket: filepath.Join(m.at.block, blockapi.Socket)}, int64(-1), time.Now()
+	for {
+		s, err := client.Status(ctx, 0)
+		switch {
+		case err != nil:
+			return err
+		case s.Complete > 0:
+			return nil
+		case s.Fetches != fetches:
+			fetches, since = s.Fetches, time.Now()
+		case time.Since(since) > prefetchIdle:
+			return nil
+		}
+		if err := backoff.Sleep(ctx, prefetchLook); err != nil {
+			return fmt.Errorf("fetch the boot pack: %w", err)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package initrd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/problem"
+	"pando/internal/rootdir"
+	"pando/internal/rundir"
+)
+
+// prepareSwitch checks that there is an init to hand over to. All that can fail and be tried again happens
+// before execInit.
+func (m *machine) prepareSwitch(context.Context) (string, error) {
+	root, err := rootdir.Open(m.at.root)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	init, err := m.findInit(root)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range []string{"/dev", "/proc", "/sys", "/run"} {
+		f, err := root.Mkdirs(d)
+		if err != nil {
+			return "", err
+		}
+		f.Close()
+	}
+	if len(m.assigned().Extensions) == 0 { // what extensions bring may want what an update wants
+		if _, err := markUpdated(root); err != nil {
+			m.console.logf("switchroot: what boots looks like an update, which takes longer: %v", err)
+		}
+	}
+	return "to " + init, nil
+}
+
+func (m *machine) findInit(root *rootdir.Dir) (string, error) {
+	candidates := []string{"/sbin/init", "/lib/systemd/systemd", "/usr/lib/systemd/systemd"}
+	if m.cmd.Init != "" {
+		candidates = []string{m.cmd.Init}
+	}
+	for _, c := range candidates {
+		if root.Exists(c) {
+			return c, nil
+		}
+	}
+	return "", &problem.Problem{Err: errors.New("the image has no init"), Tried: strings.Join(candidates, ", "),
+		Hint: "install systemd-sysv in the image and build it anew"}
+}
+
+// execInit hands the machine to the image's init. It returns only an error, and then there is no way back.
+func (m *machine) execInit() error {
+	if err := rundir.WriteJSON(rundir.Dir, rundir.EventsName, 0o600, m.report.Take()); err != nil {
+		m.console.logf("switchroot: %v", err)
+	}
+	m.device.Release()
+	_ = os.WriteFile("/proc/sys/kernel/panic", []byte("0"), 0o644)
+	root, err := rootdir.Open(m.at.root)
+	if err != nil {
+		return err
+	}
+	init, err := m.findInit(root)
+	root.Close()
+	if err != nil {
+		return err
+	}
+	for _, d := range []string{"/dev", "/proc", "/sys", "/run"} {
+		if err := unix.Mount(d, m.at.root+d, "", unix.MS_MOVE, ""); err != nil {
+			return fmt.Errorf("move %s: %w", d, err)
+		}
+	}
+	removeInitramfs()
+	if err := unix.Chdir(m.at.root); err != nil {
+		return fmt.Errorf("enter the new root: %w", err)
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("move the new root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("change the root: %w", err)
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return err
+	}
+	consoleAsStdio()
+	args := append([]string{init}, os.Args[1:]...)
+	err = unix.Exec(init, args, os.Environ())
+	return fmt.Errorf("start %s: %w", init, err)
+}
+
+// removeInitramfs frees the memory of the initramfs' files. It stays on that file system.
+func removeInitramfs() {
+	var top unix.Stat_t
+	if unix.Lstat("/", &top) != nil {
+		return
+	}
+	removeBelow("/", top.Dev)
+}
+
+func removeBelow(dir string, dev uint64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // a file that stays costs memory, nothing else
+	}
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		var st unix.Stat_t
+		if unix.Lstat(p, &st) != nil || st.Dev != dev {
+			continue
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			removeBelow(p, dev)
+			_ = unix.Rmdir(p) // mount points and the way to them stay
+			continue
+		}
+		_ = unix.Unlink(p)
+	}
+}
+
+// consoleAsStdio gives the image's init the console that the kernel gave to us.
+func consoleAsStdio() {
+	fd, err := unix.Open("/dev/console", unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return
+	}
+	for n := range 3 {
+		_ = unix.Dup2(fd, n)
+	}
+	if fd > 2 {
+		unix.Close(fd)
+	}
+}

@@ -1,0 +1,31 @@
+package initrd
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+)
+
+// signedAssignment is a server's answer to hello.
+func signedAssignment(t *testing.T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
+	t.Helper()
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	a := fleet.Assignment{Format: 1, Boot: "0011223344556677", Node: "pc001",
+		Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32))}
+	if change != nil {
+		change(&a)
+	}
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := api.BootConfig{Boot: "0011223344556677",
+		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
+	sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
+	return api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg
+}

@@ -1,0 +1,65 @@
+package initrd
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pando/internal/fleet"
+	"pando/internal/image/bootpack"
+	"pando/internal/lastboot"
+	"pando/internal/trace"
+)
+
+// What is too large to be kept is told to who can change that, and takes nothing away.
+func TestBootThatIsTooLarge(t *testing.T) {
+	disk := newCacheDisk(t)
+	boots := func() (index []byte) {
+		t.Helper()
+		index, err := lastboot.OnRecords(disk, func(records lastboot.Records) ([]byte, error) { return records.Record("boots") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return index
+	}
+	try := func(files int) *machine {
+		a := fleet.Assignment{Boot: fleet.BootID(strings.Repeat("1", 1+files>>20)), Offline: true,
+			Files: []fleet.File{{Data: random(files)}}}
+		m := cacheMachine("")
+		m.manifestBytes, m.manifestSignature, m.pack = []byte("m"), []byte("s"), random(bootpack.MaxSize)
+		var err error
+		if m.answer.Assignment, err = json.Marshal(a); err != nil {
+			t.Fatal(err)
+		}
+		m.assignment.Store(&a)
+		m.keepBoot(t.Context(), disk)
+		return m
+	}
+	m := try(1000)
+	if events := m.report.Take(); len(events) > 0 || m.kept == nil || m.kept.Device != disk.Name || m.kept.Boot != "1" {
+		t.Errorf("a small one: %+v, noted at %+v", events, m.kept)
+	}
+	before := boots()
+	m = try(fleet.MaxConfigFiles)
+	events := m.report.Take()
+	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") || !strings.Contains(events[0].Message, " KB, its manifest") ||
+		!strings.Contains(events[0].Hint, "smaller config files") ||
+		m.kept != nil {
+		t.Errorf("a large one: %+v, noted at %+v", events, m.kept)
+	}
+	if !bytes.Equal(boots(), before) || len(before) == 0 {
+		t.Error("what was kept before is not kept any more")
+	}
+	disk.ReadOnly = true
+	m = try(1000)
+	wantNoCache(t, m, "read-only")
+}
+
+// random are bytes that cannot be made less.
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(b) // never fails
+	return b
+}

@@ -1,0 +1,197 @@
+package initrd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/blockapi"
+	"pando/internal/disk"
+	"pando/internal/fleet"
+	"pando/internal/hardware"
+	"pando/internal/problem"
+	"pando/internal/rootdaemon"
+	"pando/internal/trace"
+)
+
+// useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
+// cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
+// when it is there.
+func (m *machine) useCache(ctx context.Context, sys string, c *blockapi.Config) string {
+	a := m.assigned().Cache
+	switch {
+	case a == nil:
+		return ""
+	case a.Kind == fleet.CacheRAM:
+		var less string
+		c.RAM, less = cacheRAM(a.Size, hardware.Memory())
+		return less
+	}
+	if m.cache == nil || m.cache.failed() { // it may be there at the next attempt
+		m.cache = m.searchCache(context.WithoutCancel(ctx), sys, a.Size)
+	}
+	if m.disks.none() {
+		<-m.cache.done // at once
+	}
+	if !m.cache.settled() && m.handOver(c) == nil {
+		return ""
+	}
+	m.cache.need()
+	<-m.cache.done
+	c.Disk = m.cache.disk
+	return ""
+}
+
+// cacheSearch is how a boot comes to the disk of its cache, beside the phases.
+type cacheSearch struct {
+	once   sync.Once
+	needed chan struct{}       // closed when the boot waits for it
+	done   chan struct{}       // closed when the timeline has the answer
+	disk   *blockapi.CacheDisk // nil: none can be used
+}
+
+// need says that the boot waits from now on.
+func (s *cacheSearch) need() { s.once.Do(func() { close(s.needed) }) }
+
+func (s *cacheSearch) settled() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
+
+// searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
+func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
+	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
+	if m.hadCache() || m.disks == nil {
+		s.need()
+	}
+	go func() {
+		defer close(s.done)
+		select {
+		case <-s.needed:
+		case <-m.disks.over():
+		}
+		made, err := guarded(ctx, Phase{Run: func(ctx context.Context) (made string, err error) {
+			found, err := m.openCacheDisk(ctx, sys, size)
+			if err == nil {
+				made, err = disk.MakeNewCache(ctx, found, sys, m.diskWait)
+			}
+			if err == nil {
+				s.disk = found
+			}
+			return made, err
+		}})
+		m.tellCache(s.disk, made, err)
+	}()
+	return s
+}
+
+// tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no
+// disks: it says nothing of them to go by.
+func (m *machine) tellCache(disk *blockapi.CacheDisk, made string, err error) {
+	e := trace.Event{Stage: trace.Device, Kind: trace.Info}
+	cache := string(fleet.CacheNone)
+	if err != nil {
+		e.Message = "no cache on a disk: " + err.Error()
+		e.Hint = cmp.Or(
+			problem.HintOf(err),
+			"the boot goes on without; `pando node cache` shows the node's disks and prepares one",
+		)
+	} else {
+		cache, e.Message = disk.Name, cmp.Or(made, "cache on "+disk.Name)
+		if disk.ReadOnly {
+			e.Message += ", which is read-only"
+		}
+	}
+	if m.known == nil {
+		e.Attrs = map[string]string{trace.AttrCache: cache}
+	}
+	m.event(e)
+}
+
+// handOver has the daemons of a configuration get the disk when it is there.
+func (m *machine) handOver(c *blockapi.Config) error {
+	ours, theirs, err := rootdaemon.SocketPair("cache")
+	if err != nil {
+		return err
+	}
+	c.Late = &blockapi.LateDisk{File: theirs}
+	if m.hadCache() {
+		c.Late.Wait = 3 * m.diskWait // for it to be found, to be opened, and to be made a cache
+	}
+	search, handed := m.cache, make(chan struct{})
+	m.handed = handed
+	go func() {
+		defer close(handed)
+		defer ours.Close()
+		<-search.done
+		if search.disk == nil {
+			return
+		}
+		if err := search.disk.Send(ours); err != nil &&
+			!errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
+			m.console.logf("hand the cache's disk over: %v", err)
+		}
+	}()
+	return nil
+}
+
+// hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
+// found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
+func (m *machine) hadCache() bool {
+	return m.answer.Cached || m.config.Medium != "" || m.disks.found()
+}
+
+// settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From
+// here on nobody looks for it any more.
+func (m *machine) settleCache(ctx context.Context) {
+	var used *blockapi.CacheDisk
+	if m.cache != nil {
+		m.cache.need()
+		<-m.cache.done // it is bounded
+		if m.handed != nil {
+			<-m.handed
+		}
+		used = m.cache.disk
+	}
+	m.keepBoot(ctx, used)
+}
+
+// cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they
+// are less. An unknown memory is 0. What is kept is locked in memory, of a program that the kernel does not end
+// when memory runs out.
+func cacheRAM(asked, memory int64) (int64, string) {
+	most := memory / blockapi.SharePart
+	if memory <= 0 || asked <= most {
+		return asked, ""
+	}
+	return most, fmt.Sprintf(
+		", cache of %d MB in memory and not of %d: a quarter of what the node has",
+		most/1e6,
+		asked/1e6,
+	)
+}
+
+// openCacheDisk opens the disk that was found to be the node's cache.
+func (m *machine) openCacheDisk(ctx context.Context, sys string, size int64) (*blockapi.CacheDisk, error) {
+	if m.disks == nil {
+		return nil, errors.New("the server sent no drivers of disks")
+	}
+	if err := m.disks.wait(ctx, m.diskWait); err != nil {
+		return nil, err
+	}
+	if m.disks.name == "" {
+		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)
+	}
+	c := &blockapi.CacheDisk{Name: "/dev/" + m.disks.name, Size: size}
+	return disk.Within(ctx, c.Name, m.diskWait, func() (*blockapi.CacheDisk, error) { return c, disk.OpenCacheFile(c, sys) })
+}

@@ -1,0 +1,209 @@
+package initrd
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/blockapi"
+	"pando/internal/control"
+	"pando/internal/fleet"
+	"pando/internal/hardware"
+	"pando/internal/trace"
+)
+
+// cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
+func cacheMachine(device string) *machine {
+	m := &machine{diskWait: diskWait, disks: &diskFinder{done: make(chan struct{}), name: device}, console: &console{kmsg: io.Discard},
+		report: control.NewReporter(nil), begun: map[trace.Stage]time.Time{}}
+	close(m.disks.done)
+	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
+	return m
+}
+
+// A cache in memory takes no more than a quarter of it, whatever the group says, and the timeline tells.
+func TestCacheInMemoryIsBounded(t *testing.T) {
+	const gb = 1 << 30
+	for _, x := range []struct {
+		asked, memory, want int64
+		text                string
+	}{
+		{64e6, 2 * gb, 64e6, ""},
+		{2e9, 2 * gb, gb / 2, ", cache of 536 MB in memory and not of 2000: a quarter of what the node has"},
+		{2e9, 16 * gb, 2e9, ""},
+		{4e9, 0, 4e9, ""}, // the kernel does not say
+	} {
+		if got, text := cacheRAM(x.asked, x.memory); got != x.want || text != x.text {
+			t.Errorf("%d of %d: %d, %q, want %d, %q", x.asked, x.memory, got, text, x.want, x.text)
+		}
+	}
+	m := cacheMachine("")
+	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheRAM, Size: 1 << 50}})
+	var c blockapi.Config
+	if text := m.useCache(t.Context(), hardware.Sysfs, &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 ||
+		c.RAM > hardware.Memory()/4 {
+		t.Errorf("%q, %d bytes of %d", text, c.RAM, hardware.Memory())
+	}
+}
+
+// cacheOf has a machine look for its cache, hands it over as to the daemons, and returns what the timeline says
+// when there is one. Nobody but the configuration has the disk then.
+func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
+	t.Helper()
+	m.cache, m.handed, c.Disk, c.Late = nil, nil, nil, nil
+	found := func() {}
+	if m.disks.ended() { // it is found once the daemons run, and no sooner
+		m.disks = &diskFinder{done: make(chan struct{}), name: m.disks.name}
+		found = func() { close(m.disks.done) }
+	}
+	if text := m.useCache(t.Context(), sys, c); text != "" || c.Disk != nil || c.Late == nil {
+		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
+	}
+	found()
+	late := c.Late
+	defer late.File.Close()
+	c.Late = nil
+	m.cache.need()
+	<-m.handed
+	var err error
+	if c.Disk, err = late.Receive(); err != nil || !late.Came() || (c.Disk == nil) != (m.cache.disk == nil) {
+		t.Fatalf("%+v was sent, and received %+v, %v", m.cache.disk, c.Disk, err)
+	}
+	if c.Disk == nil {
+		return ""
+	}
+	m.cache.disk.File.Close()
+	events := m.report.Take()
+	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Device ||
+		events[0].Attrs[trace.AttrCache] != c.Disk.Name {
+		t.Fatalf("events %+v, want one of %s", events, c.Disk.Name)
+	}
+	return events[0].Message
+}
+
+// wantNoCache wants a boot that said why it has no cache, with a hint, and nothing else.
+func wantNoCache(t *testing.T, m *machine, why string) {
+	t.Helper()
+	events := m.report.Take()
+	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Hint == "" ||
+		!strings.Contains(events[0].Message, why) {
+		t.Errorf("events %+v, want one that says %q", events, why)
+	}
+	for _, e := range events {
+		if strings.HasPrefix(e.Message, "no cache on a disk") != (e.Attrs[trace.AttrCache] == string(fleet.CacheNone)) {
+			t.Errorf("a server is told %v with %q", e.Attrs, e.Message)
+		}
+	}
+}
+
+// A daemon waits for a disk that the node is known to have, and for no other.
+func TestWhichDiskIsAwaited(t *testing.T) {
+	searching := func() *machine {
+		m := cacheMachine("")
+		m.disks = &diskFinder{done: make(chan struct{})}
+		return m
+	}
+	for name, x := range map[string]struct {
+		m     *machine
+		waits bool
+	}{
+		"unknown":       {searching(), false},
+		"its last boot": {searching(), true},
+		"a boot medium": {searching(), true},
+	} {
+		switch name {
+		case "its last boot":
+			x.m.answer.Cached = true
+		case "a boot medium":
+			x.m.config.Medium = fleet.Digest("sha256:" + strings.Repeat("ab", 32))
+		}
+		var c blockapi.Config
+		if text := x.m.useCache(t.Context(), hardware.Sysfs, &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
+			t.Fatalf("%s: %q, %+v", name, text, c.Late)
+		}
+		if c.Late.Came() {
+			t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
+		}
+		close(x.m.disks.done)
+		x.m.settleCache(t.Context())
+		if disk, err := c.Late.Receive(); disk != nil || err != nil || !x.m.cache.failed() {
+			t.Errorf("%s: %+v, %v", name, disk, err)
+		}
+		c.Late.File.Close()
+		wantNoCache(t, x.m, "none is prepared")
+	}
+	found := cacheMachine("sdx1")
+	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
+	var c blockapi.Config
+	if err := found.handOver(&c); err != nil || c.Late.Wait == 0 {
+		t.Errorf("a disk that was found by now: %+v, %v", c.Late, err)
+	}
+	close(found.cache.done)
+	<-found.handed
+	c.Late.File.Close()
+	// Where it is clear that there is none, nothing is to come.
+	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {diskWait: diskWait, console: &console{kmsg: io.Discard}, report: control.NewReporter(nil)}} {
+		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
+		var c blockapi.Config
+		if m.useCache(t.Context(), hardware.Sysfs, &c); c.Late != nil || c.Disk != nil {
+			t.Errorf("%s: %+v", name, c)
+		}
+		wantNoCache(t, m, map[string]string{"none found": "none is prepared", "no drivers": "no drivers"}[name])
+	}
+}
+
+// An attempt that is repeated gets the disk that the one before it opened, and nobody else has opened it meanwhile.
+func TestNextAttemptHasTheDisk(t *testing.T) {
+	disk := newCacheDisk(t)
+	m := cacheMachine("")
+	m.disks = &diskFinder{done: make(chan struct{})}
+	var first, next blockapi.Config
+	m.useCache(t.Context(), hardware.Sysfs, &first)
+	if first.Late == nil {
+		t.Fatalf("%+v: the disk is not found yet", first)
+	}
+	m.disks.name = ".." + disk.Name // of /dev
+	close(m.disks.done)
+	first.Late.File.Close() // its daemons died
+	m.settleCache(t.Context())
+	m.useCache(t.Context(), hardware.Sysfs, &next)
+	if next.Disk == nil || next.Disk != m.cache.disk || next.Late != nil {
+		t.Fatalf("the next attempt: %+v, %+v", next.Disk, next.Late)
+	}
+	if size, err := next.Disk.File.Seek(0, io.SeekEnd); err != nil || size != disk.Size {
+		t.Errorf("its file has %d bytes: %v", size, err)
+	}
+	if events := m.report.Take(); len(events) != 1 {
+		t.Errorf("told %+v", events)
+	}
+}
+
+// A disk that takes its time costs a node that is not known to have one nothing before the boot needs it, and is
+// not given up before.
+func TestWhenADiskIsNeeded(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	for _, known := range []bool{true, false} {
+		m := cacheMachine("")
+		m.diskWait = wait
+		m.answer.Cached = known
+		m.disks = &diskFinder{done: make(chan struct{})}
+		var c blockapi.Config
+		m.useCache(t.Context(), hardware.Sysfs, &c)
+		t.Cleanup(func() { c.Late.File.Close() })
+		if known {
+			<-m.cache.done
+			wantNoCache(t, m, "none was found")
+			continue
+		}
+		time.Sleep(4 * wait)
+		if m.cache.settled() {
+			t.Error("a disk that nobody waits for was given up")
+		}
+		m.settleCache(t.Context())
+		if !c.Late.Came() {
+			t.Error("the daemons still wait for a disk when the boot has gone on without")
+		}
+		wantNoCache(t, m, "none was found")
+	}
+}

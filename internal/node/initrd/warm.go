@@ -1,0 +1,112 @@
+package initrd
+
+import (
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/hardware"
+	"pando/internal/rootdir"
+)
+
+// warmPart is the part of the memory that is filled with files of the next root before it is gone to.
+const warmPart = 8
+
+// warmTrees are directories of which a start of systemd reads most, and programs in /usr/bin that it runs for a
+// moment each.
+var (
+	warmTrees = []string{
+		"/usr/lib/systemd",
+		"/usr/lib/udev",
+		"/usr/lib/tmpfiles.d",
+		"/usr/lib/sysusers.d",
+		"/usr/lib/modprobe.d",
+		"/usr/share/dbus-1",
+		"/etc",
+	}
+	warmPrograms = []string{
+		"/usr/bin/systemd-tmpfiles",
+		"/usr/bin/systemd-sysusers",
+		"/usr/bin/udevadm",
+		"/usr/bin/kmod",
+		"/usr/bin/mount",
+		"/usr/bin/sh",
+	}
+	warmNot = []string{"/usr/lib/systemd/boot", "/usr/lib/systemd/catalog", "/usr/lib/udev/hwdb.d"}
+)
+
+// warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd
+// reads before: all that is started again in a moment, and nobody waits yet.
+func (m *machine) warm() error {
+	if err := m.mountLower(); err != nil {
+		return err
+	}
+	m.lowered = true
+	root, err := rootdir.Open(m.at.lower)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := knowsSoft(root); err != nil {
+		return err
+	}
+	left := hardware.Memory() / warmPart
+	for _, name := range slices.Concat(mappedFiles("/proc"), warmPrograms, warmTrees) {
+		warmFile(root, name, &left)
+	}
+	return nil
+}
+
+// warmFile reads a file, or all of a directory, as long as there are bytes left. What the root does not have, or what
+// cannot be read now, is none of its business.
+func warmFile(r *rootdir.Dir, name string, left *int64) {
+	if *left <= 0 || slices.Contains(warmNot, name) {
+		return
+	}
+	f, err := r.Open(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular():
+		n, _ := io.CopyN(io.Discard, f, *left)
+		*left -= n
+	case info.IsDir():
+		below, _ := f.ReadDir(-1)
+		for _, e := range below {
+			if e.IsDir() || e.Type().IsRegular() { // a link leads to what is read by another name, or out of the tree
+				warmFile(r, path.Join(name, e.Name()), left)
+			}
+		}
+	}
+}
+
+// mappedFiles are the files that processes have mapped, each once, in the order of the processes' numbers' text.
+func mappedFiles(proc string) []string {
+	maps, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "maps"))
+	known := map[string]bool{}
+	var out []string
+	for _, file := range maps {
+		data, _ := os.ReadFile(file) // it may have ended
+		for line := range strings.Lines(string(data)) {
+			i := strings.IndexByte(line, '/')
+			if i < 0 {
+				continue
+			}
+			name := strings.TrimSuffix(line[i:], "\n")
+			if strings.HasPrefix(name, "/usr/") && !known[name] {
+				known[name] = true
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}

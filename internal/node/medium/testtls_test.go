@@ -1,0 +1,43 @@
+package medium
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// tlsServer speaks TLS 1.3 with a key of its own, which it returns as nodes have it.
+func tlsServer(t *testing.T, h http.HandlerFunc) (url, key string) {
+	t.Helper()
+	_, priv, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tlsServerOf(t, priv, h)
+}
+
+// tlsServerOf does so with a given key.
+func tlsServerOf(t *testing.T, priv ed25519.PrivateKey, h http.HandlerFunc) (url, key string) {
+	t.Helper()
+	pub := priv.Public().(ed25519.PublicKey)
+	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1, 0)} // long over: dates mean nothing
+	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, pub, priv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	s.TLS = &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}},
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL, base64.StdEncoding.EncodeToString(pub)
+}

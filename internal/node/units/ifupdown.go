@@ -1,0 +1,68 @@
+package units
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"pando/internal/rundir"
+)
+
+// currentNames is what the image calls the adapter that the root hangs on: its name, and the alternative names
+// that udev gave it. Linux 6.1 does not rename an adapter that is up, so there "ens3" is only one of the latter,
+// and ifupdown takes it all the same.
+func currentNames(dir string) ([]string, error) {
+	var s rundir.Session
+	if err := rundir.ReadJSON(dir, rundir.SessionName, &s); err != nil {
+		return nil, err
+	}
+	link, err := netlink.LinkByIndex(s.Interface)
+	if err != nil {
+		return nil, fmt.Errorf("interface %d: %w", s.Interface, err)
+	}
+	return append([]string{link.Attrs().Name}, link.Attrs().AltNames...), nil
+}
+
+// OwnNIC is the condition of ifup@NAME.service: 0 when the adapter is the image's to configure, 1 (skip the
+// unit) when it is the one that the root hangs on.
+func OwnNIC(dir, name string, stderr io.Writer) int {
+	ours, err := currentNames(dir)
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-init:", err)
+		return 0
+	}
+	if slices.Contains(ours, name) {
+		return 1
+	}
+	return 0
+}
+
+// IfupdownEnv writes the environment by which `ifup -a` and `ifdown -a` leave our adapter out, beside those
+// that the image leaves out itself.
+func IfupdownEnv(dir string, stderr io.Writer) int {
+	ours, err := currentNames(dir)
+	if err == nil {
+		line := excludeLine(os.Getenv("EXCLUDE_INTERFACES"), ours...)
+		err = os.WriteFile(filepath.Join(dir, "ifupdown.env"), []byte(line), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-init:", err)
+		return 1
+	}
+	return 0
+}
+
+func excludeLine(others string, ours ...string) string {
+	patterns := strings.Fields(others)
+	for _, name := range ours {
+		if !slices.Contains(patterns, name) {
+			patterns = append(patterns, name)
+		}
+	}
+	return "EXCLUDE_INTERFACES=\"" + strings.Join(patterns, " ") + "\"\n"
+}

@@ -1,0 +1,180 @@
+package writelayer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/disk"
+	"pando/internal/ext4"
+	"pando/internal/fleet"
+	"pando/internal/hardware"
+	"pando/internal/problem"
+	"pando/internal/trace"
+)
+
+// keptName is the file beside the upper directory that says what it belongs to.
+const keptName = "version"
+
+// errNoWriteDisk has the hint with which a person makes one.
+var errNoWriteDisk = &problem.Problem{Err: errors.New("no partition is called " + fleet.WritePartition),
+	Hint: "give a partition of the node that name (`sgdisk -n 1:0:0 -c 1:" + fleet.WritePartition + " /dev/sdX`): " +
+		"what is on it is lost"}
+
+// diskLayer mounts the partition that takes the node's writes. What was kept there is used if it was written over
+// the same version: over another one the kernel's overlay says of it that anything may happen.
+func (w *Layer) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
+	name, err := w.writeDisk(ctx)
+	if err != nil {
+		return layer{}, err
+	}
+	device := "/dev/" + name
+	used := layer{WriteLayer: l, text: fmt.Sprintf("up to %d MB on %s", disk.Size(hardware.Sysfs, name)/1e6, device)}
+	has, err := mayWrite(device)
+	if err != nil {
+		return used, err
+	}
+	if l.Keep && has && !fresh {
+		why, err := w.mountKept(ctx, device)
+		if err == nil && why == "" {
+			used.kept = true
+			used.text += ", with what was kept"
+			return used, nil
+		}
+		_ = unix.Unmount(w.Upper, unix.MNT_DETACH)
+		if err != nil {
+			why = err.Error()
+		}
+		w.Tell(
+			trace.Event{
+				Stage:   trace.Root,
+				Kind:    trace.Info,
+				Message: "what was kept on " + device + " is wiped: " + why,
+			},
+		)
+	}
+	return used, w.mountFresh(ctx, device, l.Keep)
+}
+
+// writeDisk finds the partition for what is written.
+func (w *Layer) writeDisk(ctx context.Context) (string, error) {
+	name, err := w.FindDisk(ctx, func() string {
+		return partitionCalled(hardware.Sysfs, fleet.WritePartition, disk.BlockDevices(hardware.Sysfs))
+	})
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		return "", errNoWriteDisk
+	}
+	return name, nil
+}
+
+// partitionCalled is the first device of a name in its partition table, "" for none.
+func partitionCalled(sys, called string, names []string) string {
+	for _, n := range names {
+		if disk.PartitionName(sys, n) == called {
+			return n
+		}
+	}
+	return ""
+}
+
+// mayWrite tells whether a partition has a write layer, and refuses one that has something else: who gave it the
+// name may have meant another.
+func mayWrite(device string) (has bool, err error) {
+	f, err := os.Open(device)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	content := disk.ContentOf(f)
+	label := make([]byte, 16)
+	if content == "ext4" {
+		if _, err := f.ReadAt(label, 1024+120); err != nil {
+			return false, err
+		}
+	}
+	return layerOn(device, content, string(bytes.TrimRight(label, "\x00")))
+}
+
+// layerOn is mayWrite for what was read.
+func layerOn(device, content, label string) (has bool, err error) {
+	switch {
+	case content == "":
+		return false, nil
+	case content == "ext4" && label == fleet.WritePartition:
+		return true, nil
+	}
+	return false, &problem.Problem{
+		Err: fmt.Errorf(
+			"%s, which is called %s, has %s on it that is no write layer",
+			device,
+			fleet.WritePartition,
+			content,
+		),
+		Hint: "`wipefs -a " + device + "` on the node if it may be lost",
+	}
+}
+
+// mountKept mounts what was kept, or says why it is not for this boot.
+func (w *Layer) mountKept(ctx context.Context, device string) (why string, err error) {
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
+		return "", err
+	}
+	if err := mountLayer(device, w.Upper, ""); err != nil {
+		return "", err
+	}
+	record, _ := os.ReadFile(filepath.Join(w.Upper, keptName)) // none: it was broken off when it was made
+	return notKept(string(record), w.keptRecord()), nil
+}
+
+// keptRecord says what an upper directory belongs to.
+func (w *Layer) keptRecord() string {
+	return string(w.version) + "\n" + overlayOptions + "\n"
+}
+
+// notKept is why what was kept by a record cannot be used by another; "": it can.
+func notKept(record, want string) string {
+	switch was, _, whole := strings.Cut(record, "\n"); {
+	case record == want:
+		return ""
+	case !whole:
+		return "it is not whole"
+	case strings.HasPrefix(want, was+"\n"):
+		return "Pando mounts it otherwise by now"
+	default:
+		return fmt.Sprintf("it belongs to version %s", fleet.Digest(was).Short())
+	}
+}
+
+// mountFresh makes a file system and mounts it. It has its record when it is whole. One that is wiped needs no
+// journal and no barriers.
+func (w *Layer) mountFresh(ctx context.Context, device string, keep bool) error {
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
+		return err
+	}
+	options := ""
+	if !keep {
+		options = "nobarrier,noinit_itable"
+	}
+	if err := Make(device, ext4.Options{Label: fleet.WritePartition, Journal: keep}); err != nil {
+		return fmt.Errorf("make ext4 on %s: %w", device, err)
+	}
+	err := mountLayer(device, w.Upper, options)
+	if err != nil || !keep {
+		return err
+	}
+	name := filepath.Join(w.Upper, keptName)
+	if err := os.WriteFile(name+".new", []byte(w.keptRecord()), 0o600); err != nil {
+		return err
+	}
+	unix.Sync()
+	return os.Rename(name+".new", name)
+}

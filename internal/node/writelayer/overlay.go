@@ -1,0 +1,43 @@
+package writelayer
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// defaultWriteLimit is the size= of the tmpfs that takes what the node writes: half of its memory.
+const defaultWriteLimit = "50%"
+
+// overlayOptions are the overlay's options beside its directories; docs/adr/0001-overlay-options.md says
+// why each is on, and why others are not.
+const overlayOptions = "redirect_dir=on,index=on,metacopy=on,xino=on"
+
+// mountMemory mounts a fresh tmpfs for what is written.
+func mountMemory(upper, limit string) error {
+	if err := unix.Mount("tmpfs", upper, "tmpfs", unix.MS_NOATIME, "mode=0755,size="+limit); err != nil {
+		return fmt.Errorf("mount tmpfs of %s for the node's writes: %w", limit, err)
+	}
+	return nil
+}
+
+// mountOverlay mounts the overlay at its root, over what is mounted for the writes. The mounts below it are
+// then taken out of sight: the overlay holds them, and nothing else has any business there.
+func (w *Layer) mountOverlay() error {
+	for _, d := range []string{w.Upper + "/upper", w.Upper + "/work"} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	data := "lowerdir=" + w.Lower + ",upperdir=" + w.Upper + "/upper,workdir=" + w.Upper + "/work," + overlayOptions
+	if err := unix.Mount("overlay", w.Root, "overlay", unix.MS_NOATIME, data); err != nil {
+		return fmt.Errorf("mount overlay (%s): %w", overlayOptions, err)
+	}
+	for _, d := range []string{w.Upper, w.Lower} {
+		if err := unix.Unmount(d, 0); err != nil {
+			return fmt.Errorf("hide %s: %w", d, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package writelayer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/ext4"
+	"pando/internal/fleet"
+	"pando/internal/hardware"
+)
+
+// zramControl makes and removes devices of compressed memory.
+const zramControl = "/sys/class/zram-control"
+
+// zramOptions are those of ext4 on compressed memory: what is freed is given back at once, and the device is all
+// zeros already.
+const zramOptions = "discard,noinit_itable"
+
+// zramLayer makes a device of compressed memory, and a file system on it.
+func (w *Layer) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string) (layer, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return layer{}, fmt.Errorf("how much memory is there: %w", err)
+	}
+	size, err := layerSize(limit, int64(info.Totalram)*int64(info.Unit))
+	if err != nil {
+		return layer{}, err
+	}
+	device, packs, err := w.zramDevice(ctx, size)
+	if err == nil {
+		err = Make(device, ext4.Options{Label: fleet.WritePartition})
+	}
+	if err == nil {
+		err = mountLayer(device, w.Upper, zramOptions)
+	}
+	if err != nil {
+		w.dropZram()
+		return layer{}, err
+	}
+	return layer{
+		WriteLayer: l,
+		text:       fmt.Sprintf("up to %d MB in compressed memory (%s, %s)", size/1e6, filepath.Base(device), packs),
+	}, nil
+}
+
+// zramDevice makes a device of a size, and says how it packs. An attempt before may have left one.
+func (w *Layer) zramDevice(ctx context.Context, size int64) (device, packs string, err error) {
+	w.dropZram()
+	if err := w.lowerModule(ctx, "ext4"); err != nil {
+		return "", "", err
+	}
+	if _, err := os.Stat(zramControl); errors.Is(err, fs.ErrNotExist) {
+		if err := w.lowerModule(ctx, "zram", "num_devices=0"); err != nil {
+			return "", "", err
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(zramControl, "hot_add"))
+	if err != nil {
+		return "", "", fmt.Errorf("ask for a device of compressed memory: %w", err)
+	}
+	w.zram = strings.TrimSpace(string(data))
+	dir := "/sys/block/zram" + w.zram
+	for _, how := range []string{"zstd", "lz4"} {
+		_ = w.lowerModule(ctx, "crypto-"+how) // a kernel may have it in zram itself
+		if os.WriteFile(dir+"/comp_algorithm", []byte(how), 0) == nil {
+			break
+		}
+	}
+	if err := os.WriteFile(dir+"/disksize", []byte(strconv.FormatInt(size, 10)), 0); err != nil {
+		return "", "", fmt.Errorf("make a device of %d bytes of compressed memory: %w", size, err)
+	}
+	return "/dev/zram" + w.zram, chosen(hardware.SysValue(dir, "comp_algorithm")), nil
+}
+
+// dropZram removes the device of an attempt that failed.
+func (w *Layer) dropZram() {
+	if w.zram != "" {
+		_ = os.WriteFile(
+			filepath.Join(zramControl, "hot_remove"),
+			[]byte(w.zram),
+			0,
+		) // it stays empty, which takes nothing
+		w.zram = ""
+	}
+}
+
+// chosen is the word in brackets: "lzo [zstd] lz4".
+func chosen(list string) string {
+	_, after, _ := strings.Cut(list, "[")
+	word, _, _ := strings.Cut(after, "]")
+	return word
+}
+
+// Make makes the file system of a write layer.
+func Make(device string, o ext4.Options) error {
+	f, err := os.OpenFile(device, os.O_RDWR|unix.O_EXCL, 0) // what is mounted is refused
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, 2)
+	if err != nil {
+		return err
+	}
+	o.Now = time.Now().Unix()
+	if err := ext4.Make(f, size, o); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func mountLayer(device, at, options string) error {
+	if err := unix.Mount(device, at, "ext4", unix.MS_NOATIME, options); err != nil {
+		return fmt.Errorf("mount ext4 on %s: %w", device, err)
+	}
+	return nil
+}

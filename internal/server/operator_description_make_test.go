@@ -1,0 +1,233 @@
+package server
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// TestDescriptionOfTypes: the schemas of openapi.json are those of the types, in their order and with the words that
+// stand there; settings have the words of the table. `go test ./internal/server -run TestDescription -update` writes
+// it.
+func TestDescriptionOfTypes(t *testing.T) {
+	want, err := withSchemas(description, describedTypes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case bytes.Equal(want, description):
+	case *update:
+		if err := os.WriteFile("openapi.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Error("openapi.json is not what the types say; run go test ./internal/server -run TestDescription -update")
+	}
+}
+
+// schema is a JSON object of the description.
+type schema = map[string]any
+
+// Where the schemas stand in openapi.json: they are its last part.
+const (
+	schemasBegin = "    \"schemas\": {\n"
+	schemasEnd   = "\n    }\n  }\n}\n"
+)
+
+// withSchemas is a description with the schemas of these types in the place of its own.
+func withSchemas(doc []byte, types map[string]reflect.Type) ([]byte, error) {
+	head, _, ok := bytes.Cut(doc, []byte(schemasBegin))
+	if !ok {
+		return nil, fmt.Errorf("openapi.json has no line %q", schemasBegin)
+	}
+	var words struct {
+		Components struct {
+			Schemas map[string]schema `json:"schemas"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(doc, &words); err != nil {
+		return nil, err
+	}
+	g := schemaWriter{names: map[reflect.Type]string{}}
+	for name, typ := range types {
+		g.names[typ] = name
+	}
+	g.out.Write(head)
+	g.out.WriteString(schemasBegin)
+	for i, name := range slices.Sorted(maps.Keys(types)) {
+		if i > 0 {
+			g.out.WriteString(",\n")
+		}
+		g.write(name, types[name], words.Components.Schemas[name])
+	}
+	g.out.WriteString(schemasEnd)
+	return g.out.Bytes(), nil
+}
+
+type schemaWriter struct {
+	names map[reflect.Type]string
+	out   bytes.Buffer
+}
+
+// write writes one schema. words is what stands there today.
+func (g *schemaWriter) write(name string, typ reflect.Type, words schema) {
+	fmt.Fprintf(&g.out, "      %q: {\n        \"type\": \"object\",\n", name)
+	if d, ok := words["description"]; ok {
+		fmt.Fprintf(&g.out, "        \"description\": %s,\n", compact(d))
+	}
+	g.out.WriteString("        \"properties\": {")
+	known, _ := words["properties"].(schema)
+	for i, f := range wireFields(typ) {
+		if i > 0 {
+			g.out.WriteString(",")
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		was, _ := known[name].(schema)
+		fmt.Fprintf(&g.out, "\n          %q: %s", name, compact(g.property(f, name, was)))
+	}
+	g.out.WriteString("\n        }")
+	if r, ok := words["required"]; ok {
+		fmt.Fprintf(&g.out, ",\n        \"required\": %s", compact(r))
+	}
+	g.out.WriteString("\n      }")
+}
+
+// property is the schema of a field, with the words that are known of it.
+func (g *schemaWriter) property(f reflect.StructField, name string, words schema) schema {
+	out := g.of(f.Type)
+	addWords(out, words)
+	if x, ok := fleet.FindSetting(name); ok && isSetting(f) {
+		out["description"] = x.Usage
+		if len(x.Values) > 0 {
+			out["enum"] = x.Values
+		}
+	}
+	return out
+}
+
+// isSetting reports whether a field is one of the settings table.
+func isSetting(f reflect.StructField) bool {
+	for _, typ := range []reflect.Type{reflect.TypeFor[fleet.Settings](), reflect.TypeFor[fleet.Keeping]()} {
+		if s, ok := typ.FieldByName(f.Name); ok && s.Type == f.Type && s.Tag == f.Tag {
+			return true
+		}
+	}
+	return false
+}
+
+// addWords takes over what a type does not say: descriptions, allowed words and patterns, those of items too.
+func addWords(to, from schema) {
+	for _, key := range []string{"description", "enum", "pattern", "default"} {
+		if v, ok := from[key]; ok && to["$ref"] == nil {
+			to[key] = v
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		inner, ok := to[key].(schema)
+		if words, also := from[key].(schema); ok && also {
+			addWords(inner, words)
+		}
+	}
+}
+
+// of is the schema of a type.
+func (g *schemaWriter) of(typ reflect.Type) schema {
+	if typ.Kind() == reflect.Pointer {
+		return g.of(typ.Elem())
+	}
+	switch typ {
+	case reflect.TypeFor[time.Time]():
+		return schema{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[json.RawMessage]():
+		return schema{} // any JSON
+	case reflect.TypeFor[[]byte]():
+		return schema{"type": "string", "format": "byte"}
+	}
+	if name, ok := g.names[typ]; ok {
+		return schema{"$ref": "#/components/schemas/" + name}
+	}
+	if typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return schema{"type": "string"}
+	}
+	switch typ.Kind() {
+	case reflect.Bool:
+		return schema{"type": "boolean"}
+	case reflect.Float64, reflect.Float32:
+		return schema{"type": "number"}
+	case reflect.String:
+		return schema{"type": "string"}
+	case reflect.Slice, reflect.Array:
+		return schema{"type": "array", "items": g.of(typ.Elem())}
+	case reflect.Map:
+		values := g.of(typ.Elem())
+		if typ.Elem().Kind() == reflect.Pointer {
+			values["nullable"] = true
+		}
+		return schema{"type": "object", "additionalProperties": values}
+	case reflect.Struct, reflect.Interface:
+		return schema{"type": "object"}
+	}
+	return schema{"type": "integer", "format": "int64"}
+}
+
+// wireFields are the fields of a type on the wire, those of embedded structs in their place.
+func wireFields(t reflect.Type) []reflect.StructField {
+	var out []reflect.StructField
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case f.Anonymous && name == "":
+			out = append(out, wireFields(f.Type)...)
+		default:
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// keyOrder is how the keys of a schema follow each other.
+var keyOrder = []string{"type", "format", "nullable", "$ref", "items", "additionalProperties", "enum", "pattern", "default", "description"}
+
+// compact writes a value as openapi.json has it in one line.
+func compact(v any) string {
+	switch v := v.(type) {
+	case schema:
+		var parts []string
+		for _, key := range keyOrder {
+			if x, ok := v[key]; ok {
+				parts = append(parts, fmt.Sprintf("%q: %s", key, compact(x)))
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = compact(x)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case []string:
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = compact(x)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil { // words and numbers always encode
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

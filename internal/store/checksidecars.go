@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+)
+
+// beside compares signature and provenance of a version with their sums. A version of which one is damaged is
+// whole: its manifest is signed, and nothing is decided by the rest.
+func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
+	s, err := c.dir.sumsOf(v)
+	if errors.Is(err, errSums) {
+		return c.sumAnew(v, fmt.Sprintf("%v (%s)", err, c.dir.sidecar(v, sumsSuffix)))
+	}
+	if err != nil {
+		c.problem(v, chunk.ID{}, "%v", err)
+		return nil
+	}
+	if c.Repair && len(s) == 0 {
+		return c.sumAnew(v, "")
+	}
+	for _, suffix := range []string{signatureSuffix, provenanceSuffix} {
+		data, s, err := c.dir.damaged(v, suffix)
+		if err == nil && data != nil {
+			err = c.wrongSidecar(ctx, v, suffix, s, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrongSidecar repairs a sidecar that is not what was written, if it can.
+func (c *checker) wrongSidecar(ctx context.Context, v fleet.Digest, suffix string, s sums, data []byte) error {
+	what := map[string]string{signatureSuffix: "its signature file was changed, though one in it is good",
+		provenanceSuffix: "its provenance was changed, the recipe and list of packages"}[suffix]
+	file := c.dir.sidecar(v, suffix)
+	if !c.Repair {
+		c.problem(v, chunk.ID{}, "%s (%s)", what, file)
+		return nil
+	}
+	for _, from := range c.From {
+		got, err := from.Version(ctx, v)
+		good := map[string][]byte{signatureSuffix: got.Signature, provenanceSuffix: got.Provenance}[suffix]
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil || len(good) == 0 || s.wrong(suffix, good) {
+			continue
+		}
+		c.fixed(v, chunk.ID{}, "%s (%s); taken from %s", what, file, from.Name())
+		return c.dir.putSidecar(v, suffix, good)
+	}
+	if suffix == signatureSuffix {
+		c.fixed(v, chunk.ID{}, "%s (%s); it stays as it is, and counts as written", what, file)
+		return c.dir.putSidecar(v, suffix, data)
+	}
+	c.problem(
+		v,
+		chunk.ID{},
+		"%s (%s); the version boots all the same, and `pando image pull` from a server or directory that has it, "+
+			"or building it again, writes it anew",
+		what,
+		file,
+	)
+	return nil
+}
+
+// sumAnew writes the sums of what stands beside a manifest now.
+func (c *checker) sumAnew(v fleet.Digest, why string) error {
+	if !c.Repair {
+		c.problem(v, chunk.ID{}, "%s", why)
+		return nil
+	}
+	s := sums{}
+	for _, suffix := range sidecars {
+		data, err := c.dir.readFile(c.dir.sidecar(v, suffix))
+		if err == nil {
+			s[suffix] = []string{hexSum(data)}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if why != "" {
+		c.fixed(v, chunk.ID{}, "%s; they were written anew", why)
+	}
+	return c.dir.putFile(c.dir.sidecar(v, sumsSuffix), s.encode())
+}
+
+// damaged reads a sidecar that is not what was written; nil: it is, or there is none. Somebody may be replacing it,
+// sum first, so the sidecar is read before the sums, and both once more.
+func (d *Dir) damaged(v fleet.Digest, suffix string) (data []byte, s sums, err error) {
+	for range 2 {
+		if data, err = d.readFile(d.sidecar(v, suffix)); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, nil
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("read %s: %w", d.sidecar(v, suffix), bare(err))
+		}
+		if s, err = d.sumsOf(v); errors.Is(err, errSums) || err == nil && !s.wrong(suffix, data) {
+			return nil, nil, nil // of sums that were changed was told
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		d.askAgain(d.sidecar(v, suffix), d.sidecar(v, sumsSuffix))
+	}
+	return data, s, nil
+}

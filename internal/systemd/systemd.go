@@ -1,0 +1,96 @@
+package systemd
+
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+)
+
+// Systemctl runs the image's own; an image without systemd has none, and no figures.
+func Systemctl(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemctl", append([]string{"--no-pager"}, args...)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// GoingDown tells an end of the machine from an end of the agent alone.
+func GoingDown(ctx context.Context) bool {
+	out, err := Systemctl(ctx, "show", "--property=SystemState")
+	return err == nil && properties(out)["SystemState"] == "stopping"
+}
+
+// SystemdAsks is how often systemd is asked for a whole account. Of a machine so busy that it never answers in time,
+// half an account is better than none.
+const SystemdAsks = 5
+
+// Read returns systemd's account of the boot, nil while the boot is not finished, and whether all of it is
+// there.
+func Read(
+	ctx context.Context,
+	systemctl func(context.Context, ...string) (string, error),
+) (s *api.Systemd, whole bool) {
+	out, err := systemctl(ctx, "show", "--property=UserspaceTimestampMonotonic",
+		"--property=FinishTimestampMonotonic", "--property=SystemState")
+	if err != nil {
+		return nil, false
+	}
+	p := properties(out)
+	s = &api.Systemd{Userspace: microseconds(p["UserspaceTimestampMonotonic"]),
+		Finish: microseconds(p["FinishTimestampMonotonic"]), State: p["SystemState"]}
+	if s.Finish == 0 {
+		return nil, false
+	}
+	failed, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend")
+	if err != nil {
+		return s, false
+	}
+	s.Failed = firstWords(failed)
+	text, err := systemctl(ctx, "show", "*", "--property=Id", "--property=After",
+		"--property=InactiveExitTimestampMonotonic", "--property=ActiveEnterTimestampMonotonic")
+	if err != nil {
+		return s, false
+	}
+	target, err := systemctl(ctx, "show", "--property=Id", "default.target")
+	if err != nil {
+		return s, false
+	}
+	units := unitStarts(text, s.Finish)
+	s.Units = worthKeeping(units, critical(units, properties(target)["Id"]))
+	return s, true
+}
+
+// properties reads lines "Key=value".
+func properties(text string) map[string]string {
+	p := map[string]string{}
+	for line := range strings.Lines(text) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			p[k] = v
+		}
+	}
+	return p
+}
+
+func microseconds(s string) time.Duration {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+func firstWords(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 0 {
+			out = append(out, f[0])
+		}
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+)
+
+// A systemd that is too busy to tell of its units is asked again; what it told is not taken for all.
+func TestSystemdTellsHalf(t *testing.T) {
+	answers := map[string]string{"--property=UserspaceTimestampMonotonic": "UserspaceTimestampMonotonic=1000000\n" +
+		"FinishTimestampMonotonic=9000000\nSystemState=running\n", "--state=failed": "x.service loaded failed " +
+		"failed X\n"}
+	systemctl := func(_ context.Context, args ...string) (string, error) {
+		if out, ok := answers[args[1]]; ok {
+			return out, nil
+		}
+		return "", errors.New("timed out")
+	}
+	if s, whole := Read(t.Context(), systemctl); s == nil || whole || s.Finish != 9*time.Second ||
+		len(s.Failed) != 1 {
+		t.Errorf("without units: %+v, whole %v", s, whole)
+	}
+	answers["--property=Id"] = "Id=multi-user.target\n"
+	answers["*"] = "Id=a.service\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=3000000\n"
+	if s, whole := Read(t.Context(), systemctl); s == nil || !whole || len(s.Units) != 1 {
+		t.Errorf("with units: %+v, whole %v", s, whole)
+	}
+	answers["--property=UserspaceTimestampMonotonic"] = "FinishTimestampMonotonic=0\n"
+	if s, whole := Read(t.Context(), systemctl); s != nil || whole {
+		t.Errorf("before the end of the boot: %+v, whole %v", s, whole)
+	}
+}
+
+func TestSystemdFigures(t *testing.T) {
+	text := "Id=a.service\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=3000000\n\n" +
+		"Id=never.service\nInactiveExitTimestampMonotonic=0\nActiveEnterTimestampMonotonic=0\n\n" +
+		"Id=b.mount\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=6000000\n\n" +
+		"Id=late.service\nInactiveExitTimestampMonotonic=1\nActiveEnterTimestampMonotonic=99000000\n"
+	want := []api.UnitTime{{Unit: "b.mount", Start: time.Second, Active: 6 * time.Second},
+		{Unit: "a.service", Start: time.Second, Active: 3 * time.Second}}
+	if got := worthKeeping(unitStarts(text, 10*time.Second), nil); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	chained := "Id=end.target\nAfter=a.service b.service " +
+		"late.service\nInactiveExitTimestampMonotonic=9000000\nActiveEnterTimestampMonotonic=9000000\n\n" +
+		"Id=a.service\nAfter=c.mount " +
+		"gone.service\nInactiveExitTimestampMonotonic=6000000\nActiveEnterTimestampMonotonic=8000000\n\n" +
+		"Id=b.service\nAfter=\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=7000000\n\n" +
+		"Id=c.mount\nAfter=a.service\nInactiveExitTimestampMonotonic=2000000\nActiveEnterTimestampMonotonic=5000000\n\n" +
+		"Id=late.service\nInactiveExitTimestampMonotonic=1\nActiveEnterTimestampMonotonic=99000000\n"
+	units := unitStarts(chained, 10*time.Second)
+	chain := critical(units, "end.target")
+	if !reflect.DeepEqual(chain, []string{"end.target", "a.service", "c.mount"}) {
+		t.Errorf("critical chain %v", chain)
+	}
+	kept := []string{}
+	for _, u := range worthKeeping(units, chain) {
+		kept = append(kept, fmt.Sprint(u.Unit, u.Chain))
+	}
+	if !reflect.DeepEqual(kept, []string{"b.servicefalse", "c.mounttrue", "a.servicetrue", "end.targettrue"}) {
+		t.Errorf("kept %v", kept)
+	}
+	if got := critical(units, "no.target"); got != nil {
+		t.Errorf("the chain of a target that is not there: %v", got)
+	}
+	if got := firstWords("x.service loaded failed failed X\n\ny.mount loaded\n"); !reflect.DeepEqual(
+		got,
+		[]string{"x.service", "y.mount"},
+	) {
+		t.Errorf("failed units %v", got)
+	}
+	if got := microseconds("infinity"); got != 0 {
+		t.Errorf("a time that is no number: %v", got)
+	}
+}

@@ -1,0 +1,116 @@
+package workdir
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// LayerPrefix begins the names of directories that keep the layers of recipes for the next build.
+const LayerPrefix = "layer-"
+
+// Unfinished is the work directory of a build that has not ended, or has the layers of recipes for the next build.
+type Unfinished struct {
+	Name   string
+	Bytes  int64     // on the disk
+	Used   time.Time // last change
+	Layers bool
+}
+
+// List lists the work directories below parent, by name. One that does not exist has none.
+func List(parent string) (out []Unfinished, err error) {
+	dirs, err := os.ReadDir(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, d := range dirs {
+		if !d.IsDir() {
+			continue
+		}
+		u := Unfinished{Name: d.Name(), Layers: strings.HasPrefix(d.Name(), LayerPrefix)}
+		if u.Bytes, u.Used, err = measureWork(filepath.Join(parent, d.Name())); err != nil {
+			return out, fmt.Errorf("look at unfinished builds: %w", err)
+		}
+		out = append(out, u)
+	}
+	slices.SortFunc(out, func(a, b Unfinished) int { return cmp.Compare(a.Name, b.Name) })
+	return out, err
+}
+
+// measureWork adds up what a directory takes. What a running build removes meanwhile does not count. The time is
+// that of the directory and of what is directly in it: a tree has the times of its packages.
+func measureWork(dir string) (bytes int64, used time.Time, err error) {
+	err = filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = f.Info()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			bytes += st.Blocks * 512
+		} else {
+			bytes += info.Size()
+		}
+		if path != dir && filepath.Dir(path) != dir {
+			return nil
+		}
+		if t := info.ModTime(); t.After(used) {
+			used = t
+		}
+		return nil
+	})
+	return bytes, used, err
+}
+
+// Collect removes the work directories below parent that no build uses now, and that none has used since
+// before. It returns what it removed, or would.
+func Collect(parent string, before time.Time, dryRun bool) (gone []Unfinished, err error) {
+	all, err := List(parent)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range all {
+		if !u.Used.Before(before) {
+			continue
+		}
+		w, ok := OpenIdle(filepath.Join(parent, u.Name))
+		if !ok {
+			continue
+		}
+		if !dryRun {
+			err = errors.Join(err, w.Remove())
+		}
+		w.Close()
+		gone = append(gone, u)
+	}
+	return gone, err
+}
+
+// OpenIdle takes the lock of a work directory, if it is one and nobody has it.
+func OpenIdle(path string) (*Dir, bool) {
+	w := &Dir{Path: path}
+	f, err := os.OpenFile(w.File("lock"), os.O_RDWR, 0)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(f, w.File("lock")) {
+		f.Close()
+		return nil, false
+	}
+	w.lock = f
+	return w, true
+}

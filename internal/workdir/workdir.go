@@ -1,0 +1,154 @@
+package workdir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/image"
+	"pando/internal/steps"
+	"pando/internal/store"
+)
+
+// Dir holds what a build has not finished: the tree, the raw image, and a stamp for each that says it
+// is whole and of what it was made. A stamp is written after what it vouches for.
+type Dir struct {
+	Path     string
+	revision int // of the build that uses it
+	lock     *os.File
+}
+
+// Open opens or makes a work directory and waits until no other build uses it. What was made by another revision
+// of the build is not used again.
+func Open(
+	ctx context.Context,
+	parent, name string,
+	revision int,
+	report func(steps.Progress),
+) (*Dir, error) {
+	w := &Dir{Path: filepath.Join(parent, name), revision: revision}
+	for told := false; ; told = true {
+		if err := os.MkdirAll(w.Path, 0o700); err != nil { // a tree has private files and set-uid programs
+			return nil, fmt.Errorf("work directory: %w", err)
+		}
+		f, err := os.OpenFile(w.File("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("work directory: %w", err)
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && sameFile(f, w.File("lock")) {
+			w.lock = f
+			return w, nil
+		}
+		f.Close()
+		if !told {
+			report(steps.Progress{Note: "waiting for another build of the same"})
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for another build of the same: %w", ctx.Err())
+		case <-time.After(200 * time.Millisecond): // nobody tells when a flock ends
+		}
+	}
+}
+
+// sameFile tells whether name still is f: the build that had the lock removes the directory.
+func sameFile(f *os.File, name string) bool {
+	a, errA := f.Stat()
+	b, errB := os.Stat(name)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+// File is the path of a part.
+func (w *Dir) File(name string) string { return filepath.Join(w.Path, name) }
+
+// Close gives the lock back.
+func (w *Dir) Close() { w.lock.Close() }
+
+// Note keeps the last error for the person who looks into a work directory that was left.
+func (w *Dir) Note(step string, err error) {
+	_ = os.WriteFile(w.File("error"), fmt.Appendf(nil, "%s: %v\n", step, err), 0o600)
+}
+
+// Remove removes the directory and all in it, the lock last.
+func (w *Dir) Remove() error {
+	left, err := os.ReadDir(w.Path)
+	if err != nil {
+		return fmt.Errorf("remove work directory: %w", err)
+	}
+	for _, f := range left {
+		if f.Name() == "lock" {
+			continue
+		}
+		if err := RemoveTree(w.File(f.Name())); err != nil {
+			return fmt.Errorf("remove work directory: %w", err)
+		}
+	}
+	if err := os.RemoveAll(w.Path); err != nil {
+		return fmt.Errorf("remove work directory: %w", err)
+	}
+	return nil
+}
+
+// Stamp vouches for a part of the work.
+type Stamp struct {
+	Of       string    `json:"of"`       // of what it was made
+	Revision int       `json:"revision"` // how; putStamp sets it
+	Made     time.Time `json:"made"`
+	Size     int64     `json:"size,omitempty"` // bytes, of a file
+
+	Origin *image.Origin `json:"origin,omitempty"` // of a tree that a source made
+	Kernel string        `json:"kernel,omitempty"` // release of the kernel that a tree was given
+}
+
+// Stamped reads the stamp of a part, if the part is there and was made of the same in the same way.
+func (w *Dir) Stamped(part, of string) (Stamp, bool) {
+	var s Stamp
+	data, err := os.ReadFile(w.File(part + ".stamp"))
+	if err != nil || json.Unmarshal(data, &s) != nil || s.Of != of || s.Revision != w.revision {
+		return s, false
+	}
+	_, err = os.Lstat(w.File(part))
+	return s, err == nil
+}
+
+// PutStamp vouches for a part whose bytes are on the disk.
+func (w *Dir) PutStamp(part string, s Stamp) error {
+	s.Revision = w.revision
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(w.File(part+".stamp"), data, 0o600)
+}
+
+// Drop removes a part, its stamp first.
+func (w *Dir) Drop(part string) error {
+	if err := os.Remove(w.File(part + ".stamp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return RemoveTree(w.File(part))
+}
+
+// RemoveTree removes a directory, but nothing on which another file system is mounted: what is below a
+// mount point left by a killed installer may be the machine's own.
+func RemoveTree(path string) error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	for _, line := range strings.Split(string(mounts), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) > 4 && (fields[4] == path || strings.HasPrefix(fields[4], path+"/")) {
+			return fmt.Errorf("remove %s: %s is mounted; unmount it first", path, fields[4])
+		}
+	}
+	return os.RemoveAll(path)
+}

@@ -1,0 +1,58 @@
+package zstdcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"syscall"
+)
+
+// strongest is zstd's level for what is packed once and sent to every node. Go's package has none above 11.
+const strongest = 19
+
+// ErrMissing says that the program is not installed. Who packs has Go's package then.
+var ErrMissing = errors.New("zstd is not installed")
+
+// Program is the path of the program zstd, or "" where it is not installed. What it makes depends on its
+// release, so it packs nothing whose bytes a version's digest covers.
+type Program string
+
+// Find looks for the program in PATH.
+func Find() Program {
+	path, err := exec.LookPath("zstd")
+	if err != nil {
+		return ""
+	}
+	return Program(path)
+}
+
+// Compress has the program Compress raw, at the priority nice (0 is usual, 19 the lowest). The size is told in advance, so that
+// the frame is a single segment and needs no window.
+func (p Program) Compress(ctx context.Context, raw []byte, nice int, flags ...string) ([]byte, error) {
+	if p == "" {
+		return nil, ErrMissing
+	}
+	args := append(
+		[]string{
+			"-q",
+			"-c",
+			"-" + strconv.Itoa(strongest),
+			"--single-thread",
+			"--stream-size=" + strconv.Itoa(len(raw)),
+		},
+		flags...)
+	cmd := exec.CommandContext(ctx, string(p), args...)
+	var out, problem bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(raw), &out, &problem
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p, err)
+	}
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, nice) // it works at any priority
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", p, err, bytes.TrimSpace(problem.Bytes()))
+	}
+	return out.Bytes(), nil
+}
