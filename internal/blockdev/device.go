@@ -62,12 +62,13 @@ type Device struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	raws   group[rawKey, *raw]
-	bufs   buffers // for raws
-	pages  group[int, *chunk.Page]
-	ahead  readAhead
-	early  early
-	demand demand
+	raws    group[rawKey, *raw]
+	bufs    buffers // for raws
+	pages   group[int, *chunk.Page]
+	decoder chunk.Decoder
+	ahead   readAhead
+	early   early
+	demand  demand
 }
 
 // rawKey names raw bytes: those of a chunk, or of a piece of the boot pack, which may fail where a chunk must not.

@@ -48,7 +48,7 @@ func (d *Device) raw(k rawKey, here bool, load func() (*raw, error)) (c *call[*r
 func (d *Device) unpack(e chunk.Entry, v chunk.Verified) (*raw, error) {
 	d.raws.makeRoom(rawCost(e.RawSize))
 	r := d.newRaw(e.RawSize)
-	if err := chunk.DecodeParts(r.segments, v.Stored(), e.Codec); err != nil {
+	if err := d.decoder.DecodeParts(r.segments, v.Stored(), e.Codec); err != nil {
 		return nil, fmt.Errorf("%w: object %s: %w", ErrBroken, e.ID, err)
 	}
 	return r, nil
@@ -86,7 +86,7 @@ func (d *Device) loadPage(i int) (*chunk.Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("index page %d: %w", i, err)
 	}
-	p, err := d.root.DecodePage(i, v.Stored())
+	p, err := d.root.DecodePage(&d.decoder, i, v.Stored())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}

@@ -113,6 +113,3 @@ func BytesK(n int64) map[string]int64 { return map[string]int64{trace.SourceK: n
 
 // BytesText writes a size for people.
 func BytesText(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
-
-// AttrArgs is the attribute of Script's end that has the kernel arguments of the boot.
-const AttrArgs = "args"

@@ -13,7 +13,6 @@ import (
 	"pando/internal/hint"
 	"pando/internal/image"
 	"pando/internal/registry"
-	"pando/internal/rollout"
 	"pando/internal/versions"
 )
 
@@ -152,22 +151,4 @@ func (s *Planner) Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.
 		)
 	}
 	return node, group, err
-}
-
-// Ahead is a node as it will be when the rollout that it waits in takes it: with the rollout's version. What cannot
-// be read counts as none.
-func Ahead(ctx context.Context, reg *registry.Registry, n fleet.Node) fleet.Node {
-	_ = reg.View(ctx, func(tx *registry.Tx) error {
-		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
-		for _, r := range live {
-			if r.Group != n.Group || n.Version != "" {
-				continue
-			}
-			if full, e := tx.Rollout(r.ID); e == nil && rollout.StagesFor(full, n.Name) {
-				n.Version = full.To
-			}
-		}
-		return err
-	})
-	return n
 }

@@ -30,7 +30,7 @@ func (b *builder) before(release string) (image.Manifest, bool) {
 // largestDrivers bounds what is unpacked of a part of K to look into it, in bytes.
 const largestDrivers = 512 << 20
 
-// packedBefore tells whether that version has drivers that its kernel unpacks. Otherwise a copy would have other
+// packedBefore reports whether that version has modules that its kernel unpacks. Otherwise a copy would have other
 // drivers than what it is a copy of: a fifth larger, and another K, for which a node that runs needs a new kernel.
 func (b *builder) packedBefore(ctx context.Context, release string) bool {
 	m, ok := b.before(release)

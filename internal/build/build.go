@@ -230,7 +230,14 @@ func (b *builder) run(ctx context.Context) (err error) {
 
 // makeRaw is the step that writes the raw image.
 func (b *builder) makeRaw(ctx context.Context) error {
-	w := &rootfs.Writer{Tree: b.root, Format: b.format, Progress: b.at(StepErofs), Now: b.Now, Work: b.work, Scan: b.scan}
+	w := &rootfs.Writer{
+		Tree:     b.root,
+		Format:   b.format,
+		Progress: b.at(StepErofs),
+		Now:      b.Now,
+		Work:     b.work,
+		Scan:     b.scan,
+	}
 	err := w.Write(ctx)
 	b.mkfs = w.By
 	b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, w.Lost...)
@@ -248,10 +255,10 @@ func (b *builder) addRoot(ctx context.Context) error {
 	return err
 }
 
-// at tells of progress within a step.
+// at returns the report function for a step.
 func (b *builder) at(step string) func(steps.Progress) { return within(step, b.Progress) }
 
-// within adds the step to progress that is told of by whoever does it.
+// within returns a report function that adds the name of a step.
 func within(step string, tell func(steps.Progress)) func(steps.Progress) {
 	return func(p steps.Progress) {
 		p.Step = step

@@ -98,7 +98,7 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 	return result, err
 }
 
-// clear removes what an earlier change left, unless that is gone on with.
+// clear removes what an earlier change left, unless this one resumes it.
 func (c *change) clear() error {
 	_, whole := c.work.Stamped(changedPart, string(c.Version))
 	switch {

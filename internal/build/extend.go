@@ -22,7 +22,7 @@ import (
 	"pando/internal/workdir"
 )
 
-// ExtendOptions says what is put over which version. Exactly one of Packages, Tree and Command is set.
+// ExtendOptions says what the extension of a version consists of. Exactly one of Packages, Tree and Command is set.
 type ExtendOptions struct {
 	Name string       // of the extension
 	Base fleet.Digest // the version that it is made on, and the only one that it fits
@@ -38,7 +38,7 @@ type ExtendOptions struct {
 }
 
 // Extend makes a version that running nodes lay over the version Base: what packages, a directory or a command
-// bring to /usr and /opt. What they change elsewhere is told, as warnings of its provenance.
+// bring to /usr and /opt. What they change elsewhere becomes warnings of its provenance.
 func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	e := &extend{ExtendOptions: opt}
 	if e.Build.Progress == nil {
@@ -61,7 +61,7 @@ type extend struct {
 // extendParts are the parts of the work directory that are made anew each time.
 func extendParts() []string { return []string{"upper", "overlay", "tmp", "extension"} }
 
-// at tells of progress within a step.
+// at returns the report function for a step.
 func (e *extend) at(step string) func(steps.Progress) { return within(step, e.Build.Progress) }
 
 func (e *extend) run(ctx context.Context) (result Result, err error) {
@@ -197,7 +197,10 @@ func (e *extend) copyTree(ctx context.Context) error {
 	found := false
 	for _, d := range entries {
 		if d.Name() != "usr" && d.Name() != "opt" {
-			e.made.Left = append(e.made.Left, extension.Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"})
+			e.made.Left = append(
+				e.made.Left,
+				extension.Left{Path: "/" + d.Name(), Why: "an extension has /usr and /opt only"},
+			)
 			continue
 		}
 		found = true
@@ -242,7 +245,7 @@ type extends struct {
 	warnings     []string
 }
 
-// scanExtension is what scanTree has to say of a tree that boots nothing.
+// scanExtension does what scanTree does, for the tree of an extension, which has neither kernel nor init.
 func (b *builder) scanExtension() {
 	b.format, b.manifest.Architecture, b.manifest.Extends = b.Format, b.extends.architecture, &b.extends.Extends
 	b.result.Provenance.Warnings = b.extends.warnings

@@ -90,14 +90,14 @@ func rawOf(t *testing.T, d *store.Dir, m image.Manifest) string {
 	defer f.Close()
 	off := int64(0)
 	for i, ref := range root.Pages {
-		page, err := root.DecodePage(i, get(ref.ID))
+		page, err := root.DecodePage(new(chunk.Decoder), i, get(ref.ID))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range page.Entries {
 			if e.Codec != chunk.Zero {
 				raw := make([]byte, e.RawSize)
-				if err := chunk.Decode(raw, get(e.ID), e.Codec); err != nil {
+				if err := new(chunk.Decoder).Decode(raw, get(e.ID), e.Codec); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := f.WriteAt(raw, off); err != nil {

@@ -74,7 +74,9 @@ func (b *builder) makeTree(ctx context.Context) error {
 		}
 		if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
-			b.Progress(steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"})
+			b.Progress(
+				steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"},
+			)
 		}
 	}
 	b.root = b.work.File("tree")
@@ -83,7 +85,9 @@ func (b *builder) makeTree(ctx context.Context) error {
 		return err
 	}
 	if s, ok := b.work.Stamped("tree", of); ok && !b.FreshTree && b.Now().Sub(s.Made) < treeMaxAge {
-		b.Progress(steps.Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)})
+		b.Progress(
+			steps.Progress{Step: StepTree, Note: "continuing with the tree made at " + s.Made.Format(time.DateTime)},
+		)
 		b.origin, b.kernel = s.Origin, s.Kernel
 		return nil
 	}

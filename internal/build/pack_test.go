@@ -100,7 +100,7 @@ func packOf(t *testing.T, opt Options, r Result, record bootpack.Record) bootpac
 	var packed []byte
 	for _, e := range p.Pieces {
 		raw := make([]byte, e.RawSize)
-		if err := chunk.Decode(raw, get(e.ID), e.Codec); err != nil {
+		if err := new(chunk.Decoder).Decode(raw, get(e.ID), e.Codec); err != nil {
 			t.Fatal(err)
 		}
 		packed = append(packed, raw...)

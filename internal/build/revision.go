@@ -14,10 +14,9 @@ import (
 // TestRevision and TestSameTreeSameDigest fail when a change forgets it.
 const Revision = 3
 
-// Asked names what a build of a recipe is asked for: the recipe with all that it inherits, the flags, and how this
-// package goes about it. Two builds that were asked for the same differ by nothing but the packages that the
-// archive had on the day, and the programs of the machine. It is "" for a directory and for a source, whose content
-// nothing names beforehand.
+// Asked is a digest of the inputs of a build: the recipe with all that it inherits, the flags and Revision. Two builds
+// with the same digest differ only by the packages that the archive had on the day and by the programs of the machine.
+// It is "" for a directory and for a source, whose content is not known beforehand.
 func (o Options) Asked() string {
 	if o.Recipe == nil {
 		return ""

@@ -24,7 +24,8 @@ import (
 // kernelOf is the kernel of the tree: the one that it was given, or its newest.
 func (b *builder) kernelOf() (kernel.Kernel, error) { return kernel.FindRelease(b.root, b.kernel) }
 
-// scanTree is the step: it remembers how the tree is, and warns of what should not be in an image.
+// scanTree is the step that looks through the tree before the long work: what is missing is an error, what should not
+// be in an image is a warning.
 func (b *builder) scanTree(ctx context.Context) (err error) {
 	b.scan, err = rootfs.ScanTree(
 		ctx,
@@ -63,9 +64,14 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 	return nil
 }
 
-// lacks looks for what the tree must or should have, of whose kernel KernelOf said this.
+// lacks looks for what the tree must or should have, given what was found of its kernel.
 func (b *builder) lacks(k kernel.Kernel, err error) (warnings []string, _ error) {
-	t := check.Tree{Root: b.root, KernelPath: k.Path, KernelArchitecture: k.Architecture, AnyInit: b.anyInit || b.namesInit()}
+	t := check.Tree{
+		Root:               b.root,
+		KernelPath:         k.Path,
+		KernelArchitecture: k.Architecture,
+		AnyInit:            b.anyInit || b.namesInit(),
+	}
 	var none *kernel.MissingError
 	if errors.As(err, &none) {
 		t.NoKernel = none.Missing
@@ -76,7 +82,7 @@ func (b *builder) lacks(k kernel.Kernel, err error) (warnings []string, _ error)
 	return warnings, err
 }
 
-// namesInit tells whether the command line has another init than the usual ones.
+// namesInit reports whether the kernel command line names an init program.
 func (b *builder) namesInit() bool {
 	args := b.CommandLine
 	if b.Recipe != nil {
@@ -154,7 +160,9 @@ func (b *builder) addKernel(ctx context.Context) error {
 		}
 		if updates != nil {
 			drivers = append([]initramfs.DriverCPIO{{Name: initramfs.MicrocodeName, Data: updates}}, drivers...)
-			b.Progress(steps.Progress{Step: StepKernel, Note: fmt.Sprintf("processor updates, %d kB", len(updates)/1000)})
+			b.Progress(
+				steps.Progress{Step: StepKernel, Note: fmt.Sprintf("processor updates, %d kB", len(updates)/1000)},
+			)
 		}
 	}
 	for _, d := range drivers {

@@ -2,10 +2,7 @@ package chunk
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -89,81 +86,3 @@ func IsZero(b []byte) bool {
 }
 
 var zeros [BlockSize]byte // never written to
-
-// decoder is made at the first use and never changes after that. Four pieces at once keep memory small; each keeps
-// 0.2 MB, used or not, and a node's block daemon, which begins with one processor, never has more than two.
-var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil,
-		zstd.WithDecoderConcurrency(min(4, max(2, runtime.GOMAXPROCS(0)))),
-		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(MaxRaw),
-		zstd.WithDecoderMaxWindow(MaxRaw),
-		zstd.IgnoreChecksum(true))
-})
-
-// Decode unpacks stored into dst, whose length is the raw size that the index states; any other outcome is
-// an error. It is called after ID.Verify, never before, and it may be called by several goroutines at once.
-func Decode(dst, stored []byte, codec Codec) error {
-	return DecodeParts([][]byte{dst}, stored, codec)
-}
-
-// DecodeParts is Decode into several parts, one after the other.
-func DecodeParts(dst [][]byte, stored []byte, codec Codec) error {
-	switch codec {
-	case Zero:
-		for _, part := range dst {
-			clear(part)
-		}
-		return nil
-	case Stored:
-		if n := total(dst); len(stored) != n {
-			return fmt.Errorf("unpack object: %d stored bytes, the index says %d", len(stored), n)
-		}
-		spread(dst, stored)
-		return nil
-	case Zstd:
-		return unpackZstd(dst, stored)
-	}
-	return fmt.Errorf("unpack object: unknown %s", codec)
-}
-
-func total(parts [][]byte) (n int) {
-	for _, part := range parts {
-		n += len(part)
-	}
-	return n
-}
-
-// spread copies as many bytes as the parts have to them.
-func spread(dst [][]byte, raw []byte) {
-	for _, part := range dst {
-		raw = raw[copy(part, raw):]
-	}
-}
-
-func unpackZstd(dst [][]byte, stored []byte) error {
-	size := total(dst)
-	if size > MaxRaw {
-		return fmt.Errorf("unpack object: %d raw bytes, more than %d", size, MaxRaw)
-	}
-	d, err := decoder()
-	if err != nil {
-		return fmt.Errorf("unpack object: %w", err)
-	}
-	room := rooms.take(size + spare)
-	defer rooms.give(room)
-	out, err := d.DecodeAll(stored, room[:0:size+spare])
-	switch {
-	case err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return fmt.Errorf("unpack object: %w", err)
-	case err != nil || len(out) != size:
-		return fmt.Errorf("unpack object: it holds %d raw bytes, the index says %d", len(out), size)
-	}
-	spread(dst, out)
-	return nil
-}
-
-// spare is by how many bytes the buffer to unpack into is longer than what comes: the decoder then never has to
-// look whether it writes beyond the end, which it does for the last block of each frame, of at most 128 KiB, where
-// there is less.
-const spare = 128<<10 + 16

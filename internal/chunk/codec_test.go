@@ -59,12 +59,12 @@ func TestEncoderOutputIsPinned(t *testing.T) {
 		fmt.Fprintf(&got, "%-8s %-6s %6d of %6d %s\n", name, codec, len(stored), len(all[name]), Sum(stored))
 		raw := make([]byte, len(all[name]))
 		raw[0] = 0xff // must be overwritten
-		if err := Decode(raw, stored, codec); err != nil || !bytes.Equal(raw, all[name]) {
+		if err := new(Decoder).Decode(raw, stored, codec); err != nil || !bytes.Equal(raw, all[name]) {
 			t.Errorf("%s does not come back: %v", name, err)
 		}
 		clear(raw)
 		cut := len(raw) / 3
-		if err := DecodeParts([][]byte{raw[:cut], nil, raw[cut:]}, stored, codec); err != nil ||
+		if err := new(Decoder).DecodeParts([][]byte{raw[:cut], nil, raw[cut:]}, stored, codec); err != nil ||
 			!bytes.Equal(raw, all[name]) {
 			t.Errorf("%s does not come back in parts: %v", name, err)
 		}
@@ -114,7 +114,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"over the limit": {good, Zstd, MaxRaw + BlockSize},
 	} {
 		dst := make([]byte, c.size)
-		if err := Decode(dst, c.stored, c.codec); err == nil && (name != "flipped" || bytes.Equal(dst, raw)) {
+		if err := new(Decoder).Decode(dst, c.stored, c.codec); err == nil && (name != "flipped" || bytes.Equal(dst, raw)) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
@@ -130,7 +130,7 @@ func TestDecodeDoesNotAllocateTheBomb(t *testing.T) {
 	got := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = Decode(dst, huge, Zstd)
+			_ = new(Decoder).Decode(dst, huge, Zstd)
 		}
 	})
 	if n := got.AllocedBytesPerOp(); n > 2*MaxRaw {

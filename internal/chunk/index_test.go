@@ -88,11 +88,11 @@ func TestRootFindsItsPages(t *testing.T) {
 			}
 		}
 		start += ref.RawSize
-		if _, err := back.DecodePage(i, objects[i]); err != nil {
+		if _, err := back.DecodePage(new(Decoder), i, objects[i]); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := back.DecodePage(0, objects[1]); err == nil {
+	if _, err := back.DecodePage(new(Decoder), 0, objects[1]); err == nil {
 		t.Error("page 1 was accepted as page 0")
 	}
 }

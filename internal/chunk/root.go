@@ -94,13 +94,13 @@ func (r *Root) Find(off int64) (i int, start int64) {
 
 // DecodePage unpacks and decodes page i from its object's bytes, which have been verified, and checks that
 // it is the page the root describes.
-func (r *Root) DecodePage(i int, stored []byte) (*Page, error) {
+func (r *Root) DecodePage(d *Decoder, i int, stored []byte) (*Page, error) {
 	ref := r.Pages[i]
 	if len(stored) != ref.StoredSize {
 		return nil, fmt.Errorf("index page %d: %d bytes, the root says %d", i, len(stored), ref.StoredSize)
 	}
 	raw := make([]byte, ref.PageSize())
-	if err := Decode(raw, stored, ref.Codec); err != nil {
+	if err := d.Decode(raw, stored, ref.Codec); err != nil {
 		return nil, fmt.Errorf("index page %d: %w", i, err)
 	}
 	p, err := DecodePage(raw)

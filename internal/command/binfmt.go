@@ -32,7 +32,7 @@ func (e *ForeignError) Error() string {
 	)
 }
 
-// CanRun tells whether this machine runs programs of an architecture: its own, or through an emulator.
+// CanRun returns an error unless this machine runs programs of an architecture: its own, or one with an emulator.
 func CanRun(architecture string) error { return runsBy(binfmt, architecture) }
 
 // runsBy looks for an architecture's emulator in a directory of binfmt_misc.

@@ -25,7 +25,7 @@ type File struct {
 	Target string // of a symbolic link whose bytes may lie in two places
 }
 
-// Map says what lies where in the root file system of a version. It is read from the file system itself, so it
+// Map is the layout of the root file system of a version. It is read from the file system itself, so it
 // also exists for a version that was copied here, and cannot disagree with it.
 type Map struct {
 	Size int64 // bytes of the file system
@@ -41,7 +41,7 @@ func ReadMap(ctx context.Context, d *store.Dir, m image.Manifest) (*Map, error) 
 	return mapRoot(ctx, d, m, false)
 }
 
-// ReadMapInPart is MapRoot for a store that lost something: files whose inodes or directories cannot be read are left
+// ReadMapInPart is ReadMap for a store that lost something: files whose inodes or directories cannot be read are left
 // out.
 func ReadMapInPart(ctx context.Context, d *store.Dir, m image.Manifest) (*Map, error) {
 	return mapRoot(ctx, d, m, true)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Excluded tells whether a path, relative to the tree, is left out of the image.
+// Excluded reports whether a path, relative to the tree, is left out of the image.
 func Excluded(rel string) bool { return strings.HasPrefix(rel, "boot/") }
 
 // treeNode is an inode to be, of a file system that this package writes itself.

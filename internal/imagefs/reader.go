@@ -18,6 +18,8 @@ type Reader struct {
 
 	chunks map[chunk.ID][]byte // raw bytes of the chunks read last
 	recent []chunk.ID          // the same, oldest first
+
+	decoder chunk.Decoder
 }
 
 // recentChunks is how many unpacked chunks are kept: 4 MiB with chunks of 64 KiB. A walk of a file system comes back
@@ -52,7 +54,7 @@ func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 		if err != nil {
 			return chunk.Entry{}, 0, fmt.Errorf("index page %d: %w", i, err)
 		}
-		if page, err = r.root.DecodePage(i, stored); err != nil {
+		if page, err = r.root.DecodePage(&r.decoder, i, stored); err != nil {
 			return chunk.Entry{}, 0, err
 		}
 		r.pages[i] = page
@@ -61,7 +63,7 @@ func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 	return page.Entries[n], start + at, nil
 }
 
-// zero tells whether the index has no object for the block at an offset, because it is zeros.
+// zero reports whether the index has no object for the block at an offset, because it is zeros.
 func (r *Reader) zero(off int64) (bool, error) {
 	e, _, err := r.Entry(off)
 	return e.Codec == chunk.Zero, err
@@ -120,7 +122,7 @@ func (r *Reader) chunk(e chunk.Entry) ([]byte, error) {
 		return nil, err
 	}
 	raw := make([]byte, e.RawSize)
-	if err := chunk.Decode(raw, stored, e.Codec); err != nil {
+	if err := r.decoder.Decode(raw, stored, e.Codec); err != nil {
 		return nil, err
 	}
 	if len(r.recent) >= recentChunks {

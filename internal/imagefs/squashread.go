@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squashImage walks a squashfs image that squashWriter made, to find where files lie. It believes nothing it reads.
+// squashImage walks a squashfs image that WriteSquashfs made, to find where files lie. It believes nothing it reads.
 type squashImage struct {
 	r            io.ReaderAt
 	inodes, dirs int64 // where the tables begin

@@ -12,7 +12,7 @@ import (
 // dialed is a Client of a server over data.
 func dialed(t *testing.T, data []byte, export string) (*Client, error) {
 	t.Helper()
-	path := listen(t, &Server{Exports: []Export{{Name: "root", Device: &memory{data: data}}}})
+	path := listen(t, &exportServer{Exports: []Export{{Name: "root", Device: &memory{data: data}}}})
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

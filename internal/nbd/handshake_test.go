@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-func oneExport(n int) *Server {
-	return &Server{Exports: []Export{{Name: "root", Description: "a root", Device: &memory{data: randomBytes(n)}}}}
+func oneExport(n int) *exportServer {
+	return &exportServer{Exports: []Export{{Name: "root", Description: "a root", Device: &memory{data: randomBytes(n)}}}}
 }
 
 func TestHandshakeList(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 const (
 	magicInit    = 0x4e42444d41474943 // "NBDMAGIC"
 	magicOption  = 0x49484156454f5054 // "IHAVEOPT"
-	magicReply   = 0x0003e889045565a9 // answer to an option
 	magicRequest = 0x25609513
 	magicSimple  = 0x67446698 // simple reply to a request
 )
@@ -20,42 +19,14 @@ const (
 	flagNoZeroes      = 1 << 1
 )
 
-// Transmission flags that the server sends and that KernelDevice gives to the kernel.
+// Transmission flags that KernelDevice gives to the kernel.
 const (
-	flagHasFlags     = 1 << 0
-	flagReadOnly     = 1 << 1
-	flagCanMultiConn = 1 << 8
-
-	exportFlags = flagHasFlags | flagReadOnly | flagCanMultiConn
+	flagHasFlags = 1 << 0
+	flagReadOnly = 1 << 1
 )
 
-// Options of the handshake.
-const (
-	optExportName = 1
-	optAbort      = 2
-	optList       = 3
-	optInfo       = 6
-	optGo         = 7
-)
-
-// Answers to options.
-const (
-	repAck        = 1
-	repServer     = 2
-	repInfo       = 3
-	repErrUnsup   = 1<<31 + 1
-	repErrInvalid = 1<<31 + 3
-	repErrUnknown = 1<<31 + 6
-	repErrTooBig  = 1<<31 + 9
-)
-
-// Information types of INFO and GO.
-const (
-	infoExport      = 0
-	infoName        = 1
-	infoDescription = 2
-	infoBlockSize   = 3
-)
+// optExportName is the option of the handshake that every server knows.
+const optExportName = 1
 
 // Commands of the transmission.
 const (

@@ -42,7 +42,7 @@ func randomBytes(n int) []byte {
 }
 
 // listen serves s on a unix socket until the test ends, and returns the socket's path.
-func listen(t *testing.T, s *Server) string {
+func listen(t *testing.T, s *exportServer) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nbd.sock")
 	l, err := net.Listen("unix", path)

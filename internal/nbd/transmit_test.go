@@ -88,7 +88,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 			return ctx.Err()
 		}
 	}}
-	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}}))
+	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}}))
 	c.enter("")
 	c.request(cmdRead, 1, 0, 4096)
 	c.request(cmdRead, 2, 4096, 4096)
@@ -123,7 +123,7 @@ func TestPromptAnswers(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}}
-	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}, Requests: 1}))
+	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}, Server: Server{Requests: 1}}))
 	c.enter("")
 	c.request(cmdRead, 1, 0, 4096)
 	for h := range uint64(3) {
@@ -141,7 +141,7 @@ func TestDeviceErrors(t *testing.T) {
 		}
 		return ESHUTDOWN
 	}}
-	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}}))
+	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}}))
 	c.enter("")
 	c.request(cmdRead, 1, 0, 4096)
 	if _, e := c.reply(); e != EIO {
@@ -172,7 +172,7 @@ func TestReadsAreBounded(t *testing.T) {
 		<-release
 		return nil
 	}}
-	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}, Requests: 4}))
+	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}, Server: Server{Requests: 4}}))
 	c.enter("")
 	go func() {
 		for i := range 64 {
@@ -198,7 +198,7 @@ func TestReadsAreBounded(t *testing.T) {
 // One read may be larger than the buffer budget; it is then alone, and others go on after it.
 func TestReadLargerThanBudget(t *testing.T) {
 	dev := &memory{data: randomBytes(1 << 20)}
-	c := dial(t, listen(t, &Server{Exports: []Export{{Device: dev}}, Buffer: 8192}))
+	c := dial(t, listen(t, &exportServer{Exports: []Export{{Device: dev}}, Server: Server{Buffer: 8192}}))
 	c.enter("")
 	for i := range uint64(3) {
 		c.request(cmdRead, i, 0, 1<<20)

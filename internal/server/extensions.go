@@ -17,7 +17,7 @@ import (
 // goTogether refuses an image and extensions of which the nodes of a group, or one node, could not be given all.
 func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
 	g = n.Settings.Of(g)
-	return o.methods.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
+	return o.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
 }
 
 // nodeGoesTogether is goTogether for a node whose image or extensions become its own, or others.
@@ -50,7 +50,7 @@ func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
 		return nil
 	}
 	var problems []error
-	n.Over, problems = o.methods.versions.Over(tx, refs, base)
+	n.Over, problems = o.versions.Over(tx, refs, base)
 	for _, p := range problems {
 		n.OverProblems = append(n.OverProblems, p.Error())
 	}
@@ -64,7 +64,7 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 	if err != nil || n.Desired == "" || n.Running == "" {
 		return nil, nil, err
 	}
-	want, _ := o.methods.versions.Over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
+	want, _ := o.versions.Over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
 	var has []fleet.Extension
 	if n.Status != nil {
 		has = n.Status.Extensions

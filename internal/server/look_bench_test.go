@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/bootlog"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/registry"
@@ -59,7 +58,7 @@ func BenchmarkLook(b *testing.B) {
 					MAC:   mac,
 					Stage: trace.Script,
 					Kind:  trace.Info,
-					Attrs: map[string]string{bootlog.AttrArgs: "quiet splash"},
+					Attrs: map[string]string{trace.AttrArgs: "quiet splash"},
 				},
 				trace.Event{
 					Time:  now.Add(time.Minute),

@@ -8,6 +8,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
@@ -77,9 +78,9 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 			Kind:    trace.End,
 			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.Image, p.Version.Short()),
 			Attrs: map[string]string{
-				"version":        string(p.Version),
-				"address":        from.String(),
-				bootlog.AttrArgs: strings.Join(p.KernelArgs(), " "),
+				"version":      string(p.Version),
+				"address":      from.String(),
+				trace.AttrArgs: strings.Join(p.KernelArgs(), " "),
 			},
 		},
 	)
@@ -120,7 +121,7 @@ func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boo
 		return p, api.NewError(api.Conflict, fmt.Sprintf("boot %s is not what this machine runs", b.ID), "")
 	}
 	if early {
-		node = bootplan.Ahead(ctx, s.registry, node)
+		node = bootmethod.Ahead(ctx, s.registry, node)
 	}
 	return s.planner.Plan(ctx, node, fleet.Hardware{})
 }

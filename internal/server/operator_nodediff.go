@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
@@ -102,7 +103,7 @@ func (o *operator) nodeDiff(
 	if err != nil {
 		return d, err
 	}
-	had, told, err := bootArgs(ctx, o.reg, n.Boot.ID)
+	had, told, err := bootmethod.Args(ctx, o.reg, n.Boot.ID)
 	if err != nil {
 		return d, err
 	}
@@ -117,7 +118,7 @@ func (o *operator) nodeDiff(
 		if was.Kernel.Object != is.Kernel.Object {
 			d.KernelWas, d.KernelIs = was.Kernel.Release, is.Kernel.Release
 		}
-		d.Drivers, d.Root = !sameDrivers(was, is), was.Root.Index != is.Root.Index
+		d.Drivers, d.Root = !bootmethod.SameDrivers(was, is), was.Root.Index != is.Root.Index
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
@@ -139,7 +140,7 @@ func (o *operator) nodeDiff(
 // nodeMethod tells by which method a node would come to its next boot if the choice was free.
 func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
 	var err error
-	if d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
+	if d.Method, d.MethodWhy, err = o.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
 		d.Problem = err.Error()
 	}
 }

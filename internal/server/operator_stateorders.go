@@ -10,6 +10,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
+	"pando/internal/lastseen"
 	"pando/internal/nodestate"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -65,7 +66,7 @@ func (o *operator) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (boo
 }
 
 func (o *operator) runs(n api.Node) bool {
-	return n.Boot != nil && n.Boot.State != trace.Down && o.now().Sub(n.Seen) <= heardWithin
+	return n.Boot != nil && n.Boot.State != trace.Down && o.now().Sub(n.Seen) <= lastseen.Within
 }
 
 // order puts an order on record. One about everything makes those before it void.

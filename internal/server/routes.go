@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -19,7 +20,10 @@ import (
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
 	"pando/internal/server/packs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
 	"pando/internal/store"
+	"pando/internal/versions"
 	"pando/internal/volume"
 )
 
@@ -129,11 +133,13 @@ type operator struct {
 
 	swaps *volume.Swaps
 
-	rollouts *rollouts
+	rollouts *rollouts.Runner
 
-	powers *powers
+	powers *power.Controller
 
-	methods *methods
+	methods *bootmethod.Chooser
+
+	versions *versions.Cache
 
 	configs *nodeconfig.Renderer
 
@@ -174,6 +180,7 @@ func (s *Server) operator() *operator {
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods
+	o.versions = s.versions
 	o.configs = s.configs
 	o.journals = s.journals
 	o.now = s.now

@@ -165,10 +165,10 @@ func (s *Server) start(
 	s.boots.Record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
 		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.Image, p.Version.Short()),
 			Attrs: map[string]string{
-				"version":        string(p.Version),
-				"address":        from.String(),
-				"drivers":        drivers.list,
-				bootlog.AttrArgs: strings.Join(in.Args, " "),
+				"version":      string(p.Version),
+				"address":      from.String(),
+				"drivers":      drivers.list,
+				trace.AttrArgs: strings.Join(in.Args, " "),
 			}})
 	if drivers.why != "" {
 		s.boots.Record(

@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"pando/internal/bootlog"
+	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
 	"pando/internal/dhcp"
 	"pando/internal/endpoint"
 	"pando/internal/fleet"
+	"pando/internal/fleetview"
 	"pando/internal/hint"
+	"pando/internal/hooks"
 	"pando/internal/identity"
 	"pando/internal/initrd"
 	"pando/internal/lastseen"
@@ -32,6 +35,8 @@ import (
 	"pando/internal/server/access"
 	"pando/internal/server/logs"
 	"pando/internal/server/packs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -73,9 +78,9 @@ type Server struct {
 	levels      levels
 	told        told
 	recordings  *packs.Recordings
-	rollouts    *rollouts
-	methods     *methods
-	powers      *powers
+	rollouts    *rollouts.Runner
+	methods     *bootmethod.Chooser
+	powers      *power.Controller
 	configs     *nodeconfig.Renderer
 	journals    *logs.Journals
 	consoles    *logs.Consoles
@@ -175,15 +180,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		seen:     s.heard.Seen,
 		log:      s.log,
 	}
-	s.methods = &methods{
-		registry: s.registry,
-		store:    s.store,
-		versions: s.versions,
-		release:  s.cfg.Release,
-		plan:     s.planner.Plan,
-	}
-	s.rollouts = newRollouts(s)
-	s.powers = newPowers(s)
+	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
+	s.wireActions()
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
@@ -241,6 +239,36 @@ func (s *Server) netconsolePort() int {
 		return 0
 	}
 	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
+}
+
+// nextVersion says what a node's next boot runs.
+func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
+	p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
+	if err != nil {
+		return bootmethod.Next{}, err
+	}
+	return bootmethod.Next{Group: p.Group, Version: p.Version, Manifest: p.Manifest, Args: p.KernelArgs()}, nil
+}
+
+// wireActions wires what switches and reboots nodes.
+func (s *Server) wireActions() {
+	s.rollouts = rollouts.New(rollouts.Config{
+		Registry: s.registry, Store: s.store, Versions: s.versions, Commands: s.errands, Methods: s.methods,
+		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
+		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
+		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
+			return slower(ctx, s.registry, group, before, after)
+		},
+	})
+	s.powers = power.New(s.powerConfig())
+}
+
+// powerConfig is what switching nodes needs.
+func (s *Server) powerConfig() power.Config {
+	return power.Config{
+		Registry: s.registry, Keys: s.keys, Commands: s.errands, Methods: s.methods, LastSeen: s.heard.Seen,
+		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Started: s.started, Now: s.now, Log: s.log,
+	}
 }
 
 // newAccess wires who may use the operator's API.

@@ -36,6 +36,8 @@ func objects(ctx context.Context, from Place, v api.StoredVersion) ([]api.Object
 type list struct {
 	all  []api.ObjectSize
 	seen map[chunk.ID]bool
+
+	decoder chunk.Decoder
 }
 
 func (l *list) add(id chunk.ID, size int64) {
@@ -60,7 +62,7 @@ func (l *list) root(ctx context.Context, from Place, r image.Root) error {
 			return err
 		}
 		l.add(ref.ID, int64(len(b)))
-		page, err := root.DecodePage(i, b)
+		page, err := root.DecodePage(&l.decoder, i, b)
 		if err != nil {
 			return err
 		}

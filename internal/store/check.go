@@ -315,7 +315,7 @@ func (c *checker) page(ctx context.Context, v fleet.Digest, root *chunk.Root, i 
 	if err != nil {
 		return err
 	}
-	page, err := root.DecodePage(i, b)
+	page, err := root.DecodePage(&c.dir.decoder, i, b)
 	if err != nil {
 		c.problem(v, ref.ID, "%v", err)
 		return nil

@@ -17,6 +17,8 @@ type Dir struct {
 	path  string
 	disk  Disk
 	cache *remoteCache // nil: the directory is the store itself, not a cache of a Remote
+
+	decoder chunk.Decoder // of index pages
 }
 
 // OpenDir opens the store at path and creates what is missing.

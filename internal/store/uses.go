@@ -67,7 +67,7 @@ func (d *Dir) UsesOf(ctx context.Context, m image.Manifest, each func(Use)) erro
 		if b, err = d.Get(ctx, ref.ID); err != nil {
 			return err
 		}
-		page, err := root.DecodePage(i, b)
+		page, err := root.DecodePage(&d.decoder, i, b)
 		if err != nil {
 			return err
 		}

@@ -21,8 +21,8 @@ func Settle(tree string, begin time.Time) error {
 	return settleWhere(tree, begin, func(string, *unix.Stat_t) (mine, counts bool) { return true, true })
 }
 
-// settleWhere is settle for those files of a tree that are mine to look; the others are as old as they are, even if
-// that is no time. Those that do not count say nothing of what is newest.
+// settleWhere is Settle for the files for which look returns mine; the others keep their times. The newest time
+// is taken from the files for which it returns counts.
 func settleWhere(tree string, begin time.Time, look func(path string, st *unix.Stat_t) (mine, counts bool)) error {
 	newest := time.Unix(0, 0)
 	var made []string
@@ -94,7 +94,7 @@ func settleShadow(tree string, begin, newest time.Time) (changed bool, err error
 	return true, root.WriteFile(shadowFile, []byte(out.String()), 0o640)
 }
 
-// SettleChanged is settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
+// SettleChanged is Settle for what a step has changed, which is in upper: the rest of the tree is as old as it is.
 // A file with several names, of which a step changed one, has all of them in upper afterwards: as a layer below
 // another it would be two files. What is below passing goes again, and says nothing of how new the tree is.
 func SettleChanged(tree, upper, passing string, begin time.Time) error {

@@ -55,7 +55,7 @@ func Open(tree, name string, flags uint64) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Has tells whether a file is there. Links are followed as a node follows them, with the tree as "/".
+// Has reports whether a tree has a file. Links are followed as a node follows them, with the tree as "/".
 func Has(tree, name string) bool {
 	f, err := Open(tree, name, unix.O_PATH)
 	if err != nil {
@@ -65,7 +65,7 @@ func Has(tree, name string) bool {
 	return true
 }
 
-// Exists tells whether a path is there, whatever it is.
+// Exists reports whether there is a file of any kind at a path.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

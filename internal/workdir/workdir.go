@@ -97,10 +97,10 @@ func (w *Dir) Remove() error {
 	return nil
 }
 
-// Stamp vouches for a part of the work.
+// Stamp says that a part of the work is whole, and of what and how it was made.
 type Stamp struct {
 	Of       string    `json:"of"`       // of what it was made
-	Revision int       `json:"revision"` // how; putStamp sets it
+	Revision int       `json:"revision"` // how; PutStamp sets it
 	Made     time.Time `json:"made"`
 	Size     int64     `json:"size,omitempty"` // bytes, of a file
 
@@ -119,7 +119,7 @@ func (w *Dir) Stamped(part, of string) (Stamp, bool) {
 	return s, err == nil
 }
 
-// PutStamp vouches for a part whose bytes are on the disk.
+// PutStamp writes the stamp of a part. The bytes of the part must be on the disk by then.
 func (w *Dir) PutStamp(part string, s Stamp) error {
 	s.Revision = w.revision
 	data, err := json.Marshal(s)

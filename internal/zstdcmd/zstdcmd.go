@@ -29,8 +29,8 @@ func Find() Program {
 	return Program(path)
 }
 
-// Compress has the program Compress raw, at the priority nice (0 is usual, 19 the lowest). The size is told in advance, so that
-// the frame is a single segment and needs no window.
+// Compress compresses raw at level 19, at the priority nice (0 is usual, 19 the lowest). The program gets the size in
+// advance, so that the frame is a single segment and needs no window.
 func (p Program) Compress(ctx context.Context, raw []byte, nice int, flags ...string) ([]byte, error) {
 	if p == "" {
 		return nil, ErrMissing

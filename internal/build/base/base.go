@@ -25,7 +25,7 @@ import (
 // baseRoot is the part of a work directory with the root file system of the version that is changed.
 const baseRoot = "base.erofs"
 
-// Copy is a writable copy of a version: its root file system is mounted from a file, what changes goes beside it.
+// Copy is a writable copy of a version: its root file system is mounted from a file, and an overlay keeps what changes.
 type Copy struct {
 	version  fleet.Digest
 	Manifest image.Manifest
@@ -37,7 +37,13 @@ type Copy struct {
 
 // Open makes a writable copy of a version in a work directory. What was written to an earlier copy there is in it,
 // unless the directory's part "upper" was dropped. Close it.
-func Open(ctx context.Context, w *workdir.Dir, d *store.Dir, version fleet.Digest, each func(steps.Progress)) (*Copy, error) {
+func Open(
+	ctx context.Context,
+	w *workdir.Dir,
+	d *store.Dir,
+	version fleet.Digest,
+	each func(steps.Progress),
+) (*Copy, error) {
 	v, err := d.GetVersion(version)
 	if err != nil {
 		return nil, err

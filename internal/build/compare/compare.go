@@ -45,7 +45,11 @@ type Result struct {
 }
 
 // Versions reads two versions of the store.
-func Versions(ctx context.Context, d *store.Dir, from, to image.Manifest) (out Result, was, is *imagefs.Tree, err error) {
+func Versions(
+	ctx context.Context,
+	d *store.Dir,
+	from, to image.Manifest,
+) (out Result, was, is *imagefs.Tree, err error) {
 	if was, err = imagefs.OpenTree(ctx, d, from); err == nil {
 		is, err = imagefs.OpenTree(ctx, d, to)
 	}

@@ -72,9 +72,9 @@ type outside struct {
 	users string // of a file of accounts: the names that are new, with commas
 }
 
-// judge says what becomes of changes that an extension cannot carry. services are the packages that bring a service
-// which is to run, by the files outside of /usr and /opt that are theirs: without those it does not run as it
-// should.
+// judge lists the changes that an extension cannot carry, without those that do not matter. services maps files outside
+// of /usr and /opt to the package that owns them and whose service is enabled: without them the service would not run
+// as it should.
 func judge(changes []outside, services map[string]string) []Left {
 	var out []Left
 	for _, c := range changes {

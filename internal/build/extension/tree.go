@@ -20,7 +20,7 @@ import (
 // carried is what an extension has of a root.
 func carried() []string { return []string{"usr", "opt"} }
 
-// Extension is what is laid over a version, while it is a changed copy of that version.
+// Extension is a changed copy of a version, of which an extension of that version is made.
 type Extension struct {
 	Name  string
 	Force bool   // make it though something that it needs cannot be carried
@@ -141,7 +141,7 @@ func (e *Extension) checkCarried(at, rel string) error {
 	return nil
 }
 
-// isWhiteout tells whether a file of an overlay's upper layer says that there is none.
+// isWhiteout reports whether a file of an overlay's upper layer stands for a removed one.
 func isWhiteout(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0

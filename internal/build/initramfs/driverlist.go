@@ -6,7 +6,7 @@ import (
 	"pando/internal/image"
 )
 
-// driverList names the modules of one driver part. What they depend on comes along by itself.
+// driverList names the modules of one driver part. The modules that these need are added.
 type driverList struct {
 	Name    string
 	Always  []string // loaded by every boot; without them no node boots

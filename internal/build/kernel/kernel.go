@@ -36,7 +36,7 @@ func (e *MissingError) Error() string {
 }
 
 // Find finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
-// modules. The error is a *NoKernelError that says what is missing. Links do not lead out of the tree.
+// modules. The error is a *MissingError that says what is missing. No link is followed out of the tree.
 func Find(tree string) (Kernel, error) { return FindRelease(tree, "") }
 
 // FindRelease finds the kernel of a release, the newest for "".

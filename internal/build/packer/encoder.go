@@ -21,6 +21,7 @@ const packNice = 10
 type pieceEncoder struct {
 	program zstdcmd.Program
 	best    *zstd.Encoder
+	decoder chunk.Decoder // to check what they made
 }
 
 func newPieceEncoder() (*pieceEncoder, error) {
@@ -35,7 +36,7 @@ func newPieceEncoder() (*pieceEncoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make zstd encoder: %w", err)
 	}
-	return &pieceEncoder{zstdcmd.Find(), best}, nil
+	return &pieceEncoder{program: zstdcmd.Find(), best: best}, nil
 }
 
 // encode packs one piece, or stores what does not become at least one sixteenth smaller, as chunks are.
@@ -43,7 +44,7 @@ func (p *pieceEncoder) encode(ctx context.Context, raw []byte) ([]byte, chunk.En
 	if p.program != "" {
 		packed, err := p.program.Compress(ctx, raw, packNice, "--no-check")
 		if err == nil && len(packed) <= len(raw)-len(raw)/16 {
-			if e, err := unpacked(raw, packed, chunk.Zstd); err == nil {
+			if e, err := unpacked(&p.decoder, raw, packed, chunk.Zstd); err == nil {
 				return packed, e, nil
 			}
 		}
@@ -56,6 +57,6 @@ func (p *pieceEncoder) encode(ctx context.Context, raw []byte) ([]byte, chunk.En
 	if len(packed) > len(raw)-len(raw)/16 {
 		packed, codec = bytes.Clone(raw), chunk.Stored
 	}
-	e, err := unpacked(raw, packed, codec)
+	e, err := unpacked(&p.decoder, raw, packed, codec)
 	return packed, e, err
 }

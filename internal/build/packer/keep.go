@@ -95,7 +95,7 @@ func (b *maker) before(ctx context.Context) (pieces []*keptPiece, slots map[[32]
 		raw := make([]byte, e.RawSize)
 		stored, err := b.Store.Get(ctx, e.ID)
 		if err == nil {
-			err = chunk.Decode(raw, stored, e.Codec)
+			err = b.enc.decoder.Decode(raw, stored, e.Codec)
 		}
 		if err != nil || seen[e.ID] {
 			continue

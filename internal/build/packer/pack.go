@@ -172,7 +172,7 @@ func (b *maker) prove(ctx context.Context, id chunk.ID, stored []byte) (err erro
 	return nil
 }
 
-// waiting tells whether a piece is among those that wait for the store.
+// waiting reports whether a piece is in the batch that is not stored yet.
 func (b *maker) waiting(id chunk.ID) bool {
 	for _, e := range b.known {
 		if e.ID == id {

@@ -173,10 +173,10 @@ func joined(pieces []pieceOf) (entries []chunk.Entry, extents []bootpack.Extent)
 
 // unpacked is the entry of a piece, checked against what it was made of: pieces come from another program than the
 // one that will unpack them.
-func unpacked(raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
+func unpacked(d *chunk.Decoder, raw, stored []byte, codec chunk.Codec) (chunk.Entry, error) {
 	e := chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: chunk.Sum(stored)}
 	back := make([]byte, len(raw))
-	if err := chunk.Decode(back, stored, codec); err != nil {
+	if err := d.Decode(back, stored, codec); err != nil {
 		return e, err
 	}
 	if sha256.Sum256(back) != sha256.Sum256(raw) {

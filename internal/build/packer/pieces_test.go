@@ -44,7 +44,7 @@ func TestPieceEncoder(t *testing.T) {
 					t.Errorf("%s, want %s", e.Codec, want)
 				}
 				back := make([]byte, len(raw))
-				if err := chunk.Decode(back, stored, e.Codec); err != nil || !bytes.Equal(back, raw) {
+				if err := new(chunk.Decoder).Decode(back, stored, e.Codec); err != nil || !bytes.Equal(back, raw) {
 					t.Errorf("unpacked it differs: %v", err)
 				}
 			}

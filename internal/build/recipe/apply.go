@@ -40,7 +40,7 @@ func (b *Maker) Apply(ctx context.Context) error {
 	return nil
 }
 
-// aptInstall is what mmdebstrap is told for a new tree (see mmdebstrapArgs).
+// aptInstall installs packages with the options that mmdebstrap gets for a new tree (see MmdebstrapArgs).
 const aptInstall = "apt-get -q -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Options::=--force-unsafe-io " +
 	"-o APT::Sandbox::User=root install "
 
@@ -71,7 +71,14 @@ func (b *Maker) putFile(ctx context.Context, f File) error {
 
 // inside runs a script in the tree, as root. The error has the end of what it said.
 func (b *Maker) inside(ctx context.Context, script string, stdin *os.File) error {
-	return RunInside(ctx, b.Root, b.Work.File("tmp"), script, stdin, func(line string) { b.Progress(steps.Progress{Note: line}) })
+	return RunInside(
+		ctx,
+		b.Root,
+		b.Work.File("tmp"),
+		script,
+		stdin,
+		func(line string) { b.Progress(steps.Progress{Note: line}) },
+	)
 }
 
 // InstallPackages is a script that installs Debian packages in a tree that exists.

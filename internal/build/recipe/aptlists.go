@@ -101,8 +101,9 @@ func makeDirsLike(tree, top, path string) error {
 	return nil
 }
 
-// current tells whether a base is what would be installed now: apt fetches the lists that changed, and says whether
-// any package of the base has a newer version. An archive that cannot be asked is taken to be as it was, for a day.
+// current reports whether the archive has no newer packages than a base. apt fetches the lists that changed and
+// compares.
+// Where the archive cannot be reached, a base counts as current until it is MaxAge old.
 func (b *Maker) current(ctx context.Context, made workdir.Stamp) bool {
 	newer, err := b.newer(ctx)
 	if ctx.Err() != nil {

@@ -289,7 +289,8 @@ func (b *Maker) overlay(upper string, more ...string) error {
 	return b.above.Overlays(lower, upper, b.Work.File("overlay"), b.Root)
 }
 
-// CanLayer tells whether the work directory can be the upper layer of an overlay: a container's own file system cannot.
+// CanLayer returns an error unless the work directory can be the upper layer of an overlay: a container's own
+// file system cannot.
 func (b *Maker) CanLayer() error {
 	var try mount.Stack
 	probe := b.Work.File("probe")

@@ -77,7 +77,7 @@ func checkXattrs(path, rel string) error {
 	return nil
 }
 
-// Warnings says what of the tree an image does not keep. mkfs.erofs compares times as numbers without a sign: those
+// Warnings lists what an image does not keep of the tree. mkfs.erofs compares times as numbers without a sign: those
 // before 1970 are later than the super block's, and it clamps them to that.
 func (s Scan) Warnings() []string {
 	if s.Early == 0 {

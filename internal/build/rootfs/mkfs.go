@@ -82,7 +82,8 @@ func (b *Writer) Write(ctx context.Context) (err error) {
 	return b.Work.PutStamp(rawImage, workdir.Stamp{Of: of, Made: b.Now(), Size: workdir.FileSize(f.Name())})
 }
 
-// roomForRaw fails early where the raw image has no room. Holes of the tree are zeros of the image, and take room.
+// roomForRaw fails early where the disk has no room for the raw image. Holes of the tree are zeros there, and
+// take room.
 func (b *Writer) roomForRaw() error {
 	size := b.Scan.Bytes
 	err := workdir.CheckRoom(b.Work.Path, size)

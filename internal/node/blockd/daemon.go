@@ -156,7 +156,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
 		}
 	}()
-	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers, Log: d.log}
+	server := nbd.Server{Requests: blockRequests, Buffer: blockBuffers}
 	metered := &meteredDevice{
 		reader: dev,
 		ledger: d.ledger,

@@ -3,10 +3,13 @@ package blockd
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"pando/internal/blockapi"
@@ -49,7 +52,7 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 		broken: d.watch.broken,
 	}
 	go func() {
-		served <- (&nbd.Server{Exports: []nbd.Export{{Name: "root", Device: metered}}}).Serve(ctx, listener)
+		served <- serveExport(ctx, listener, metered)
 	}()
 	defer func() {
 		cancel()
@@ -68,5 +71,62 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 	if st.Rejected != 40 || st.Errors != 0 || len(st.Incidents) == 0 || st.Incidents[0].Kind != blockapi.WrongBytes ||
 		st.Incidents[0].Source != o.url || len(st.Incidents[0].Object) != 64 {
 		t.Errorf("status %+v, want 40 rejected and reported with source and object", st)
+	}
+}
+
+// serveExport answers clients that begin with a handshake, until ctx is done. It knows one option, EXPORT_NAME, to which
+// clients fall back, and one export, whatever they call it.
+func serveExport(ctx context.Context, l net.Listener, dev nbd.Device) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		conns.Go(func() {
+			defer c.Close()
+			if handshake(c, dev.Size()) == nil {
+				_ = (&nbd.Server{}).ServeKernel(ctx, c, dev)
+			}
+		})
+	}
+}
+
+// handshake is the server's side of the fixed newstyle negotiation.
+func handshake(c net.Conn, size int64) error {
+	const exportName, readOnly = 1, 3
+	if _, err := c.Write([]byte("NBDMAGICIHAVEOPT\x00\x03")); err != nil { // fixed newstyle, no zeroes
+		return err
+	}
+	if _, err := io.ReadFull(c, make([]byte, 4)); err != nil {
+		return err
+	}
+	for {
+		head := make([]byte, 16)
+		if _, err := io.ReadFull(c, head); err != nil {
+			return err
+		}
+		option, length := binary.BigEndian.Uint32(head[8:]), binary.BigEndian.Uint32(head[12:])
+		if _, err := io.CopyN(io.Discard, c, int64(length)); err != nil {
+			return err
+		}
+		var b []byte
+		if option == exportName {
+			b = binary.BigEndian.AppendUint64(b, uint64(size))
+			_, err := c.Write(binary.BigEndian.AppendUint16(b, readOnly))
+			return err
+		}
+		b = binary.BigEndian.AppendUint64(b, 0x0003e889045565a9)
+		b = binary.BigEndian.AppendUint32(b, option)
+		b = binary.BigEndian.AppendUint32(b, 1<<31+1) // not supported
+		if _, err := c.Write(binary.BigEndian.AppendUint32(b, 0)); err != nil {
+			return err
+		}
 	}
 }

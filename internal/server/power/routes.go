@@ -1,4 +1,4 @@
-package server
+package power
 
 import (
 	"fmt"
@@ -13,25 +13,35 @@ import (
 	"pando/internal/registry"
 )
 
+// Routes are the routes of power and of the passwords of management controllers.
+func (p *Controller) Routes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/power", httpapi.JSON(p.listPower)),
+		httpapi.NewRoute("POST", "/v1/nodes/{name}/power", httpapi.JSON(p.switchNode)),
+		httpapi.NewRoute("PUT", "/v1/nodes/{name}/password", httpapi.JSON(p.setNodePassword)),
+		httpapi.NewRoute("PUT", "/v1/groups/{name}/password", httpapi.JSON(p.setGroupPassword)),
+	}
+}
+
 // listPower answers GET /v1/power.
-func (o *operator) listPower(r *http.Request) (any, error) {
+func (p *Controller) listPower(r *http.Request) (any, error) {
 	out := api.PowerList{Nodes: []api.PowerView{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := p.registry.View(r.Context(), func(tx *registry.Tx) error {
 		nodes, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
-		all, err := o.powers.of(tx, nodes)
+		all, err := p.of(tx, nodes)
 		for _, x := range all {
-			out.Nodes = append(out.Nodes, o.powers.view(x))
+			out.Nodes = append(out.Nodes, p.view(x))
 		}
 		return err
 	})
 	return out, err
 }
 
-// view is how a node is switched, for people.
-func (p *powers) view(x powered) api.PowerView {
+// view is the API view of how a node is switched.
+func (p *Controller) view(x powered) api.PowerView {
 	v := api.PowerView{
 		Node:     x.node.Name,
 		Method:   x.to.Method,
@@ -69,7 +79,7 @@ func (p *powers) view(x powered) api.PowerView {
 }
 
 // switchNode answers POST /v1/nodes/{name}/power.
-func (o *operator) switchNode(r *http.Request) (any, error) {
+func (p *Controller) switchNode(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.PowerDo](r)
 	if err != nil {
 		return nil, err
@@ -95,29 +105,29 @@ func (o *operator) switchNode(r *http.Request) (any, error) {
 		)
 	}
 	var x []powered
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err = p.registry.View(r.Context(), func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err == nil {
-			x, err = o.powers.of(tx, []fleet.Node{n})
+			x, err = p.of(tx, []fleet.Node{n})
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return o.powers.do(r.Context(), x[0], req, httpapi.CallerName(r))
+	return p.do(r.Context(), x[0], req, httpapi.CallerName(r))
 }
 
-func (o *operator) setNodePassword(r *http.Request) (any, error) {
-	return o.setPassword(r, registry.PowerOfNode)
+func (p *Controller) setNodePassword(r *http.Request) (any, error) {
+	return p.setPassword(r, registry.PowerOfNode)
 }
 
-func (o *operator) setGroupPassword(r *http.Request) (any, error) {
-	return o.setPassword(r, registry.PowerOfGroup)
+func (p *Controller) setGroupPassword(r *http.Request) (any, error) {
+	return p.setPassword(r, registry.PowerOfGroup)
 }
 
-// setPassword keeps the password of controllers, sealed.
-func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, error) {
+// setPassword records the password of management controllers, sealed.
+func (p *Controller) setPassword(r *http.Request, of registry.PowerOwner) (any, error) {
 	req, err := httpapi.Body[api.PowerPassword](r)
 	if err != nil {
 		return nil, err
@@ -125,7 +135,7 @@ func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, er
 	if len(req.Password) > 128 {
 		return nil, httpapi.BadRequest("the password has more than 128 characters", "")
 	}
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	return nil, p.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		name := r.PathValue("name")
 		if of == registry.PowerOfGroup {
 			if _, err := tx.Group(name); err != nil {
@@ -140,24 +150,8 @@ func (o *operator) setPassword(r *http.Request, of registry.PowerOwner) (any, er
 		}
 		var sealed []byte
 		if req.Password != "" {
-			sealed = o.powers.keys.Seal(sealedFor(of), []byte(req.Password))
+			sealed = p.keys.Seal(sealedFor(of), []byte(req.Password))
 		}
 		return tx.PutPowerPassword(of, name, sealed)
 	})
-}
-
-// knownZone refuses hours of a time zone that there is not.
-func knownZone(s fleet.Settings) error {
-	h := fleet.ValueOf(s.Hours)
-	t, err := h.Parse()
-	if h == "" || err != nil || t.Zone == "" {
-		return nil // the validation says what is wrong
-	}
-	if _, err := time.LoadLocation(t.Zone); err != nil {
-		return httpapi.BadRequest(
-			fmt.Sprintf("hours: there is no time zone %q here", t.Zone),
-			"name it like Europe/Berlin, or UTC",
-		)
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package server
+package rollouts
 
 import (
 	"context"
@@ -12,23 +12,37 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/hooks"
 	"pando/internal/httpapi"
+	"pando/internal/lastseen"
 	"pando/internal/registry"
 	"pando/internal/rollout"
 	"pando/internal/trace"
 )
 
-func (o *operator) listRollouts(r *http.Request) (any, error) {
+// Routes are the routes of rollouts.
+func (d *Runner) Routes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/rollouts", httpapi.JSON(d.listRollouts)),
+		httpapi.NewRoute("POST", "/v1/rollouts", httpapi.JSON(d.startRollout)),
+		httpapi.NewRoute("GET", "/v1/rollouts/{id}", httpapi.JSON(d.showRollout)),
+		httpapi.NewRoute("POST", "/v1/rollouts/{id}/pause", httpapi.JSON(d.pauseRollout)),
+		httpapi.NewRoute("POST", "/v1/rollouts/{id}/resume", httpapi.JSON(d.resumeRollout)),
+		httpapi.NewRoute("POST", "/v1/rollouts/{id}/abort", httpapi.JSON(d.abortRollout)),
+		httpapi.NewRoute("DELETE", "/v1/rollouts/{id}", httpapi.JSON(d.deleteRollout)),
+	}
+}
+
+func (d *Runner) listRollouts(r *http.Request) (any, error) {
 	var out api.RolloutList
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := d.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
 		out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Group: r.URL.Query().Get("group")})
 		return err
 	})
 	return out, err
 }
 
-func (o *operator) showRollout(r *http.Request) (any, error) {
+func (d *Runner) showRollout(r *http.Request) (any, error) {
 	var out api.Rollout
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := d.registry.View(r.Context(), func(tx *registry.Tx) error {
 		x, err := tx.Rollout(r.PathValue("id"))
 		out = fleetview.Rollout(x)
 		return err
@@ -37,27 +51,27 @@ func (o *operator) showRollout(r *http.Request) (any, error) {
 }
 
 // startRollout answers POST /v1/rollouts.
-func (o *operator) startRollout(r *http.Request) (any, error) {
+func (d *Runner) startRollout(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.RolloutStart](r)
 	if err != nil {
 		return nil, err
 	}
 	req.Plan = req.Plan.WithDefaults()
-	if err := o.checkPlan(req.Plan); err != nil {
+	if err := d.checkPlan(req.Plan); err != nil {
 		return nil, err
 	}
 	var out fleet.Rollout
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		next, err := o.versions(tx, req)
+	err = d.registry.Update(r.Context(), func(tx *registry.Tx) error {
+		next, err := d.fromTo(tx, req)
 		if err != nil {
 			return err
 		}
-		nodes, err := o.candidates(r.Context(), tx, req.Group)
+		nodes, err := d.candidates(r.Context(), tx, req.Group)
 		if err != nil {
 			return err
 		}
 		next.Who = httpapi.CallerName(r)
-		if next, err = rollout.Begin(next, nodes, o.now()); err != nil {
+		if next, err = rollout.Begin(next, nodes, d.now()); err != nil {
 			return httpapi.Invalid(err)
 		}
 		if out, err = tx.CreateRollout(next); err != nil {
@@ -70,13 +84,13 @@ func (o *operator) startRollout(r *http.Request) (any, error) {
 	}
 	view := fleetview.Rollout(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
-		o.rollouts.nudge()
+		d.lookNow()
 	}
 	return view, nil
 }
 
 // checkPlan refuses a plan that cannot be carried out here.
-func (o *operator) checkPlan(p fleet.RolloutPlan) error {
+func (d *Runner) checkPlan(p fleet.RolloutPlan) error {
 	if err := p.Validate(); err != nil {
 		return httpapi.Invalid(err)
 	}
@@ -93,18 +107,18 @@ func (o *operator) checkPlan(p fleet.RolloutPlan) error {
 		if name == "" {
 			continue
 		}
-		if _, err := hooks.Find(o.rollouts.hooks, name); err != nil {
+		if _, err := hooks.Find(d.hooks, name); err != nil {
 			return httpapi.BadRequest(
 				err.Error(),
-				"put an executable file of root's with this name into "+o.rollouts.hooks+" on the server",
+				"put an executable file of root's with this name into "+d.hooks+" on the server",
 			)
 		}
 	}
 	return nil
 }
 
-// versions says from what to what a rollout would go.
-func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, error) {
+// fromTo resolves the versions from which and to which a rollout goes.
+func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, error) {
 	out := fleet.Rollout{Group: req.Group, Asked: req.Image, Plan: req.Plan}
 	g, err := tx.Group(req.Group)
 	if err != nil {
@@ -126,7 +140,7 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		if err := fleetview.CheckRef(tx, v.ref); err != nil {
 			return out, err
 		}
-		d, err := tx.Resolve(v.ref)
+		digest, err := tx.Resolve(v.ref)
 		if err != nil {
 			return out, err
 		}
@@ -134,14 +148,14 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 		if err != nil {
 			return out, httpapi.Invalid(err)
 		}
-		if _, err := o.store.Manifest(d); err != nil {
+		if _, err := d.store.Manifest(digest); err != nil {
 			return out, err
 		}
-		*v.to = fleet.Ref(name + "@" + string(d))
+		*v.to = fleet.Ref(name + "@" + string(digest))
 	}
 	next := g
 	next.Image = out.To
-	if err := o.goTogether(tx, next, fleet.Node{}); err != nil {
+	if err := d.versions.GoTogether(tx, next.Image, next.ExtensionList()); err != nil {
 		return out, err
 	}
 	_, _, from, _ := out.From.Split()
@@ -158,27 +172,27 @@ func (o *operator) versions(tx *registry.Tx, req api.RolloutStart) (fleet.Rollou
 // usualOf is how many of a node's last boots say how long one takes.
 const usualOf = 10
 
-// candidates are the nodes that follow a group's image.
-func (o *operator) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
+// candidates returns the nodes that follow a group's image.
+func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
 	nodes, err := fleetview.Followers(tx, group)
 	if err != nil {
 		return nil, err
 	}
-	views, err := o.views.Views(ctx, tx, nodes)
+	views, err := d.views.Views(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	var out []rollout.Candidate
 	for _, n := range views {
 		c := rollout.Candidate{Name: n.Name, Seen: n.Seen}
-		c.Up = n.Boot != nil && n.Boot.State == trace.Up && o.now().Sub(n.Seen) <= heardWithin
+		c.Up = n.Boot != nil && n.Boot.State == trace.Up && d.now().Sub(n.Seen) <= lastseen.Within
 		if n.Hardware != nil {
 			c.Class = n.Hardware.Vendor + " " + n.Hardware.Product
 		}
 		if n.Status != nil && n.Status.Systemd != nil {
 			c.Broken = n.Status.Systemd.Failed
 		}
-		if c.Usual, err = o.usual(ctx, tx, n.Name); err != nil {
+		if c.Usual, err = d.UsualTime(ctx, tx, n.Name); err != nil {
 			return nil, err
 		}
 		out = append(out, c)
@@ -186,8 +200,8 @@ func (o *operator) candidates(ctx context.Context, tx *registry.Tx, group string
 	return out, nil
 }
 
-// usual is the median of how long a node's last boots took that came up; 0: none did.
-func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (time.Duration, error) {
+// UsualTime returns the median time of a node's last successful boots, 0 without one.
+func (d *Runner) UsualTime(ctx context.Context, tx *registry.Tx, node string) (time.Duration, error) {
 	boots, err := tx.Boots(registry.BootFilter{Node: node, Limit: usualOf})
 	if err != nil {
 		return 0, err
@@ -198,7 +212,7 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 			ids = append(ids, b.ID)
 		}
 	}
-	progress, err := o.reg.Progress(ctx, ids...)
+	progress, err := d.registry.Progress(ctx, ids...)
 	if err != nil {
 		return 0, err
 	}
@@ -211,7 +225,7 @@ func (o *operator) usual(ctx context.Context, tx *registry.Tx, node string) (tim
 	return trace.Percentile(took, 0.5), nil
 }
 
-// hintRollout says what to do about a rollout that is in the way.
+// hintRollout adds what to do about a rollout that is in the way.
 func hintRollout(err error) error {
 	if errors.Is(err, registry.ErrInUse) {
 		return httpapi.WithHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
@@ -219,22 +233,22 @@ func hintRollout(err error) error {
 	return err
 }
 
-func (o *operator) pauseRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) })
+func (d *Runner) pauseRollout(r *http.Request) (any, error) {
+	return d.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) })
 }
 
-func (o *operator) resumeRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, rollout.Resume)
+func (d *Runner) resumeRollout(r *http.Request) (any, error) {
+	return d.changeRollout(r, rollout.Resume)
 }
 
-func (o *operator) abortRollout(r *http.Request) (any, error) {
-	return o.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) })
+func (d *Runner) abortRollout(r *http.Request) (any, error) {
+	return d.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) })
 }
 
-// changeRollout changes a rollout as an operator wants; what follows from it is done by the next step, which is now.
-func (o *operator) changeRollout(r *http.Request, change func(fleet.Rollout) (fleet.Rollout, error)) (any, error) {
+// changeRollout changes a rollout for an operator, and makes Run take the next step.
+func (d *Runner) changeRollout(r *http.Request, change func(fleet.Rollout) (fleet.Rollout, error)) (any, error) {
 	var out api.Rollout
-	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err := d.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		was, err := tx.Rollout(r.PathValue("id"))
 		if err != nil {
 			return err
@@ -249,11 +263,11 @@ func (o *operator) changeRollout(r *http.Request, change func(fleet.Rollout) (fl
 	if err != nil {
 		return nil, err
 	}
-	o.rollouts.nudge()
+	d.lookNow()
 	return out, nil
 }
 
-func (o *operator) deleteRollout(r *http.Request) (any, error) {
-	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteRollout(r.PathValue("id")) })
+func (d *Runner) deleteRollout(r *http.Request) (any, error) {
+	err := d.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteRollout(r.PathValue("id")) })
 	return nil, hintRollout(err)
 }

@@ -1,4 +1,4 @@
-package server
+package rollouts
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ type hookRuns struct {
 }
 
 // results are those of the hooks that have ended.
-func (d *rollouts) results(id string) map[rollout.Hook]rollout.Result {
+func (d *Runner) results(id string) map[rollout.Hook]rollout.Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.runs[id] == nil {
@@ -46,7 +46,7 @@ func (d *rollouts) results(id string) map[rollout.Hook]rollout.Result {
 }
 
 // runHook begins a run, unless it runs, or failed a moment ago.
-func (d *rollouts) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook) {
+func (d *Runner) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	runs := d.runs[r.ID]
@@ -70,12 +70,12 @@ func (d *rollouts) runHook(ctx context.Context, r fleet.Rollout, h rollout.Hook)
 		if !res.OK {
 			runs.at[h] = time.Now()
 		}
-		d.nudge()
+		d.lookNow()
 	})
 }
 
 // hook runs a hook to its end.
-func (d *rollouts) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) rollout.Result {
+func (d *Runner) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) rollout.Result {
 	path, err := hooks.Find(d.hooks, h.Name)
 	if err != nil {
 		return rollout.Result{Says: err.Error()}
@@ -99,13 +99,13 @@ func (d *rollouts) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) ro
 		says = strings.TrimSuffix(err.Error()+": "+says, ": ")
 	}
 	if err != nil {
-		d.log.Info("hook of rollout "+r.ID, "hook", h.Name, "for", h.Use, "node", h.Node, "says", says)
+		d.log.Info("hook failed", "rollout", r.ID, "hook", h.Name, "for", h.Use, "node", h.Node, "says", says)
 	}
 	return rollout.Result{OK: err == nil, Says: says}
 }
 
 // hookEnv is what a hook is told.
-func (d *rollouts) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) []string {
+func (d *Runner) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook) []string {
 	env := map[string]string{
 		"USE":     string(h.Use),
 		"ROLLOUT": r.ID,
@@ -137,7 +137,7 @@ func (d *rollouts) hookEnv(ctx context.Context, r fleet.Rollout, h rollout.Hook)
 	return out
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of a program's output.
 type tail struct{ bytes.Buffer }
 
 // Write takes all of p.

@@ -1,16 +1,13 @@
-package server
+package bootmethod
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 
 	"pando/internal/api"
-	"pando/internal/bootlog"
-	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/image"
@@ -20,20 +17,39 @@ import (
 	"pando/internal/versions"
 )
 
-// methods tells by which method nodes come to their next boot.
-type methods struct {
+// Chooser chooses the method by which a node comes to its next boot.
+type Chooser struct {
 	registry *registry.Registry
 	store    *store.Dir
 	versions *versions.Cache
 	release  string
-	plan     func(context.Context, fleet.Node, fleet.Hardware) (bootplan.Plan, error)
+	next     func(context.Context, fleet.Node) (Next, error)
 
 	mu      sync.Mutex
 	systemd map[fleet.Digest]int // of versions that were looked at
 }
 
-// choose is the method for a node that runs boot b, when m was asked for, and why it is this one.
-func (m *methods) choose(
+// Next is what the next boot of a node runs.
+type Next struct {
+	Group    fleet.Group // with the node's overrides
+	Version  fleet.Digest
+	Manifest image.Manifest
+	Args     []string // kernel arguments
+}
+
+// New returns a Chooser. next says what a node's next boot runs, and release is that of the agents which it gets.
+func New(
+	reg *registry.Registry,
+	s *store.Dir,
+	v *versions.Cache,
+	release string,
+	next func(context.Context, fleet.Node) (Next, error),
+) *Chooser {
+	return &Chooser{registry: reg, store: s, versions: v, release: release, next: next}
+}
+
+// Choose returns the method for a node that runs boot b if ask was requested, and the reason.
+func (m *Chooser) Choose(
 	ctx context.Context,
 	ask fleet.BootMethod,
 	n fleet.Node,
@@ -51,10 +67,10 @@ func (m *methods) choose(
 	return is, why, nil
 }
 
-// change is what differs between what a node runs and what its next boot gets.
-func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fleet.Change, error) {
+// change returns what differs between what a node runs and what its next boot gets.
+func (m *Chooser) change(ctx context.Context, n fleet.Node, b registry.Boot) (fleet.Change, error) {
 	var c fleet.Change
-	p, err := m.plan(ctx, n, fleet.Hardware{})
+	p, err := m.next(ctx, n)
 	if err != nil {
 		return c, err
 	}
@@ -71,24 +87,25 @@ func (m *methods) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 	if err != nil {
 		return c, err
 	}
-	args, told, err := bootArgs(ctx, m.registry, b.ID)
+	args, told, err := Args(ctx, m.registry, b.ID)
 	if err != nil {
 		return c, err
 	}
 	c.Architecture = p.Manifest.Architecture
-	c.Kernel = was.Kernel.Object != p.Manifest.Kernel.Object || !sameDrivers(was, p.Manifest)
-	c.Args = !told || !slices.Equal(args, p.KernelArgs())
+	c.Kernel = was.Kernel.Object != p.Manifest.Kernel.Object || !SameDrivers(was, p.Manifest)
+	c.Args = !told || !slices.Equal(args, p.Args)
 	c.Running, c.Next = m.systemdOf(runs), m.systemdOf(p.Version)
 	c.Keeps, c.Cache = keptOf(p.Group), fleet.ValueOf(p.Group.Cache) == fleet.CacheDisk
 	c.Agent = view.Status == nil || view.Status.Release != m.release
 	return c, nil
 }
 
-func sameDrivers(a, b image.Manifest) bool {
+// SameDrivers reports whether two versions have the same kernel modules.
+func SameDrivers(a, b image.Manifest) bool {
 	return slices.EqualFunc(a.Drivers, b.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object })
 }
 
-// keptOf is what a group's nodes have that a soft reboot does not hand over, in words; "" for nothing.
+// keptOf says what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
 	case len(g.PersistList()) > 0 && g.StateOn != nil:
@@ -104,8 +121,8 @@ func keptOf(g fleet.Group) string {
 	return ""
 }
 
-// systemdOf is the number of the systemd in a version, as its list of packages says; 0: it does not.
-func (m *methods) systemdOf(v fleet.Digest) int {
+// systemdOf returns the release of systemd in a version by its package list, 0 if that does not say.
+func (m *Chooser) systemdOf(v fleet.Digest) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if n, ok := m.systemd[v]; ok {
@@ -113,7 +130,7 @@ func (m *methods) systemdOf(v fleet.Digest) int {
 	}
 	kept, err := m.store.GetVersion(v)
 	if err != nil {
-		return 0 // gone: its nodes boot as if nothing was known
+		return 0 // deleted: nothing is known of it
 	}
 	p, err := image.DecodeProvenance(kept.Provenance)
 	if err != nil {
@@ -129,19 +146,19 @@ func (m *methods) systemdOf(v fleet.Digest) int {
 	return m.systemd[v]
 }
 
-// bootArgs are the kernel arguments that a boot was given, if that is on record.
-func bootArgs(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []string, told bool, err error) {
+// Args returns the kernel arguments that a boot was given. known is false if that is not on record.
+func Args(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []string, known bool, err error) {
 	events, err := reg.Events(ctx, registry.EventFilter{Boot: id})
 	for _, e := range events {
-		if text, ok := e.Attrs[bootlog.AttrArgs]; ok && e.Stage == trace.Script {
-			args, told = strings.Fields(text), true
+		if text, ok := e.Attrs[trace.AttrArgs]; ok && e.Stage == trace.Script {
+			args, known = strings.Fields(text), true
 		}
 	}
-	return args, told, err
+	return args, known, err
 }
 
-// errandOf is what a node is asked by for a method, and what is told of it.
-func errandOf(m fleet.BootMethod) (kind api.ErrandKind, did string) {
+// Command returns the command to a node for a method, and what people are told about it.
+func Command(m fleet.BootMethod) (kind api.ErrandKind, did string) {
 	switch m {
 	case fleet.MethodSoftReboot:
 		return api.SoftRebootNode, "asked to go on with the kernel that runs"
@@ -150,6 +167,3 @@ func errandOf(m fleet.BootMethod) (kind api.ErrandKind, did string) {
 	}
 	return api.RebootNode, "asked to reboot"
 }
-
-// errNotSoft is a soft reboot that was asked for by name and does not fit.
-var errNotSoft = errors.New("its next boot needs another method")

@@ -1,11 +1,103 @@
 package nbd
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"time"
 )
+
+// exportServer negotiates with clients that are not the kernel, so that foreign programs can read what Server sends.
+type exportServer struct {
+	Server
+	Exports []Export
+}
+
+// Export is one device as clients see it.
+type Export struct {
+	Name        string // "" is what a client gets that asks for no name
+	Description string
+	Device      Device
+}
+
+const (
+	maxOption     = 16 << 10 // bytes; longer options are skipped
+	maxName       = 4096
+	handshakeTime = 30 * time.Second
+)
+
+// Handshake flag and constants that only a server needs.
+const (
+	magicReply = 0x0003e889045565a9 // answer to an option
+
+	flagCanMultiConn = 1 << 8
+	exportFlags      = flagHasFlags | flagReadOnly | flagCanMultiConn
+
+	optAbort = 2
+	optList  = 3
+	optInfo  = 6
+	optGo    = 7
+
+	repAck        = 1
+	repServer     = 2
+	repInfo       = 3
+	repErrUnsup   = 1<<31 + 1
+	repErrInvalid = 1<<31 + 3
+	repErrUnknown = 1<<31 + 6
+	repErrTooBig  = 1<<31 + 9
+
+	infoExport      = 0
+	infoName        = 1
+	infoDescription = 2
+	infoBlockSize   = 3
+)
+
+// Serve accepts clients on l until ctx is done, and returns after the last connection ended. It closes l.
+func (s *exportServer) Serve(ctx context.Context, l net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			l.Close()
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("nbd: accept on %s: %w", l.Addr(), err)
+		}
+		conns.Go(func() {
+			_ = s.ServeConn(ctx, c) // a client that misbehaves is cut off
+		})
+	}
+}
+
+// ServeConn negotiates with one client and serves it. It returns nil when the client said goodbye or hung up
+// between requests, and closes c.
+func (s *exportServer) ServeConn(ctx context.Context, c net.Conn) error {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return fmt.Errorf("nbd handshake: %w", err)
+	}
+	dev, err := (&handshake{conn: c, exports: s.Exports}).run()
+	if err != nil || dev == nil {
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		return fmt.Errorf("nbd handshake: %w", err)
+	}
+	return s.transmit(ctx, c, dev)
+}
 
 // handshake is the fixed newstyle negotiation with one client.
 type handshake struct {
@@ -163,4 +255,52 @@ func (h *handshake) reply(opt, typ uint32, data []byte) error {
 		return fmt.Errorf("nbd handshake: answer to option %d: %w", opt, err)
 	}
 	return nil
+}
+
+// parseInfo decodes the data of INFO and GO: a name with its length in front, a count, and as many
+// information types.
+func parseInfo(b []byte) (name string, wanted []uint16, err error) {
+	if len(b) < 6 {
+		return "", nil, errors.New("shorter than its fixed part")
+	}
+	n := binary.BigEndian.Uint32(b)
+	if n > maxName || int(n) > len(b)-6 {
+		return "", nil, errors.New("name is longer than the option or than 4096 bytes")
+	}
+	name, b = string(b[4:4+n]), b[4+n:]
+	count := int(binary.BigEndian.Uint16(b))
+	b = b[2:]
+	if len(b) != 2*count {
+		return "", nil, errors.New("number of information requests does not fit")
+	}
+	for ; len(b) > 0; b = b[2:] {
+		wanted = append(wanted, binary.BigEndian.Uint16(b))
+	}
+	return name, wanted, nil
+}
+
+// infoReplies returns the data of each INFO answer: the export always, the rest when it was asked for.
+func infoReplies(e *Export, wanted []uint16) [][]byte {
+	b := binary.BigEndian.AppendUint16(nil, infoExport)
+	b = binary.BigEndian.AppendUint64(b, uint64(e.Device.Size()))
+	out := [][]byte{binary.BigEndian.AppendUint16(b, exportFlags)}
+	seen := map[uint16]bool{}
+	for _, w := range wanted {
+		if seen[w] {
+			continue
+		}
+		seen[w] = true
+		switch w {
+		case infoName:
+			out = append(out, append(binary.BigEndian.AppendUint16(nil, infoName), e.Name...))
+		case infoDescription:
+			out = append(out, append(binary.BigEndian.AppendUint16(nil, infoDescription), e.Description...))
+		case infoBlockSize:
+			b := binary.BigEndian.AppendUint16(nil, infoBlockSize)
+			b = binary.BigEndian.AppendUint32(b, 1)    // smallest
+			b = binary.BigEndian.AppendUint32(b, 4096) // preferred: the file system's block
+			out = append(out, binary.BigEndian.AppendUint32(b, MaxRequest))
+		}
+	}
+	return out
 }

@@ -1,81 +1,99 @@
-package server
+package rollouts
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
-	"pando/internal/hooks"
 	"pando/internal/lastseen"
-	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/rollout"
+	"pando/internal/store"
 	"pando/internal/trace"
+	"pando/internal/versions"
 )
 
-// How often rollouts are looked after: soon when something happened, and now and then when nothing did, for time
-// passes too.
+// How often rollouts are looked at: soon after an event, and from time to time without one, because windows and
+// deadlines pass too.
 const (
 	rolloutLook  = time.Second
 	rolloutEvery = 10 * time.Second // less than the rollout's clock takes as one step
 )
 
-// heardWithin is how long ago a node that is up may have said its last word; it says one about every minute.
-const heardWithin = 3 * time.Minute
+// Commands gives commands to running nodes.
+type Commands interface {
+	Do(context.Context, fleet.BootID, api.Errand) (api.ErrandReport, error)
+}
 
-// rollouts looks after the rollouts that are live: it sees what their nodes do, steps, keeps the outcome, and acts.
-type rollouts struct {
+// Slower says in words how much slower a group's boots of one version are than those of another, "" if they are not.
+type Slower func(ctx context.Context, group string, before, after fleet.Digest) (string, error)
+
+// Config is what a Runner needs.
+type Config struct {
+	Registry *registry.Registry
+	Store    *store.Dir
+	Versions *versions.Cache
+	Views    fleetview.Nodes
+	Commands Commands
+	Methods  *bootmethod.Chooser
+	Slower   Slower
+	Hooks    string // directory of hooks
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Runner carries out rollouts: it observes their nodes, steps the state machine, records the result, and acts.
+type Runner struct {
 	registry *registry.Registry
-	errands  *nodecommand.Queue
-	heard    *lastseen.Times
-	methods  *methods
-	hooks    string                // directory of hooks
-	zone     func() *time.Location // of windows that name none
+	store    *store.Dir
+	versions *versions.Cache
+	views    fleetview.Nodes
+	commands Commands
+	methods  *bootmethod.Chooser
+	slower   Slower
+	hooks    string
+	zone     func() *time.Location // of windows without a time zone
 	now      func() time.Time
 	log      *slog.Logger
 
 	stepping sync.Mutex // one step at a time
 	wake     chan struct{}
 	seen     int64     // the last event that was looked at
-	last     time.Time // the last look
+	last     time.Time // of the last look
 
 	mu      sync.Mutex
 	asked   map[fleet.BootID]bool   // boots that are being asked to end
 	refused map[fleet.BootID]string // why boots did not end
 	staged  map[fleet.BootID]bool   // boots that were asked to fetch ahead
-	staging int                     // that are being asked to
+	staging int                     // number of those that are being asked
 	runs    map[string]*hookRuns    // of live rollouts
 	doing   sync.WaitGroup
 }
 
-func newRollouts(s *Server) *rollouts {
-	return &rollouts{
-		registry: s.registry,
-		errands:  s.errands,
-		heard:    s.heard,
-		methods:  s.methods,
-		hooks:    filepath.Join(s.cfg.Dir, hooks.Dir),
-		zone:     func() *time.Location { return time.Local },
-		now:      s.now,
-		log:      s.log,
-		wake:     make(chan struct{}, 1),
-		asked:    map[fleet.BootID]bool{},
-		refused:  map[fleet.BootID]string{},
-		staged:   map[fleet.BootID]bool{},
-		runs:     map[string]*hookRuns{},
+// New returns a Runner.
+func New(c Config) *Runner {
+	return &Runner{
+		registry: c.Registry, store: c.Store, versions: c.Versions, views: c.Views, commands: c.Commands,
+		methods: c.Methods, slower: c.Slower, hooks: c.Hooks, now: c.Now, log: c.Log,
+		zone:    func() *time.Location { return time.Local },
+		wake:    make(chan struct{}, 1),
+		asked:   map[fleet.BootID]bool{},
+		refused: map[fleet.BootID]string{},
+		staged:  map[fleet.BootID]bool{},
+		runs:    map[string]*hookRuns{},
 	}
 }
 
-// run looks after rollouts until ctx ends.
-func (d *rollouts) run(ctx context.Context) error {
+// Run carries out rollouts until ctx ends.
+func (d *Runner) Run(ctx context.Context) error {
 	defer d.doing.Wait()
 	t := time.NewTicker(rolloutLook)
 	defer t.Stop()
@@ -90,23 +108,23 @@ func (d *rollouts) run(ctx context.Context) error {
 		}
 		if last := d.registry.Last(); woken || last != d.seen || time.Since(d.last) >= rolloutEvery {
 			d.seen, d.last = last, time.Now()
-			if err := d.look(ctx); err != nil && ctx.Err() == nil {
-				d.log.Error("rollouts were not looked after", "err", err)
+			if err := d.Look(ctx); err != nil && ctx.Err() == nil {
+				d.log.Error("rollouts cannot be carried out", "err", err)
 			}
 		}
 	}
 }
 
-// nudge has rollouts looked at now.
-func (d *rollouts) nudge() {
+// lookNow makes Run look at rollouts now.
+func (d *Runner) lookNow() {
 	select {
 	case d.wake <- struct{}{}:
 	default: // it is on its way already
 	}
 }
 
-// look steps every rollout that is live.
-func (d *rollouts) look(ctx context.Context) error {
+// Look steps every rollout that is live.
+func (d *Runner) Look(ctx context.Context) error {
 	d.stepping.Lock()
 	defer d.stepping.Unlock()
 	var live []fleet.Rollout
@@ -121,14 +139,14 @@ func (d *rollouts) look(ctx context.Context) error {
 	return err
 }
 
-// step takes one rollout a step on. What it comes to is kept first, then acted upon: whatever is lost in between,
-// the next step says again.
-func (d *rollouts) step(ctx context.Context, id string) error {
+// step steps one rollout. The result is recorded before it is acted upon: what is lost in between, the next step says
+// again.
+func (d *Runner) step(ctx context.Context, id string) error {
 	var o rollout.Observed
 	err := d.registry.View(ctx, func(tx *registry.Tx) error {
 		r, err := tx.Rollout(id)
 		if err == nil {
-			o, err = d.observe(ctx, tx, r)
+			o, err = d.Observe(ctx, tx, r)
 		}
 		return err
 	})
@@ -156,8 +174,8 @@ func (d *rollouts) step(ctx context.Context, id string) error {
 	return nil
 }
 
-// endRollout gives the group the image that the rollout came to. A group that is back at the version before keeps
-// the name by which it desired it, as long as that name means this version still.
+// endRollout gives the group the image that the rollout ended with. A group that is back at its old version keeps its
+// image reference if that still means this version.
 func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref) error {
 	g, err := tx.Group(r.Group)
 	if fleetview.Absent(err) {
@@ -177,8 +195,8 @@ func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref) error {
 	return tx.PutGroup(g)
 }
 
-// tell puts what happened into the stream of events.
-func (d *rollouts) tell(ctx context.Context, r fleet.Rollout, notes []rollout.Note) {
+// tell appends events about what happened.
+func (d *Runner) tell(ctx context.Context, r fleet.Rollout, notes []rollout.Note) {
 	var events []trace.Event
 	for _, n := range notes {
 		kind := trace.Info
@@ -195,12 +213,12 @@ func (d *rollouts) tell(ctx context.Context, r fleet.Rollout, notes []rollout.No
 		}
 	}
 	if _, err := d.registry.Append(ctx, events...); err != nil && ctx.Err() == nil {
-		d.log.Error("events of a rollout were not recorded", "rollout", r.ID, "err", err)
+		d.log.Error("events of a rollout cannot be recorded", "rollout", r.ID, "err", err)
 	}
 }
 
-// observe is what is seen of a rollout's nodes now.
-func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) (rollout.Observed, error) {
+// Observe returns the state of a rollout's nodes now.
+func (d *Runner) Observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) (rollout.Observed, error) {
 	o := rollout.Observed{Nodes: map[string]rollout.Node{}, Results: d.results(r.ID)}
 	var err error
 	if o.Open, err = d.open(r.Plan); err != nil {
@@ -209,7 +227,7 @@ func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout
 	if slices.Contains(r.Plan.Gates, fleet.GateSpeed) {
 		_, _, from, _ := r.From.Split() // what a rollout has was taken apart when it began
 		_, _, to, _ := r.To.Split()
-		if o.Slower, err = slower(ctx, d.registry, r.Group, from, to); err != nil {
+		if o.Slower, err = d.slower(ctx, r.Group, from, to); err != nil {
 			return o, err
 		}
 	}
@@ -242,14 +260,14 @@ func (d *rollouts) observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout
 	return o, nil
 }
 
-func (d *rollouts) observeNode(n fleet.Node, b registry.Boot, p registry.Progress) (rollout.Node, error) {
+func (d *Runner) observeNode(n fleet.Node, b registry.Boot, p registry.Progress) (rollout.Node, error) {
 	view := api.Node{Node: n}
 	if err := fleetview.AddBoot(&view, b, p); err != nil {
 		return rollout.Node{}, err
 	}
-	heard := d.now().Sub(d.heard.Seen(n)) <= heardWithin
-	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Speaks: heard && !b.Session.IsZero()}
-	if heard && p.State == trace.Up {
+	seen := d.now().Sub(d.views.LastSeen(n)) <= lastseen.Within
+	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Speaks: seen && !b.Session.IsZero()}
+	if seen && p.State == trace.Up {
 		out.Up, out.Running = true, view.Running
 	}
 	if view.Status != nil {
@@ -265,7 +283,7 @@ func (d *rollouts) observeNode(n fleet.Node, b registry.Boot, p registry.Progres
 }
 
 // open reports whether nodes may be taken now.
-func (d *rollouts) open(p fleet.RolloutPlan) (bool, error) {
+func (d *Runner) open(p fleet.RolloutPlan) (bool, error) {
 	zone := d.zone()
 	if p.Zone != "" {
 		var err error
@@ -281,8 +299,8 @@ func (d *rollouts) open(p fleet.RolloutPlan) (bool, error) {
 	return len(p.Windows) == 0, nil
 }
 
-// act does what a step wants, beside what is under way already.
-func (d *rollouts) act(ctx context.Context, r fleet.Rollout, o rollout.Observed, a rollout.Actions) {
+// act does what a step says, unless it is being done already.
+func (d *Runner) act(ctx context.Context, r fleet.Rollout, o rollout.Observed, a rollout.Actions) {
 	for _, ask := range a.Reboot {
 		d.reboot(ctx, ask)
 	}
@@ -294,8 +312,8 @@ func (d *rollouts) act(ctx context.Context, r fleet.Rollout, o rollout.Observed,
 	}
 }
 
-// reboot asks a node for the end of a boot. The errand is named after the boot, so that it is done once.
-func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
+// reboot makes a node end a boot. The command is named after the boot, so that it is done once.
+func (d *Runner) reboot(ctx context.Context, ask rollout.Ask) {
 	boot := ask.Boot
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -307,8 +325,8 @@ func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
 		method, err := d.method(ctx, ask)
 		var rep api.ErrandReport
 		if err == nil {
-			kind, _ := errandOf(method)
-			rep, err = d.errands.Do(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
+			kind, _ := bootmethod.Command(method)
+			rep, err = d.commands.Do(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -316,28 +334,28 @@ func (d *rollouts) reboot(ctx context.Context, ask rollout.Ask) {
 		if err == nil && rep.Error != "" {
 			d.refused[boot] = rep.Error
 		}
-		d.nudge()
+		d.lookNow()
 	})
 }
 
-// method is the way to the next boot that a rollout means, where it leaves the choice. Of a node of which nothing
-// can be found out it is the one that needs nothing.
-func (d *rollouts) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod, error) {
+// method returns the method for the next boot, where the plan leaves the choice. If nothing can be found out about the
+// node, it is a reboot by firmware, which always works.
+func (d *Runner) method(ctx context.Context, ask rollout.Ask) (fleet.BootMethod, error) {
 	n, b, err := d.asks(ctx, ask)
 	if err != nil {
 		return "", err
 	}
-	is, why, err := d.methods.choose(ctx, ask.Method, n, b)
+	is, why, err := d.methods.Choose(ctx, ask.Method, n, b)
 	if err != nil {
-		d.log.Warn("a node reboots by its firmware", "node", n.Name, "err", err)
+		d.log.Warn("node reboots by its firmware", "node", n.Name, "err", err)
 		return fleet.MethodReboot, nil
 	}
-	d.log.Info("a node goes to its next boot", "node", n.Name, "method", is, "why", why)
+	d.log.Info("node begins its next boot", "node", n.Name, "method", is, "why", why)
 	return is, nil
 }
 
-// asks is the node and the boot that a request is about.
-func (d *rollouts) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b registry.Boot, err error) {
+// asks returns the node and the boot that a request is about.
+func (d *Runner) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b registry.Boot, err error) {
 	err = d.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		if n, err = tx.Node(ask.Node); err == nil {
 			b, err = tx.Boot(ask.Boot)
@@ -347,8 +365,8 @@ func (d *rollouts) asks(ctx context.Context, ask rollout.Ask) (n fleet.Node, b r
 	return n, b, err
 }
 
-// forget drops what was remembered for rollouts that have ended.
-func (d *rollouts) forget(live []fleet.Rollout) {
+// forget deletes what is held for rollouts that have ended.
+func (d *Runner) forget(live []fleet.Rollout) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(live) == 0 {

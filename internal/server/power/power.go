@@ -1,76 +1,96 @@
-package server
+package power
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hooks"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/lastseen"
-	"pando/internal/nodecommand"
 	"pando/internal/power"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
-// powers switches nodes on and off: for operators, by timetables, and after a power cut.
-type powers struct {
+// Commands gives commands to running nodes.
+type Commands interface {
+	Do(context.Context, fleet.BootID, api.Errand) (api.ErrandReport, error)
+}
+
+// Config is what a Controller needs.
+type Config struct {
+	Registry *registry.Registry
+	Keys     identity.Keys // seal the passwords of management controllers
+	Commands Commands
+	Methods  *bootmethod.Chooser
+	LastSeen func(fleet.Node) time.Time
+	Hooks    string    // directory of hooks, for the power method "command"
+	Started  time.Time // when this server started
+	Now      func() time.Time
+	Log      *slog.Logger
+
+	Pace func(context.Context) // pauses between two nodes that are switched on; nil: wakePace
+}
+
+// Controller switches nodes on and off: for operators, by timetables, and after a power cut.
+type Controller struct {
 	registry *registry.Registry
 	keys     identity.Keys
-	errands  *nodecommand.Queue
-	methods  *methods
-	heard    *lastseen.Times
+	commands Commands
+	methods  *bootmethod.Chooser
+	lastSeen func(fleet.Node) time.Time
 	sw       power.Switch
 	started  time.Time
-	zone     func() *time.Location // of timetables that name none
+	zone     func() *time.Location // of timetables without a time zone
 	now      func() time.Time
 	log      *slog.Logger
 
-	pace  func(context.Context) // between two nodes that are woken
+	pace  func(context.Context)
 	doing sync.WaitGroup
 }
 
-// sweepPace is how long the server waits between two nodes that it wakes by itself: machines that start together
-// draw the most current together, and ask for everything at once.
-const sweepPace = 2 * time.Second
+// wakePace is the pause between two nodes that the server wakes by itself. Machines that start together draw the most
+// current together, and load everything at once.
+const wakePace = 2 * time.Second
 
-func newPowers(s *Server) *powers {
-	return &powers{
-		registry: s.registry,
-		keys:     s.keys,
-		errands:  s.errands,
-		methods:  s.methods,
-		heard:    s.heard,
-		started:  s.started,
-		now:      s.now,
-		log:      s.log,
-		zone:     func() *time.Location { return time.Local },
+// New returns a Controller.
+func New(c Config) *Controller {
+	p := &Controller{
+		registry: c.Registry, keys: c.Keys, commands: c.Commands, methods: c.Methods, lastSeen: c.LastSeen,
+		started: c.Started, now: c.Now, log: c.Log, pace: c.Pace,
+		zone: func() *time.Location { return time.Local },
 		sw: power.Switch{
 			Links: power.Links,
-			Find:  func(name string) (string, error) { return hooks.Find(filepath.Join(s.cfg.Dir, hooks.Dir), name) },
-		},
-		pace: func(ctx context.Context) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(sweepPace):
-			}
+			Find:  func(name string) (string, error) { return hooks.Find(c.Hooks, name) },
 		},
 	}
+	if p.pace == nil {
+		p.pace = func(ctx context.Context) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(wakePace):
+			}
+		}
+	}
+	return p
 }
 
-// powered is what has to be known of a node to switch it.
+// Wait waits for the nodes that are being switched by the server itself.
+func (p *Controller) Wait() { p.doing.Wait() }
+
+// powered is what must be known about a node to switch it.
 type powered struct {
 	node     fleet.Node
-	group    fleet.Group // as the node has it
+	group    fleet.Group // with the node's overrides
 	to       fleet.PowerTo
 	password string
 	boot     registry.Boot
@@ -80,11 +100,11 @@ type powered struct {
 	problem  error // what keeps it from being switched
 }
 
-// sealedFor binds a sealed password to its use. A name is no part of it: nodes are renamed.
+// sealedFor is the purpose that a password is sealed for. It has no name in it, because nodes are renamed.
 func sealedFor(of registry.PowerOwner) string { return "power password of a " + string(of) }
 
-// of gathers what is known of nodes.
-func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
+// of gathers what is known about nodes.
+func (p *Controller) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 	groups, err := tx.Groups()
 	if err != nil {
 		return nil, err
@@ -126,8 +146,8 @@ func (p *powers) of(tx *registry.Tx, nodes []fleet.Node) ([]powered, error) {
 	return out, nil
 }
 
-// password is the node's own, or its group's; "" for none.
-func (p *powers) password(tx *registry.Tx, n fleet.Node) (string, error) {
+// password returns the node's own password, or its group's, "" for none.
+func (p *Controller) password(tx *registry.Tx, n fleet.Node) (string, error) {
 	for _, o := range []struct {
 		of   registry.PowerOwner
 		name string
@@ -149,7 +169,7 @@ func (p *powers) password(tx *registry.Tx, n fleet.Node) (string, error) {
 }
 
 // timetable reads hours; nil for none.
-func (p *powers) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location, error) {
+func (p *Controller) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location, error) {
 	if h == "" {
 		return nil, p.zone(), nil
 	}
@@ -162,25 +182,25 @@ func (p *powers) timetable(h fleet.Hours) (*fleet.Timetable, *time.Location, err
 }
 
 // wanted reports whether a node should be on.
-func (p *powers) wanted(x powered) (on, known bool) {
+func (p *Controller) wanted(x powered) (on, known bool) {
 	return fleet.Wanted(x.hours, x.wish, p.now().In(x.zone))
 }
 
-// quiet is how long a node has given no sign, and whether it ever gave one.
-func (p *powers) quiet(x powered) (time.Duration, bool) {
-	last := p.heard.Seen(x.node)
+// quiet returns for how long a node was not seen, and whether it ever was.
+func (p *Controller) quiet(x powered) (time.Duration, bool) {
+	last := p.lastSeen(x.node)
 	return p.now().Sub(last), !last.IsZero()
 }
 
-// speaks reports whether a node runs, and will take an errand.
-func (p *powers) speaks(x powered) bool {
+// speaks reports whether a node runs and takes commands.
+func (p *Controller) speaks(x powered) bool {
 	quiet, ever := p.quiet(x)
-	return ever && quiet <= heardWithin && !x.boot.Session.IsZero()
+	return ever && quiet <= lastseen.Within && !x.boot.Session.IsZero()
 }
 
-// do does an action of a node, and tells of it. What was wanted is kept first: what is cut short is done by the
-// next sweep.
-func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+// do switches a node and appends an event. The wish is recorded first, so that an action that is cut short is done by
+// the next restart of lost nodes.
+func (p *Controller) do(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	if method, anew := do.Action.BootMethod(); anew {
 		return p.anew(ctx, x, do, method, who)
@@ -209,8 +229,8 @@ func (p *powers) do(ctx context.Context, x powered, do api.PowerDo, who string) 
 	return out, p.tell(ctx, x, do, did, who, err)
 }
 
-// act switches, by the node's agent where its switch cannot.
-func (p *powers) act(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
+// act switches a node, by its agent if its power method cannot.
+func (p *Controller) act(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
 	state, err := p.sw.Do(
 		ctx,
 		power.Request{Action: power.Action(do.Action), To: x.to, Node: x.node.Name, MACs: x.node.MACs,
@@ -229,7 +249,7 @@ func (p *powers) act(ctx context.Context, x powered, do api.PowerDo) (power.Stat
 	return state, did, err
 }
 
-// did is what an action came to.
+// did says what an action did.
 func did(do api.PowerDo, state power.State) string {
 	switch {
 	case do.Action == api.PowerStatus,
@@ -246,8 +266,8 @@ func did(do api.PowerDo, state power.State) string {
 	return "asked to shut down"
 }
 
-// byAgent has a node that can only be woken shut itself down.
-func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
+// byAgent makes the agent shut down a node that can only be woken from outside.
+func (p *Controller) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.State, string, error) {
 	if !p.speaks(x) {
 		if do.Action == api.PowerCycle {
 			return power.Unknown, "", errors.New(
@@ -268,7 +288,7 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 	if do.Action == api.PowerCycle {
 		e.Kind, what = api.RebootNode, "asked to reboot"
 	}
-	rep, err := p.errands.Do(ctx, x.boot.ID, e)
+	rep, err := p.commands.Do(ctx, x.boot.ID, e)
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
@@ -278,8 +298,8 @@ func (p *powers) byAgent(ctx context.Context, x powered, do api.PowerDo) (power.
 	return power.IsOn, what, err
 }
 
-// anew has a node that runs boot once more, with its firmware or without.
-func (p *powers) anew(
+// anew makes a running node boot again, by its firmware or without.
+func (p *Controller) anew(
 	ctx context.Context,
 	x powered,
 	do api.PowerDo,
@@ -297,14 +317,14 @@ func (p *powers) anew(
 			errors.New("it does not run, or does not answer: pando node power cycle"),
 		)
 	}
-	method, why, err := p.methods.choose(ctx, ask, x.node, x.boot)
+	method, why, err := p.methods.Choose(ctx, ask, x.node, x.boot)
 	if err == nil && ask == fleet.MethodSoftReboot && method != ask {
 		err = fmt.Errorf("%w, --method auto: %s", errNotSoft, why)
 	}
 	if err != nil {
 		return out, p.tell(ctx, x, do, "", who, err)
 	}
-	kind, did := errandOf(method)
+	kind, did := bootmethod.Command(method)
 	out.State, out.Did = string(power.IsOn), did
 	if ask == fleet.MethodAuto {
 		out.Did += " (" + string(method) + ": " + why + ")"
@@ -312,15 +332,15 @@ func (p *powers) anew(
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.errands.Do(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
+	rep, err := p.commands.Do(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}
 	return out, p.tell(ctx, x, do, out.Did, who, err)
 }
 
-// wake is what a sweep does to one node.
-func (p *powers) wake(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
+// wake switches a node on if it should be on and was not seen for long.
+func (p *Controller) wake(ctx context.Context, x powered, do api.PowerDo, who string) (api.PowerDone, error) {
 	out := api.PowerDone{Node: x.node.Name, Method: x.to.Method, State: string(power.Unknown), DryRun: do.DryRun}
 	on, known := p.wanted(x)
 	quiet, ever := p.quiet(x)
@@ -346,8 +366,8 @@ func (p *powers) wake(ctx context.Context, x powered, do api.PowerDo, who string
 	return out, p.tell(ctx, x, do, out.Did, who+", sweep", err)
 }
 
-// tell puts what was done, or why it was not, into the stream of events. What was only looked at is nobody's news.
-func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who string, err error) error {
+// tell appends an event that says what was done, or why it was not. Looking at the state is no event.
+func (p *Controller) tell(ctx context.Context, x powered, do api.PowerDo, did, who string, err error) error {
 	if do.Action == api.PowerStatus || do.DryRun || err == nil && did == "" {
 		return refusedPower(x, err)
 	}
@@ -363,12 +383,12 @@ func (p *powers) tell(ctx context.Context, x powered, do api.PowerDo, did, who s
 		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+httpapi.Clip(err.Error(), httpapi.MaxMessage)
 	}
 	if _, failed := p.registry.Append(context.WithoutCancel(ctx), e); failed != nil {
-		p.log.Error("an event of power was not recorded", "node", x.node.Name, "err", failed)
+		p.log.Error("power event cannot be recorded", "node", x.node.Name, "err", failed)
 	}
 	return refusedPower(x, err)
 }
 
-// refusedPower is why a node could not be switched.
+// refusedPower makes the API error of a node that could not be switched.
 func refusedPower(x powered, err error) error {
 	var already *api.Error
 	if err == nil || errors.As(err, &already) {
@@ -376,3 +396,6 @@ func refusedPower(x powered, err error) error {
 	}
 	return api.NewError(api.Conflict, "node "+x.node.Name+": "+err.Error(), "")
 }
+
+// errNotSoft refuses a soft reboot that was requested by name and is not possible.
+var errNotSoft = errors.New("its next boot needs another method")

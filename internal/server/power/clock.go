@@ -1,4 +1,4 @@
-package server
+package power
 
 import (
 	"context"
@@ -14,39 +14,38 @@ import (
 )
 
 const (
-	powerEvery = 20 * time.Second // timetables are looked at
-	aliveEvery = time.Minute      // the server notes that it runs
+	powerEvery = 20 * time.Second // how often timetables are looked at
+	aliveEvery = time.Minute      // how often the server records that it runs
 
-	// sweepAfter is how long after its own start the server looks for nodes that have not come back: what was on
-	// its way is then heard.
-	sweepAfter = power.GivenUp
+	// WakeAfter is how long after its own start the server wakes nodes that have not come back.
+	WakeAfter = power.GivenUp
 
-	// ranBefore: a node ran when the power went if its last sign was so shortly before the server's own. What the
-	// registry has of signs is some minutes old.
+	// ranBefore: a node ran when the power was cut if it was last seen at most this long before the server itself. The
+	// registry's times are some minutes old.
 	ranBefore = 20 * time.Minute
 )
 
-// run looks after timetables, and once after nodes that a power cut took, until ctx ends.
-func (p *powers) run(ctx context.Context) error {
+// Run switches nodes by their timetables, and once after the start wakes those that a power cut took, until ctx ends.
+func (p *Controller) Run(ctx context.Context) error {
 	defer p.doing.Wait()
-	before := p.alive(ctx)
+	before := p.LastAlive(ctx)
 	t := time.NewTicker(powerEvery)
 	defer t.Stop()
 	var noted time.Time
 	swept := before.IsZero() // the first start of all
 	for {
-		if err := p.hours(ctx); err != nil && ctx.Err() == nil {
-			p.log.Error("timetables were not looked after", "err", err)
+		if err := p.SwitchByHours(ctx); err != nil && ctx.Err() == nil {
+			p.log.Error("timetables cannot be followed", "err", err)
 		}
-		if !swept && p.now().Sub(p.started) >= sweepAfter {
+		if !swept && p.now().Sub(p.started) >= WakeAfter {
 			swept = true
-			p.doing.Go(func() { p.sweep(ctx, before) })
+			p.doing.Go(func() { p.WakeLost(ctx, before) })
 		}
 		if p.now().Sub(noted) >= aliveEvery {
 			noted = p.now()
 			if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) }); err != nil &&
 				ctx.Err() == nil {
-				p.log.Error("that the server runs was not noted", "err", err)
+				p.log.Error("sign of life of the server cannot be recorded", "err", err)
 			}
 		}
 		select {
@@ -57,21 +56,21 @@ func (p *powers) run(ctx context.Context) error {
 	}
 }
 
-// alive is when the server before this one last said that it runs.
-func (p *powers) alive(ctx context.Context) (at time.Time) {
+// LastAlive returns when a server last recorded that it runs.
+func (p *Controller) LastAlive(ctx context.Context) (at time.Time) {
 	err := p.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		at, err = tx.Alive()
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		p.log.Error("when the server ran last is not known", "err", err)
+		p.log.Error("last sign of life of the server cannot be read", "err", err)
 	}
 	return at
 }
 
-// hours switches what timetables say since they were looked at last. What a server that was away has missed is made
-// up for, if it is the last thing that the timetable said; a timetable that is new begins with its next time.
-func (p *powers) hours(ctx context.Context) error {
+// SwitchByHours switches nodes by the times of timetables since the last call. Of the times that a stopped server has
+// missed only the last one counts. A new timetable begins with its next time.
+func (p *Controller) SwitchByHours(ctx context.Context) error {
 	now := p.now()
 	var due []powered
 	var ons []bool
@@ -122,10 +121,10 @@ func (p *powers) hours(ctx context.Context) error {
 	return nil
 }
 
-// marksEvery is how often it is written down that nothing was to be switched.
+// marksEvery is how often the time of the last call is recorded when nothing was switched.
 const marksEvery = 10 * time.Minute
 
-// fresh reports whether what is noted of timetables need not be written anew.
+// fresh reports whether the recorded times of timetables are new enough.
 func fresh(marks map[fleet.Hours]time.Time, used map[fleet.Hours]bool, now time.Time) bool {
 	for h := range used {
 		if at, ok := marks[h]; !ok || now.Sub(at) >= marksEvery {
@@ -142,9 +141,9 @@ func onOrOff(on bool) api.PowerAction {
 	return api.PowerOff
 }
 
-// each does something to nodes one after another, at the pace at which machines may start. Those that are asked to
-// shut down take until they speak, so they are asked side by side.
-func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.PowerDo, who string) {
+// each switches nodes one after another, with a pause between those that start. Shutting down waits for the node's
+// answer, so nodes are shut down concurrently.
+func (p *Controller) each(ctx context.Context, nodes []powered, do func(int) api.PowerDo, who string) {
 	for i, x := range nodes {
 		if ctx.Err() != nil {
 			return
@@ -153,7 +152,7 @@ func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.Pow
 		p.doing.Go(func() {
 			if _, err := p.do(ctx, x, what, who); err != nil && ctx.Err() == nil {
 				p.log.Warn(
-					"a node was not switched",
+					"node cannot be switched",
 					"node",
 					x.node.Name,
 					"action",
@@ -171,9 +170,8 @@ func (p *powers) each(ctx context.Context, nodes []powered, do func(int) api.Pow
 	}
 }
 
-// sweep wakes the nodes of groups that want it, which ran when the server before this one was last alive, and have
-// given no sign since.
-func (p *powers) sweep(ctx context.Context, before time.Time) {
+// WakeLost wakes nodes that ran when a server was last alive and were not seen since, in groups with that setting.
+func (p *Controller) WakeLost(ctx context.Context, before time.Time) {
 	var lost []powered
 	err := p.registry.View(ctx, func(tx *registry.Tx) error {
 		nodes, err := tx.Nodes()
@@ -194,13 +192,13 @@ func (p *powers) sweep(ctx context.Context, before time.Time) {
 	})
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			p.log.Error("no node was woken after the start", "err", err)
+			p.log.Error("lost nodes cannot be woken", "err", err)
 		}
 		return
 	}
 	if len(lost) > 0 {
 		p.log.Info(
-			"nodes have not come back since the server was away: they are woken",
+			"waking nodes that have not come back since the server was away",
 			"nodes",
 			len(lost),
 			"away_since",
