@@ -35,6 +35,7 @@ type diskDriver struct {
 	err  error
 }
 
+// NewDiskDrivers returns a maker of drivers from the kernel modules of the versions in a store.
 func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
 	return &DiskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
 		make: func(ctx context.Context, m image.Manifest) (initramfs.DriverCPIO, error) {
