@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/openid"
+	"pando/internal/server/boots"
 	"pando/internal/store"
 )
 
@@ -92,7 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.BootFiles == "" {
-		c.BootFiles = DefaultBootFiles
+		c.BootFiles = boots.DefaultBootFiles
 	}
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter

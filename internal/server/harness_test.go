@@ -108,7 +108,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	srv.neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	srv.loader.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
 	if !s.samples {
 		srv.sampler.least = math.MaxInt64
 	}
@@ -251,9 +251,9 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 // exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
 	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
-	n.sawDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
+	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
 	n.wait(300 * time.Millisecond)
-	n.sawDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
+	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
 }
 
 func (n *node) get(path string, header ...string) (int, []byte) {

@@ -112,8 +112,8 @@ func TestMetricsOfBoots(t *testing.T) {
 	s.series(`pando_http_requests_total{code="200",listener="data",route="/boot/script"}`, "1")
 	s.series(`pando_registry_up`, "1")
 	s.series(`pando_kernel_loads{state="waiting"}`, "0")
-	s.sentFile(tftp.Transfer{Name: "undionly.kpxe", Size: 10, Bytes: 10})
-	s.sentFile(tftp.Transfer{Name: "nothing", Err: os.ErrNotExist})
+	s.observeTFTP(tftp.Transfer{Name: "undionly.kpxe", Size: 10, Bytes: 10})
+	s.observeTFTP(tftp.Transfer{Name: "nothing", Err: os.ErrNotExist})
 	s.series(`pando_tftp_transfers_total{outcome="sent"}`, "1")
 	s.series(`pando_tftp_transfers_total{outcome="refused"}`, "1")
 	for _, secret := range []string{"node001", n.mac.String()} {

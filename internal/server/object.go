@@ -13,6 +13,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
+	"pando/internal/server/boots"
 	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
@@ -47,7 +48,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", forEver)
 	h.Set("ETag", `"`+id.Name()+`"`)
 	if kernel {
-		return s.sendK(w, r, c, trace.Kernel, f)
+		return s.loader.SendK(w, r, c, trace.Kernel, f)
 	}
 	size, ok := s.store.Stat(id)
 	if ok && r.Method == http.MethodGet && !s.swarm.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
@@ -61,7 +62,7 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request) error {
 	http.ServeContent(w, r, "", time.Time{}, f)
 	s.swarm.Sent(httpapi.RemoteAddr(r), id)
 	if http.NewResponseController(w).Flush() == nil {
-		sockopt.Drain(r.Context(), uploadTime)
+		sockopt.Drain(r.Context(), boots.UploadTime)
 	}
 	return nil
 }

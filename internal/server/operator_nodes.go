@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -121,7 +122,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
-		if n, err = declareNode(tx, n); err != nil {
+		if n, err = discovery.Declare(tx, n); err != nil {
 			return err
 		}
 		out, err = o.views.Views(r.Context(), tx, []fleet.Node{n})

@@ -83,8 +83,8 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 // alive notes that a node has reported. A report without anything in it says just this.
 func (s *Server) alive(ctx context.Context, b registry.Boot) {
 	s.heard.Note(b.MAC, s.now())
-	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
-		s.touch(ctx, n, "", "")
+	if n, err := s.discovery.Node(ctx, b.MAC); err == nil {
+		s.discovery.Touch(ctx, n, "", "")
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), httpapi.Clip(st.ExtensionError, httpapi.MaxMessage)
 	if st.Systemd != nil {
 		st.Systemd.State = httpapi.Clip(st.Systemd.State, 64)
-		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
+		st.Systemd.Failed = httpapi.ClipList(st.Systemd.Failed, 64)
 		st.Systemd.Units = st.Systemd.Units[:min(len(st.Systemd.Units), 200)]
 		for i := range st.Systemd.Units {
 			st.Systemd.Units[i].Unit = httpapi.Clip(st.Systemd.Units[i].Unit, 256)

@@ -15,6 +15,7 @@ import (
 	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
+	"pando/internal/server/boots"
 	"pando/internal/tftp"
 )
 
@@ -87,8 +88,8 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	}
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
-	c.DataPort, c.Loaders = s.ports.Data, s.files.loaders
-	s.dhcp = &dhcp.Server{Config: c, Leases: leases{s.registry}, Observe: s.sawDHCP, Log: s.log, Now: s.now}
+	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
+	s.dhcp = &dhcp.Server{Config: c, Leases: boots.NewLeases(s.registry), Observe: s.observeDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 
@@ -149,7 +150,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
-		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}
+		t := &tftp.Server{Files: tftp.FilesFunc(s.loader.OpenTFTP), Log: s.log, Done: s.observeTFTP}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
@@ -175,7 +176,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"dhcp",
 		s.cfg.DHCP.Mode,
 		"boot_files",
-		s.files.names(),
+		s.files.Names(),
 	)
 	<-ctx.Done()
 	wg.Wait()

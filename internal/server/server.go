@@ -13,10 +13,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pando/internal/admission"
 	"pando/internal/bootlog"
 	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
 	"pando/internal/dhcp"
+	"pando/internal/discovery"
 	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
@@ -30,9 +32,9 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/openid"
-	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/boots"
 	"pando/internal/server/logs"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
@@ -57,7 +59,7 @@ type Server struct {
 	store    *store.Dir
 	versions *versions.Cache
 	signer   *signer
-	files    bootFiles
+	files    boots.Files
 	agents   initrd.Programs
 	traces   *packs.Traces
 	packs    *packs.Maker
@@ -66,37 +68,35 @@ type Server struct {
 	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
-	exchanges   *exchanges
-	boots       *bootlog.Boots
-	heard       *lastseen.Times
-	errands     *nodecommand.Queue
-	nudger      *nodecommand.Waker
-	tickets     tickets
-	volumes     *volume.Dir
-	parcels     *parcels
-	swaps       *volume.Swaps
-	levels      levels
-	told        told
-	recordings  *packs.Recordings
-	rollouts    *rollouts.Runner
-	methods     *bootmethod.Chooser
-	powers      *power.Controller
-	configs     *nodeconfig.Renderer
-	journals    *logs.Journals
-	consoles    *logs.Consoles
-	turns       *turns
-	mediaSent   mediaSent
-	access      *access.Guard
-	faults      *faults
-	metrics     *metrics.Site
-	lookouts    lookouts
-	sent        atomic.Int64 // bytes to nodes, by all ways
-	sampler     *sampler
-	swarm       *tracker.Server
-	uploads     sockopt.Scheduler
-	discoveries *ratelimit.Bucket // strangers recorded for their packets
-	adoptions   *ratelimit.Bucket // strangers recorded for their requests
-	neighbour   func(netip.Addr) (fleet.MAC, bool)
+	boots      *bootlog.Boots
+	heard      *lastseen.Times
+	errands    *nodecommand.Queue
+	nudger     *nodecommand.Waker
+	tickets    tickets
+	volumes    *volume.Dir
+	parcels    *parcels
+	swaps      *volume.Swaps
+	levels     levels
+	told       told
+	recordings *packs.Recordings
+	rollouts   *rollouts.Runner
+	methods    *bootmethod.Chooser
+	powers     *power.Controller
+	configs    *nodeconfig.Renderer
+	journals   *logs.Journals
+	consoles   *logs.Consoles
+	turns      *admission.Queue
+	mediaSent  mediaSent
+	access     *access.Guard
+	faults     *faults
+	metrics    *metrics.Site
+	lookouts   lookouts
+	sent       atomic.Int64 // bytes to nodes, by all ways
+	sampler    *sampler
+	swarm      *tracker.Server
+	uploads    sockopt.Scheduler
+	discovery  *discovery.Machines
+	loader     *boots.Service // what answers machines that boot
 
 	listeners *listeners // nil before Listen
 	dhcp      *dhcp.Server
@@ -115,17 +115,13 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:         c,
-		turns:       newTurns(c.links(), c.Now),
-		log:         c.Log,
-		now:         c.Now,
-		started:     c.Now(),
-		ports:       &endpoint.Ports{},
-		exchanges:   &exchanges{},
-		heard:       &lastseen.Times{},
-		neighbour:   neighbour,
-		discoveries: ratelimit.New(discoverBurst, discoverRate),
-		adoptions:   ratelimit.New(adoptBurst, adoptRate),
+		cfg:     c,
+		turns:   admission.New(c.links(), c.Now),
+		log:     c.Log,
+		now:     c.Now,
+		started: c.Now(),
+		ports:   &endpoint.Ports{},
+		heard:   &lastseen.Times{},
 	}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
@@ -200,9 +196,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.swarm = newSwarm(s.cfg, s.store, s.log)
-	s.turns.busy = s.swarm.Busy
+	s.turns.Busy = s.swarm.Busy
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
+	s.wireBoot()
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
@@ -283,10 +280,10 @@ func (s *Server) newAccess() *access.Guard {
 
 // findPrograms finds what is sent to nodes before they have a root.
 func (s *Server) findPrograms() (err error) {
-	if s.files, err = findBootFiles(s.cfg.BootFiles); err != nil {
+	if s.files, err = boots.FindFiles(s.cfg.BootFiles); err != nil {
 		return err
 	}
-	if len(s.files.data) == 0 {
+	if len(s.files.Data) == 0 {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
@@ -321,4 +318,18 @@ func (s *Server) Close() error {
 		err = errors.Join(err, s.lock.Close())
 	}
 	return err
+}
+
+// wireBoot wires what answers machines that boot.
+func (s *Server) wireBoot() {
+	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.loader = boots.New(boots.Config{
+		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
+		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
+		Disks: s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
+		StateFiles:   s.stateFiles,
+		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
+		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
+		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+	})
 }

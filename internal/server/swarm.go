@@ -86,12 +86,3 @@ func (p *packPieces) read(pack chunk.ID) []chunk.ID {
 	}
 	return ids
 }
-
-// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
-func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
-	policy := fleet.ValueOf(g.Peers).Effective()
-	if policy == fleet.PeersOff {
-		return nil
-	}
-	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
-}

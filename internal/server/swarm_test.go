@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"pando/internal/admission"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -176,13 +177,13 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	s := startSite(t, slots(4))
 	said := make(chan bool, 8)
-	s.turns.busy = func(full bool) { said <- full }
-	var loads []transfer
+	s.turns.Busy = func(full bool) { said <- full }
+	var loads []admission.Transfer
 	for i := range byte(4) {
-		loads = append(loads, s.turns.begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
+		loads = append(loads, s.turns.Begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
 	}
 	for _, l := range loads {
-		l.end()
+		l.End()
 	}
 	if !<-said || <-said || len(said) > 0 {
 		t.Error("want the link full once, and free once")

@@ -30,15 +30,17 @@ func names(entry, pkg string) bool {
 
 // belowServer is what the rooms of the server and the server's own package may import.
 var belowServer = []string{
+	"admission",
 	"api",
 	"bootlog",
-	"bootplan",
 	"bootmethod",
+	"bootplan",
 	"build/*",
 	"chunk",
 	"configfile",
 	"connlimit",
 	"dhcp",
+	"discovery",
 	"endpoint",
 	"fleet",
 	"fleetview",
@@ -164,6 +166,8 @@ var mayImport = []rule{
 	{"hooks", []string{"fleet"}},
 	{"ratelimit", nil},
 	{"metrics", []string{"fleet", "trace"}},
+	{"discovery", []string{"fleet", "registry", "api", "httpapi", "ratelimit"}},
+	{"admission", []string{"fleet", "netboot", "api"}},
 	{"bootlog", []string{"fleet", "trace", "registry", "api", "identity"}},
 	{"bootplan", []string{"fleet", "image", "rollout", "registry", "api", "hint", "versions"}},
 	{"nodeauth", []string{"fleet", "registry", "api", "httpapi"}},

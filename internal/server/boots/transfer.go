@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"pando/internal/admission"
 	"pando/internal/bootlog"
 	"pando/internal/sockopt"
 	"pando/internal/trace"
@@ -34,8 +35,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// uploadTime is how long the end of an answer may take to reach the node.
-const uploadTime = time.Minute
+// UploadTime is how long the end of an answer may take to reach the node.
+const UploadTime = time.Minute
 
 // sendStep is how many bytes are sent until it is noted that the machine takes them.
 const sendStep = 256 << 10
@@ -67,8 +68,8 @@ func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// sendK sends a part of K and records it as a stage of the boot.
-func (s *Server) sendK(
+// SendK sends a part of K and records it as a stage of the boot.
+func (s *Service) SendK(
 	w http.ResponseWriter,
 	r *http.Request,
 	c *bootlog.Entry,
@@ -80,15 +81,15 @@ func (s *Server) sendK(
 		return err
 	}
 	s.boots.RecordUnlocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
-	var turn transfer
+	var turn admission.Transfer
 	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
 		sockopt.LetMessagesPass(r.Context())
 	} else {
-		turn = s.turns.begin(c.MAC)
+		turn = s.turns.Begin(c.MAC)
 		leave := s.uploads.UploadBulk(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
-			sockopt.DrainAll(r.Context(), uploadTime)
+			sockopt.DrainAll(r.Context(), UploadTime)
 			leave()
 		}()
 	}
@@ -98,7 +99,7 @@ func (s *Server) sendK(
 		if stage == trace.Initramfs {
 			left = size - out.n
 		}
-		turn.sent(bytes, left)
+		turn.Sent(bytes, left)
 	}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(out.n)}
@@ -108,7 +109,7 @@ func (s *Server) sendK(
 		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
 	}
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
-		turn.end()
+		turn.End()
 	}
 	s.boots.RecordUnlocked(c, end)
 	return nil

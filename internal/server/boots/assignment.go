@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -12,12 +12,11 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
-	"pando/internal/server/logs"
 )
 
-// assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
+// Assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
 // kernel and modules of the booted version belong to its root.
-func (s *Server) assign(
+func (s *Service) Assign(
 	ctx context.Context,
 	b registry.Boot,
 	n nodeconfig.Node,
@@ -31,7 +30,7 @@ func (s *Server) assign(
 	if err != nil {
 		return nil, nil, err
 	}
-	over, lacks, err := s.overBoot(ctx, group, b.Version)
+	over, lacks, err := s.Extensions(ctx, group, b.Version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,9 +44,9 @@ func (s *Server) assign(
 	}
 	a := fleet.Assignment{
 		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
-		Servers:  append([]string{s.ports.DataURL(at)}, s.cfg.Servers...),
-		Stores:   s.places(),
-		Files:    slices.Concat(public, logs.ConsoleFiles(at, s.netconsolePort()), sends, state),
+		Servers:  append([]string{s.ports.DataURL(at)}, s.servers...),
+		Stores:   s.stores(),
+		Files:    slices.Concat(public, s.consoleFiles(at), sends, state),
 		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
 		RebootAfter: s.planner.RebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
@@ -59,4 +58,30 @@ func (s *Server) assign(
 		return nil, nil, fmt.Errorf("encode assignment of %s: %w", node.Name, err)
 	}
 	return bytes, ed25519.Sign(s.keys.Server, append([]byte(api.AssignmentContext), bytes...)), nil
+}
+
+// Extensions are the extensions of what a boot runs.
+func (s *Service) Extensions(
+	ctx context.Context,
+	g fleet.Group,
+	base fleet.Digest,
+) (out []fleet.Extension, problems []error, err error) {
+	refs := g.ExtensionList()
+	if len(refs) == 0 {
+		return nil, nil, nil
+	}
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		out, problems = s.versions.Over(tx, refs, base)
+		return nil
+	})
+	return out, problems, err
+}
+
+// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
+func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
+	policy := fleet.ValueOf(g.Peers).Effective()
+	if policy == fleet.PeersOff {
+		return nil
+	}
+	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
 }

@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -10,12 +10,15 @@ import (
 	"pando/internal/registry"
 )
 
-// leases is the DHCP part's view of the registry: a node's fixed address is a static lease, everything else is as
+// Leases is the DHCP part's view of the registry: a node's fixed address is a static lease, everything else is as
 // it was recorded.
-type leases struct{ registry *registry.Registry }
+type Leases struct{ registry *registry.Registry }
+
+// NewLeases returns the leases and fixed addresses of a registry.
+func NewLeases(reg *registry.Registry) Leases { return Leases{registry: reg} }
 
 // LeaseByMAC implements dhcp.Leases.
-func (l leases) LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error) {
+func (l Leases) LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error) {
 	err = l.registry.View(ctx, func(tx *registry.Tx) error {
 		node, err := tx.NodeByMAC(mac)
 		if err != nil && !errors.Is(err, registry.ErrNotFound) {
@@ -38,7 +41,7 @@ func (l leases) LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Leas
 }
 
 // LeaseByAddr implements dhcp.Leases.
-func (l leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error) {
+func (l Leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error) {
 	err = l.registry.View(ctx, func(tx *registry.Tx) error {
 		lease, err = tx.LeaseByAddr(addr)
 		if found, err = present(err); err != nil {
@@ -66,7 +69,7 @@ func (l leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.L
 }
 
 // LeasesIn implements dhcp.Leases.
-func (l leases) LeasesIn(ctx context.Context, first, last netip.Addr) (out []fleet.Lease, err error) {
+func (l Leases) LeasesIn(ctx context.Context, first, last netip.Addr) (out []fleet.Lease, err error) {
 	err = l.registry.View(ctx, func(tx *registry.Tx) error {
 		if out, err = tx.LeasesIn(first, last); err != nil {
 			return err
@@ -91,7 +94,7 @@ func (l leases) LeasesIn(ctx context.Context, first, last netip.Addr) (out []fle
 }
 
 // SaveLease implements dhcp.Leases.
-func (l leases) SaveLease(ctx context.Context, lease fleet.Lease) error {
+func (l Leases) SaveLease(ctx context.Context, lease fleet.Lease) error {
 	return l.registry.Update(ctx, func(tx *registry.Tx) error {
 		if !lease.Bad {
 			if err := tx.DeleteLeasesOf(lease.MAC, lease.Addr); err != nil {

@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 
 	"pando/internal/bootlog"
 	"pando/internal/dhcp"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
-	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/tftp"
 	"pando/internal/trace"
@@ -20,10 +20,9 @@ import (
 // observeTime bounds how long a DHCP answer waits for the record of its boot.
 const observeTime = 2 * time.Second
 
-// sawDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
+// ObserveDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
 // leaves after it returns, so the record is there before the machine can act on the answer.
-func (s *Server) sawDHCP(seen dhcp.Seen) {
-	s.countDHCP(seen)
+func (s *Service) ObserveDHCP(seen dhcp.Seen) {
 	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
 	if !seen.Client.Boots() || !seen.MAC.OfOne() {
 		return
@@ -36,7 +35,7 @@ func (s *Server) sawDHCP(seen dhcp.Seen) {
 }
 
 // packet puts a packet of firmware or boot loader into its boot.
-func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
+func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
 	c, err := s.boots.Of(ctx, seen.MAC)
 	if err != nil {
 		return err
@@ -47,7 +46,7 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 	if isNew {
 		c.Begin(now)
 	}
-	if err := s.knowNode(ctx, c, seen.Client.UUID, s.discoveries); err != nil {
+	if err := s.knowNode(ctx, c, seen.Client.UUID); err != nil {
 		return err
 	}
 	addr := seen.HasAddress()
@@ -73,7 +72,7 @@ func (s *Server) packet(ctx context.Context, seen dhcp.Seen) error {
 }
 
 // note records what a packet tells of the boot, if it tells something new.
-func (s *Server) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
+func (s *Service) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
 	now := s.now()
 	change := func(b *registry.Boot) {
 		b.Node = c.Boot.Node
@@ -98,35 +97,34 @@ func (s *Server) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, add
 }
 
 // knowNode fills in the node of a boot. A machine that nobody knows is recorded as discovered, if the limit lets it.
-func (s *Server) knowNode(ctx context.Context, c *bootlog.Entry, uuid string, limit *ratelimit.Bucket) error {
-	n, err := s.nodeOf(ctx, c.MAC)
+func (s *Service) knowNode(ctx context.Context, c *bootlog.Entry, uuid string) error {
+	n, err := s.discovery.Node(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
-		n, err = s.discover(ctx, c.MAC, uuid, limit)
+		n, err = s.discovery.FromPacket(ctx, c.MAC, uuid)
 	}
 	switch {
-	case errors.Is(err, errCrowd):
+	case errors.Is(err, discovery.ErrTooMany):
 		c.Boot.Node = ""
 		return nil
 	case err != nil:
 		return err
 	}
 	c.Boot.Node = n.Name
-	s.touch(ctx, n, uuid, "")
+	s.discovery.Touch(ctx, n, uuid, "")
 	return nil
 }
 
-// sentFile takes notice of a finished TFTP transfer.
-func (s *Server) sentFile(t tftp.Transfer) {
-	s.countTFTP(t)
+// ObserveTFTP takes notice of a finished TFTP transfer.
+func (s *Service) ObserveTFTP(t tftp.Transfer) {
 	if t.Probe() || t.Size == 0 && t.Err != nil {
 		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
 		return
 	}
-	s.bootFileDone(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)
+	s.BootFileSent(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)
 }
 
-// bootFileDone puts the transfer of a boot file into the boot of the machine at an address.
-func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started time.Time, err error) {
+// BootFileSent puts the transfer of a boot file into the boot of the machine at an address.
+func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started time.Time, err error) {
 	c := s.boots.At(peer)
 	if c == nil || strings.HasSuffix(name, ".ipxe") {
 		return
@@ -153,10 +151,10 @@ func (s *Server) bootFileDone(peer netip.Addr, name string, n int64, started tim
 // seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max. A
 // DHCP packet is easily forged; so whatever was seen, it is no proof where the ARP table knows another machine by
 // this address.
-func (s *Server) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
+func (s *Service) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
 	now := s.now()
 	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
-	got, known := s.neighbour(addr)
+	got, known := s.Neighbour(addr)
 	if known && got != mac {
 		return false
 	}
@@ -167,15 +165,3 @@ func (s *Server) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within
 	// business altogether, nothing of it is heard, and the ARP table is all there is.
 	return known && (s.dhcpOff() || fresh(s.exchanges.heard(mac)))
 }
-
-// givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
-func (s *Server) givesAddresses() bool {
-	for _, st := range s.DHCP() {
-		if st.StoodDown {
-			return false
-		}
-	}
-	return s.cfg.DHCP.Mode == dhcp.Own
-}
-
-func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }

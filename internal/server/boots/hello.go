@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -23,12 +23,12 @@ import (
 	"pando/internal/trace"
 )
 
-// againFor is how long a hello whose answer was lost may be said again. The nonce tells it from a second one: it
+// RepeatTime is how long a hello whose answer was lost may be said again. The nonce tells it from a second one: it
 // never left the node but inside TLS.
-const againFor = 5 * time.Minute
+const RepeatTime = 5 * time.Minute
 
-// hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
-func (s *Server) hello(w http.ResponseWriter, r *http.Request) error {
+// Hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
+func (s *Service) Hello(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.HelloRequest](w, r)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func refusedHello(why string) error {
 }
 
 // checkHello decides whether the token is good, and in whose hands. The boot's lock is held.
-func (s *Server) checkHello(ctx context.Context, c *bootlog.Entry, req api.HelloRequest, from netip.Addr) error {
+func (s *Service) checkHello(ctx context.Context, c *bootlog.Entry, req api.HelloRequest, from netip.Addr) error {
 	b, now := c.Boot, s.now()
 	hash := registry.HashSecret(req.Token)
 	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.MAC {
@@ -90,11 +90,11 @@ func (s *Server) checkHello(ctx context.Context, c *bootlog.Entry, req api.Hello
 // again reports whether this is the same hello once more.
 func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 	hash := registry.HashSecret(req.Nonce)
-	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 && now.Sub(b.TokenUsed) < againFor
+	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 && now.Sub(b.TokenUsed) < RepeatTime
 }
 
 // redeem makes the session and the assignment. The boot's lock is held.
-func (s *Server) redeem(
+func (s *Service) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
 	req api.HelloRequest,
@@ -118,7 +118,7 @@ func (s *Server) redeem(
 	}
 	pack := s.packs.ForBoot(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.Render(n, s.configs.Secrets(n))
-	resp.Assignment, resp.Signature, err = s.assign(ctx, c.Boot, n, set, pack, at)
+	resp.Assignment, resp.Signature, err = s.Assign(ctx, c.Boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
@@ -145,7 +145,7 @@ func (s *Server) redeem(
 	if err != nil {
 		return resp, err
 	}
-	s.touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
+	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
 }
 
@@ -154,7 +154,7 @@ func (s *Server) redeem(
 const cacheBoots = 16
 
 // hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
-func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
+func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
 	if fleet.ValueOf(n.Group.Cache) != fleet.CacheDisk {
 		return false, nil
 	}
@@ -182,7 +182,7 @@ func (s *Server) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.N
 }
 
 // takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
-func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.HelloRequest) error {
+func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.HelloRequest) error {
 	n.Boot.Proof = ""
 	if req.TPM != nil {
 		key, err := identity.VerifyTPM(
@@ -208,7 +208,7 @@ func (s *Server) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.
 }
 
 // helloConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
-func (s *Server) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeconfig.Node, error) {
+func (s *Service) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeconfig.Node, error) {
 	node, group, err := s.planner.Member(ctx, c.MAC)
 	n := nodeconfig.Node{Node: node, Group: group, Boot: c.Boot}
 	if err != nil {
@@ -235,14 +235,6 @@ func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
 		*p = httpapi.Clip(*p, 128)
 	}
-	h.Modules, h.Missing, h.PCI = clipList(h.Modules, 256), clipList(h.Missing, 64), clipList(h.PCI, 256)
+	h.Modules, h.Missing, h.PCI = httpapi.ClipList(h.Modules, 256), httpapi.ClipList(h.Missing, 64), httpapi.ClipList(h.PCI, 256)
 	return h
-}
-
-func clipList(l []string, n int) []string {
-	l = l[:min(len(l), n)]
-	for i := range l {
-		l[i] = httpapi.Clip(l[i], 256)
-	}
-	return l
 }

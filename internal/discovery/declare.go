@@ -1,4 +1,4 @@
-package server
+package discovery
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 	"pando/internal/registry"
 )
 
-// declareNode records a node that an operator names. A machine with one of its MACs that was seen, but that nobody
+// Declare records a node that an operator names. A machine with one of its MACs that was seen, but that nobody
 // adopted, becomes this node. It returns the node as it is recorded.
-func declareNode(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
-	if err := freeSerial(tx, n); err != nil {
+func Declare(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
+	if err := CheckSerial(tx, n); err != nil {
 		return n, err
 	}
 	var seen *fleet.Node
@@ -42,8 +42,8 @@ func declareNode(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	return n, tx.PutNode(seen.Name, n)
 }
 
-// freeSerial refuses a serial number for a second node: a machine is matched by it once.
-func freeSerial(tx *registry.Tx, n fleet.Node) error {
+// CheckSerial refuses a serial number for a second node: a machine is matched by it once.
+func CheckSerial(tx *registry.Tx, n fleet.Node) error {
 	if n.Serial == "" {
 		return nil
 	}

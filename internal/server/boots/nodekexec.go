@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 	"pando/internal/trace"
 )
 
-// nodeKexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins
+// Kexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins
 // with this. What script and data path tell other boots in the clear goes through the channel that the node's
 // session protects: a line of JSON, the kernel, the initramfs.
-func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) Kexec(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeKexec](w, r)
 	if err != nil {
 		return err
@@ -31,11 +31,11 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.turns.await(r.Context(), b.MAC); err != nil {
+	if err := s.turns.Admit(r.Context(), b.MAC); err != nil {
 		return err // the node has gone
 	}
-	turn := s.turns.begin(b.MAC)
-	defer turn.end()
+	turn := s.turns.Begin(b.MAC)
+	defer turn.End()
 	c, err := s.boots.Of(r.Context(), b.MAC)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	all := int64(len(line)) + 1 + next.Kernel + next.Initramfs
 	out := &counter{ResponseWriter: w}
-	out.sent = func(bytes int64) { turn.sent(bytes, all-out.n) }
+	out.sent = func(bytes int64) { turn.Sent(bytes, all-out.n) }
 	_, _ = out.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
 	_, _ = io.Copy(out, kernel)
 	_, _ = io.Copy(out, initramfs)
@@ -63,7 +63,7 @@ func (s *Server) nodeKexec(w http.ResponseWriter, r *http.Request) error {
 }
 
 // nextBoot begins the boot that follows b, as a script does. c's lock is held.
-func (s *Server) nextBoot(
+func (s *Service) nextBoot(
 	r *http.Request,
 	c *bootlog.Entry,
 	b registry.Boot,
@@ -105,7 +105,7 @@ func (s *Server) nextBoot(
 }
 
 // sentByKexec closes the stages that firmware has in other boots.
-func (s *Server) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
+func (s *Service) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
 	c.Lock()
 	defer c.Unlock()
 	if c.Boot.ID != next.Boot {

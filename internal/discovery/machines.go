@@ -1,9 +1,10 @@
-package server
+package discovery
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -23,31 +24,60 @@ const (
 	discoverRate    = 5 // per second
 	adoptBurst      = 2048
 	adoptRate       = 10
-	discoveredName  = "mac-" // + 12 hex digits: the name of a node until it gets one
+	DiscoveredName  = "mac-" // + 12 hex digits: the name of a node until it gets one
 	seenGranularity = 5 * time.Minute
 )
 
-// nodeOf returns the node that has a MAC, or ErrNotFound.
-func (s *Server) nodeOf(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+// Machines records machines that nobody knows, and adopts those that the site's policy lets in.
+type Machines struct {
+	registry *registry.Registry
+	now      func() time.Time
+	log      *slog.Logger
+
+	ByPacket  *ratelimit.Bucket // of records for a DHCP packet, which anybody can make up
+	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
+}
+
+// New returns the discovery of the machines of a registry.
+func New(reg *registry.Registry, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, now: now, log: log, ByPacket: ratelimit.New(discoverBurst, discoverRate),
+		adoptions: ratelimit.New(adoptBurst, adoptRate)}
+}
+
+// LimitPackets replaces the limit of records for DHCP packets.
+func (d *Machines) LimitPackets(limit *ratelimit.Bucket) { d.ByPacket = limit }
+
+// FromPacket records the machine that a DHCP packet came from.
+func (d *Machines) FromPacket(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
+	return d.Discover(ctx, mac, uuid, d.ByPacket)
+}
+
+// FromRequest records the machine that a request came from.
+func (d *Machines) FromRequest(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
+	return d.Discover(ctx, mac, uuid, d.adoptions)
+}
+
+// Node returns the node that has a MAC, or ErrNotFound.
+func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
 	var n fleet.Node
-	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+	err := d.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		n, err = tx.NodeByMAC(mac)
 		return err
 	})
 	return n, err
 }
 
-var errCrowd = errors.New("too many unknown machines at once")
+var ErrTooMany = errors.New("too many unknown machines at once")
 
-// discover records a MAC that no node has, as discovered node, if limit lets it pass.
-func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node, error) {
-	now := s.now()
+// Discover records a MAC that no node has, as discovered node, if limit lets it pass.
+func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node, error) {
+	now := d.now()
 	if !limit.Take(now) {
-		return fleet.Node{}, errCrowd
+		return fleet.Node{}, ErrTooMany
 	}
-	n := fleet.Node{Name: discoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
+	n := fleet.Node{Name: DiscoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
 		State: fleet.Discovered, Group: fleet.DefaultGroup, UUID: uuid, Created: now, Seen: now}
-	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
 		if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
 			n = known
 			return err
@@ -58,7 +88,7 @@ func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit
 		}
 		if count >= maxDiscovered {
 			if now.Sub(oldest.Seen) < keepDiscovered {
-				return errCrowd
+				return ErrTooMany
 			}
 			if err := tx.DeleteNode(oldest.Name); err != nil {
 				return err
@@ -67,19 +97,19 @@ func (s *Server) discover(ctx context.Context, mac fleet.MAC, uuid string, limit
 		return tx.CreateNode(n)
 	})
 	if err == nil {
-		s.log.Info("discovered", "mac", mac, "node", n.Name)
+		d.log.Info("discovered", "mac", mac, "node", n.Name)
 	}
 	return n, err
 }
 
-// adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
+// Adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
 // policy is open, one with a name of the policy's rule.
-func (s *Server) adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
-	if !s.adoptions.Take(s.now()) {
-		return fleet.Node{}, errCrowd
+func (d *Machines) Adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
+	if !d.adoptions.Take(d.now()) {
+		return fleet.Node{}, ErrTooMany
 	}
 	var n fleet.Node
-	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
 		var err error
 		if n, err = tx.NodeByMAC(mac); err != nil || n.State == fleet.Adopted {
 			return err
@@ -100,7 +130,7 @@ func (s *Server) adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet
 		return tx.PutNode(old, n)
 	})
 	if err == nil && n.State == fleet.Adopted {
-		s.log.Info("adopted", "mac", mac, "node", n.Name, "group", n.Group)
+		d.log.Info("adopted", "mac", mac, "node", n.Name, "group", n.Group)
 	}
 	return n, err
 }
@@ -125,15 +155,15 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 	return naming.Next(func(name string) bool { return taken[name] })
 }
 
-// touch notes that a node was seen, now and then, and what its firmware says of it.
-func (s *Server) touch(ctx context.Context, n fleet.Node, uuid, serial string) {
-	now := s.now()
+// Touch notes that a node was seen, now and then, and what its firmware says of it.
+func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
+	now := d.now()
 	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
 	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
 	if same && now.Sub(n.Seen) < seenGranularity {
 		return
 	}
-	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(n.Name)
 		if err != nil {
 			return err
@@ -148,6 +178,6 @@ func (s *Server) touch(ctx context.Context, n fleet.Node, uuid, serial string) {
 		return tx.PutNode(n.Name, n)
 	})
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
-		s.log.Error("node not updated", "node", n.Name, "err", err)
+		d.log.Error("node not updated", "node", n.Name, "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -22,9 +22,9 @@ import (
 // longestUptime bounds what a node may say of how long it ran before a server answered.
 const longestUptime = 365 * 24 * time.Hour
 
-// begin answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
+// BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
 // others, on the same conditions, and over TLS.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
 	if err != nil {
 		return err
@@ -35,7 +35,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.Unlock()
-	if !s.proven(c, req.MAC, from, exchangeFresh) {
+	if !s.proven(c, req.MAC, from, ExchangeTime) {
 		return api.NewError(
 			api.NotFound,
 			fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
@@ -65,7 +65,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) error {
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
-func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
+func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
 	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
 		return bootplan.Plan{}, err
@@ -103,7 +103,7 @@ func (s *Server) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begin
 }
 
 // beginMedium records the boot and makes its token. c's lock is held.
-func (s *Server) beginMedium(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, from netip.Addr, runs bool) (string, error) {
+func (s *Service) beginMedium(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, from netip.Addr, runs bool) (string, error) {
 	token, now := identity.NewToken(), s.now()
 	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, everyNIC)

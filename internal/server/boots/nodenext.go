@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -11,46 +11,17 @@ import (
 	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
 	"pando/internal/fleet"
-	"pando/internal/fleetview"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
-	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
-// nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an
-// assignment of the boot that runs, signed as any, without files: these come when the next boot says hello.
-func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
-	b, c, p, err := s.nextPlan(w, r, true)
-	if err != nil {
-		return err
-	}
-	c.Unlock()
-	b.Image, b.Version = p.Image, p.Version
-	pack := s.packs.ForBoot(p.Version, fleetview.BootClass(b))
-	var resp api.StageResponse
-	group := p.Group
-	group.Keeping = fleet.Keeping{}
-	resp.Assignment, resp.Signature, err = s.assign(
-		r.Context(),
-		b,
-		nodeconfig.Node{Node: p.Node, Group: group, Boot: b},
-		nodeconfig.Set{},
-		pack,
-		httpapi.LocalAddr(r),
-	)
-	if err != nil {
-		return err
-	}
-	return httpapi.Reply(w, resp)
-}
-
-// nodeNext answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
+// SoftReboot answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
 // token that others find in their initramfs.
-func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
-	_, c, p, err := s.nextPlan(w, r, false)
+func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
+	_, c, p, err := s.NextPlan(w, r, false)
 	if err != nil {
 		return err
 	}
@@ -87,9 +58,9 @@ func (s *Server) nodeNext(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
 }
 
-// nextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
+// NextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
 // that runs is returned with it, locked. early is for what a rollout will bring the node, before it is taken.
-func (s *Server) nextPlan(
+func (s *Service) NextPlan(
 	w http.ResponseWriter,
 	r *http.Request,
 	early bool,
@@ -112,7 +83,7 @@ func (s *Server) nextPlan(
 }
 
 // planAfter is what the boot that follows b runs. c's lock is held.
-func (s *Server) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p bootplan.Plan, err error) {
+func (s *Service) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p bootplan.Plan, err error) {
 	node, _, err := s.planner.Member(ctx, c.MAC)
 	if err != nil {
 		return p, err

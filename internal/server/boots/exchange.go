@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"container/list"
@@ -11,10 +11,10 @@ import (
 
 // Bounds of what is remembered of DHCP.
 const (
-	exchangeFresh = time.Minute      // a script counts on an exchange no older than this
-	exchangeKept  = 30 * time.Minute // /init may redeem its token this long after its own exchange
-	maxExchanges  = 16384            // MACs; the ones heard of longest ago are forgotten first
-	maxAddresses  = 4                // of one MAC
+	ExchangeTime = time.Minute      // a script counts on an exchange no older than this
+	exchangeKept = 30 * time.Minute // /init may redeem its token this long after its own exchange
+	maxExchanges = 16384            // MACs; the ones heard of longest ago are forgotten first
+	maxAddresses = 4                // of one MAC
 )
 
 // exchanges remembers, in memory, which MAC was seen to have which address, and when. It is what a token is

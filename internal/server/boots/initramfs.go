@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -19,15 +19,15 @@ import (
 	"pando/internal/trace"
 )
 
-// kernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
+// KernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
 // network in a storm.
-const kernelTime = 15 * time.Minute
+const KernelTime = 15 * time.Minute
 
-// serveInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
+// ServeInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
 // version's drivers that the boot's list names, then the agent. HEAD tells the size and makes no token. A range is
 // served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
 // answer, which is allowed.
-func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
 	c, err := s.boots.ByID(r.Context(), id)
 	if err != nil {
 		return err
@@ -48,12 +48,12 @@ func (s *Server) serveInitramfs(w http.ResponseWriter, r *http.Request, id fleet
 		http.ServeContent(w, r, "", time.Time{}, content)
 		return nil
 	}
-	return s.sendK(w, r, c, trace.Initramfs, content)
+	return s.SendK(w, r, c, trace.Initramfs, content)
 }
 
 // initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
 // what was sent before, if anything, had another token. The boot's lock is held.
-func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
+func (s *Service) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err
 	}
@@ -65,7 +65,7 @@ func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 	if err != nil {
 		return nil, false, err
 	}
-	agent, err := s.agents.Get(r.Context(), m.Architecture)
+	agent, err := s.programs.Get(r.Context(), m.Architecture)
 	if err != nil {
 		return nil, false, err
 	}
@@ -94,13 +94,13 @@ func (s *Server) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.J
 }
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
-func (s *Server) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
+func (s *Service) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 	b, from, now := c.Boot, httpapi.RemoteAddr(r), s.now()
 	switch {
-	case b.Scripted.IsZero() || now.Sub(b.Scripted) > kernelTime:
+	case b.Scripted.IsZero() || now.Sub(b.Scripted) > KernelTime:
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, kernelTime),
+			fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, KernelTime),
 			"the machine asks for its script first: reset it",
 		)
 	case b.Addr != from:
@@ -115,19 +115,19 @@ func (s *Server) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 }
 
 // bootConfig is what the trust cpio tells the node.
-func (s *Server) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
+func (s *Service) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
 		Control:   []string{s.ports.ControlURL(at)},
 		ServerKey: api.KeyText(s.keys.ServerPublic()),
 		TrustKeys: s.keys.Ring.Trust().Accepted(),
-		Release:   s.cfg.Release, RebootAfter: s.planner.RebootAfter(group),
+		Release:   s.release, RebootAfter: s.planner.RebootAfter(group),
 	}
 }
 
 // diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
 // them goes on without. The boot's lock is held.
-func (s *Server) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
+func (s *Service) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
 	if !group.WantsDisks() {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package server
+package boots
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/bootplan"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -23,9 +24,9 @@ import (
 // soon is how long a machine waits that only has to do its DHCP again.
 const soon = 3 * time.Second
 
-// serveScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
+// ServeScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
 // error but its number.
-func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	base := s.ports.DataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
 	switch {
@@ -36,7 +37,7 @@ func (s *Server) serveScript(w http.ResponseWriter, r *http.Request) error {
 	}
 	in, err := s.script(r.Context(), q, httpapi.RemoteAddr(r), base, true)
 	if err == nil && in.Turn.Hold > 0 {
-		s.turns.wait(r.Context(), q.MAC, in.Turn.Hold)
+		s.turns.Wait(r.Context(), q.MAC, in.Turn.Hold)
 		in, err = s.script(r.Context(), q, httpapi.RemoteAddr(r), base, false)
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 
 // script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line
 // first; one that was, and whose turn has not come, sees its place and asks again at once.
-func (s *Server) script(
+func (s *Service) script(
 	ctx context.Context,
 	q netboot.Query,
 	from netip.Addr,
@@ -82,7 +83,7 @@ func (s *Server) script(
 		return in, err
 	}
 	defer c.Unlock()
-	if !s.proven(c, q.MAC, from, exchangeFresh) {
+	if !s.proven(c, q.MAC, from, ExchangeTime) {
 		in.Action, in.Retry = netboot.Wait, soon
 		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
 		in.Hint = "it does one now; if this goes on, run `pando doctor` on the server"
@@ -104,7 +105,7 @@ func (s *Server) script(
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if turn := s.turns.ask(c.MAC); turn.Place > 0 {
+	if turn := s.turns.Ask(c.MAC); turn.Place > 0 {
 		if !hold {
 			turn.Hold, turn.Sleep = 0, 0
 		}
@@ -114,24 +115,24 @@ func (s *Server) script(
 }
 
 // admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
-func (s *Server) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (fleet.Node, error) {
-	node, err := s.nodeOf(ctx, c.MAC)
+func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (fleet.Node, error) {
+	node, err := s.discovery.Node(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
-		node, err = s.discover(ctx, c.MAC, q.UUID, s.adoptions)
+		node, err = s.discovery.FromRequest(ctx, c.MAC, q.UUID)
 	}
 	if err == nil && node.State == fleet.Discovered {
-		node, err = s.adopt(ctx, c.MAC, q.Serial)
+		node, err = s.discovery.Adopt(ctx, c.MAC, q.Serial)
 	}
 	if err != nil {
 		return node, err
 	}
 	c.Boot.Node = node.Name
-	s.touch(ctx, node, q.UUID, q.Serial)
+	s.discovery.Touch(ctx, node, q.UUID, q.Serial)
 	return node, nil
 }
 
 // start lets the machine boot what is planned.
-func (s *Server) start(
+func (s *Service) start(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
@@ -185,7 +186,7 @@ func (s *Server) start(
 }
 
 // waits tells a machine that nobody adopted to ask again.
-func (s *Server) waits(
+func (s *Service) waits(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
@@ -209,14 +210,14 @@ func (s *Server) waits(
 
 // cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
 // own is one for the log and, in short, for the screen.
-func (s *Server) cannot(
+func (s *Service) cannot(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
 	err error,
 ) (netboot.ScriptInput, error) {
 	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint.Of(err)
-	if errors.Is(err, errCrowd) {
+	if errors.Is(err, discovery.ErrTooMany) {
 		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
 		return in, nil
 	}
