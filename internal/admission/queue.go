@@ -24,11 +24,13 @@ type Queue struct {
 	Lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
 }
 
+// New returns an empty queue for links of these rates.
 func New(l netboot.Links, now func() time.Time) *Queue {
 	return &Queue{links: l, now: now, Busy: func(bool) {}, queue: netboot.NewQueue(l),
 		Lines: map[fleet.MAC]chan<- struct{}{}}
 }
 
+// Ask returns the turn of a machine: place 0 means that it may load now.
 func (t *Queue) Ask(mac fleet.MAC) netboot.Turn {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()

@@ -67,6 +67,7 @@ func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 	return n, err
 }
 
+// ErrTooMany means that the limit of new records is used up for now.
 var ErrTooMany = errors.New("too many unknown machines at once")
 
 // Discover records a MAC that no node has, as discovered node, if limit lets it pass.

@@ -58,3 +58,14 @@ func (s *Server) observeTFTP(t tftp.Transfer) {
 	s.countTFTP(t)
 	s.loader.ObserveTFTP(t)
 }
+
+// places are the base URLs of objects that nodes shall ask before this server.
+func (s *Server) places() []string {
+	if s.cfg.Direct == nil {
+		return nil
+	}
+	if u := s.cfg.Direct.NodeURL(); u != "" {
+		return []string{u}
+	}
+	return nil
+}

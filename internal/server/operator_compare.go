@@ -270,7 +270,7 @@ func (o *operator) deleteVersion(r *http.Request) (any, error) {
 		return nil, httpapi.Invalid(err)
 	}
 	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		holds, err := o.keeper.holds(r.Context(), tx, 0, 0)
+		holds, err := o.keeper.Roots(r.Context(), tx, 0, 0)
 		if err != nil {
 			return err
 		}

@@ -139,12 +139,16 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 			out[d] = append(out[d], "group "+g.Name)
 		}
 	}
-	rolling := holds{}
-	if err := holdRollouts(tx, rolling); err != nil {
+	live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
+	if err != nil {
 		return nil, err
 	}
-	for d, by := range rolling {
-		out[d] = append(out[d], by...)
+	for _, r := range live {
+		for _, d := range r.Versions() {
+			if by := "rollout " + r.ID; !slices.Contains(out[d], by) {
+				out[d] = append(out[d], by)
+			}
+		}
 	}
 	nodes, err := tx.Nodes()
 	if err != nil {
@@ -175,8 +179,7 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := httpapi.Invalid(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
-	o.keeper.naming.Lock()
-	defer o.keeper.naming.Unlock()
+	defer o.keeper.LockNames()()
 	if err := o.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}

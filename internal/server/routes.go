@@ -18,7 +18,9 @@ import (
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
@@ -30,8 +32,8 @@ import (
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("GET /m/{name}", s.serveManifest)
+	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.loader.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumePath, s.serveVolume)
@@ -111,7 +113,7 @@ type operator struct {
 
 	packs *packs.Maker
 
-	keeper *keeper
+	keeper *objects.Collector
 
 	loads func() api.Loads // how many nodes load kernel and initramfs now
 
@@ -119,7 +121,9 @@ type operator struct {
 
 	heard *lastseen.Times
 
-	faults *faults
+	faults *history.Faults
+
+	history *history.API
 
 	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
 
@@ -152,6 +156,8 @@ type operator struct {
 	rebootAfter time.Duration // of nodes whose group says nothing
 
 	packAPI *packs.API
+
+	storeAPI *objects.API
 }
 
 func (s *Server) operator() *operator {
@@ -171,6 +177,7 @@ func (s *Server) operator() *operator {
 	o.medium = s.medium
 	o.heard = s.heard
 	o.faults = s.faults
+	o.history = history.NewAPI(s.registry)
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
@@ -186,5 +193,6 @@ func (s *Server) operator() *operator {
 	o.now = s.now
 	o.log = s.log
 	o.packAPI = s.packAPI
+	o.storeAPI = s.storeAPI
 	return o
 }

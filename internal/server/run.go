@@ -16,6 +16,7 @@ import (
 	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/server/boots"
+	"pando/internal/server/history"
 	"pando/internal/tftp"
 )
 
@@ -126,10 +127,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	l := s.listeners
 	// It ends after all that write history, so that it writes the last of it.
-	history, endHistory := context.WithCancel(context.WithoutCancel(ctx))
+	writing, endHistory := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHistory()
 	written := make(chan error, 1)
-	go func() { written <- s.boots.Run(history) }()
+	go func() { written <- s.boots.Run(writing) }()
 	start("data path", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
@@ -160,13 +161,13 @@ func (s *Server) Run(ctx context.Context) error {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.Run)
-	start("history", (&historian{registry: s.registry, log: s.log}).run)
-	start("samples", s.sampler.run)
+	start("history", history.NewRecorder(s.registry, s.log).Run)
+	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
 	start("power", s.powers.Run)
 	start("journal", journalist{s}.run)
 	start("metrics", s.weigh)
-	start("store", s.keeper.run)
+	start("store", s.keeper.Run)
 	s.log.Info(
 		"serving",
 		"data",

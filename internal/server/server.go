@@ -35,7 +35,9 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/boots"
+	"pando/internal/server/history"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
@@ -64,7 +66,9 @@ type Server struct {
 	traces   *packs.Traces
 	packs    *packs.Maker
 	packAPI  *packs.API
-	keeper   *keeper
+	keeper   *objects.Collector
+	objects  *objects.Handler
+	storeAPI *objects.API
 	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
@@ -88,11 +92,12 @@ type Server struct {
 	turns      *admission.Queue
 	mediaSent  mediaSent
 	access     *access.Guard
-	faults     *faults
+	faults     *history.Faults
 	metrics    *metrics.Site
 	lookouts   lookouts
 	sent       atomic.Int64 // bytes to nodes, by all ways
-	sampler    *sampler
+	sampler    *history.Sampler
+	senders    *history.Senders
 	swarm      *tracker.Server
 	uploads    sockopt.Scheduler
 	discovery  *discovery.Machines
@@ -166,19 +171,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
-	s.keeper = &keeper{
-		store:    s.store,
-		registry: s.registry,
-		traces:   s.traces,
-		work:     filepath.Join(s.cfg.Dir, workDir),
-		now:      s.now,
-		written:  time.Now,
-		seen:     s.heard.Seen,
-		log:      s.log,
-	}
+	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
+		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
+	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
-	s.faults = &faults{registry: s.registry, now: s.now}
+	s.faults = history.NewFaults(s.registry, s.now)
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
 	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
@@ -195,11 +193,17 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
-	s.swarm = newSwarm(s.cfg, s.store, s.log)
-	s.turns.Busy = s.swarm.Busy
 	s.boots = bootlog.New(s.registry, s.now, s.log)
-	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
 	s.wireBoot()
+	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
+	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
+		Direct: s.cfg.Direct, Kernels: s.loader})
+	s.turns.Busy = s.swarm.Busy
+	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
+	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
+		b, _ := s.bootAt(a)
+		return b.Node
+	})
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}

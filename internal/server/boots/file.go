@@ -68,7 +68,7 @@ func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 	}
 	w.Header().Set("Content-Type", "application/efi")
 	if c := s.boots.At(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
-		return s.SendK(w, r, c, trace.BootFile, bytes.NewReader(data))
+		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return nil

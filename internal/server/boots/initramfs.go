@@ -48,7 +48,7 @@ func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id flee
 		http.ServeContent(w, r, "", time.Time{}, content)
 		return nil
 	}
-	return s.SendK(w, r, c, trace.Initramfs, content)
+	return s.sendK(w, r, c, trace.Initramfs, content)
 }
 
 // initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that

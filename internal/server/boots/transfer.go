@@ -5,10 +5,12 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"pando/internal/admission"
 	"pando/internal/bootlog"
+	"pando/internal/chunk"
 	"pando/internal/sockopt"
 	"pando/internal/trace"
 )
@@ -35,8 +37,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// UploadTime is how long the end of an answer may take to reach the node.
-const UploadTime = time.Minute
+// uploadTime is how long the end of an answer may take to reach the node.
+const uploadTime = time.Minute
 
 // sendStep is how many bytes are sent until it is noted that the machine takes them.
 const sendStep = 256 << 10
@@ -68,8 +70,8 @@ func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// SendK sends a part of K and records it as a stage of the boot.
-func (s *Service) SendK(
+// sendK sends a part of K and records it as a stage of the boot.
+func (s *Service) sendK(
 	w http.ResponseWriter,
 	r *http.Request,
 	c *bootlog.Entry,
@@ -89,7 +91,7 @@ func (s *Service) SendK(
 		leave := s.uploads.UploadBulk(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
-			sockopt.DrainAll(r.Context(), UploadTime)
+			sockopt.DrainAll(r.Context(), uploadTime)
 			leave()
 		}()
 	}
@@ -113,4 +115,22 @@ func (s *Service) SendK(
 	}
 	s.boots.RecordUnlocked(c, end)
 	return nil
+}
+
+// sendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
+func (s *Service) SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
+	c := s.boots.At(machine)
+	if c == nil || !isKernel(c, id) {
+		return nil
+	}
+	return func(w http.ResponseWriter, r *http.Request, f io.ReadSeeker) error {
+		return s.sendK(w, r, c, trace.Kernel, f)
+	}
+}
+
+// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
+func isKernel(c *bootlog.Entry, id chunk.ID) bool {
+	c.Lock()
+	defer c.Unlock()
+	return c.Kernel == id.Name()
 }
