@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -31,10 +32,10 @@ func (s *Server) courier(
 	if httpapi.Credential(r, "Bearer") == "" {
 		return b, o, api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	if b, err = s.reporter(r, api.ReportRequest{Boot: boot}); err != nil {
+	if b, err = s.nodeAuth.Reporter(r, boot); err != nil {
 		return b, o, err
 	}
-	n, g, err := s.member(r.Context(), b.MAC)
+	n, g, err := s.planner.Member(r.Context(), b.MAC)
 	if err != nil {
 		return b, o, err
 	}
@@ -55,7 +56,7 @@ func (s *Server) courier(
 
 // withheldState is why a boot has no part in copies between nodes, "" if it has.
 func withheldState(b registry.Boot, n fleet.Node, g fleet.Group) string {
-	return nodeConfig{node: n, group: g, boot: b}.claim().Withheld()
+	return nodeconfig.Node{Node: n, Group: g, Boot: b}.Claim().Withheld()
 }
 
 // ordered is an order of a node.

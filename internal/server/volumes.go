@@ -77,7 +77,7 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(
 		w,
 		api.VolumeTicket{
-			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.dataPort).String(),
+			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.ports.Data).String(),
 			Path:    volumePath,
 			Export:  volumeExport,
 			Ticket:  s.tickets.give(x, s.now()),
