@@ -154,6 +154,8 @@ type operator struct {
 	packAPI *packs.API
 
 	storeAPI *objects.API
+
+	imageAPI *imageAPI
 }
 
 func (s *Server) operator() *operator {
@@ -189,5 +191,6 @@ func (s *Server) operator() *operator {
 	o.log = s.log
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
+	o.imageAPI = s.imageAPI
 	return o
 }

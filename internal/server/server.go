@@ -60,6 +60,7 @@ type Server struct {
 	keeper   *objects.Collector
 	objects  *objects.Handler
 	storeAPI *objects.API
+	imageAPI *imageAPI
 	mediumKs kDigests
 	disks    *diskDrivers
 
@@ -159,7 +160,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
-	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
+	s.signer = newSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
 	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
 		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
 	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
@@ -176,6 +177,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
+	s.imageAPI = newImageAPI(imageOptions{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
+		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
+		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+		Now: s.now, Log: s.log})
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,

@@ -11,17 +11,21 @@ import (
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
 	"pando/internal/store"
-	"pando/internal/versions"
 )
 
 // signer signs what is in the store anew when the keys change. A version stays the same: its signatures are beside it.
 type signer struct {
-	ring     *identity.Ring
-	store    *store.Dir
-	versions *versions.Cache
-	log      *slog.Logger
+	ring   *identity.Ring
+	store  *store.Dir
+	forget func()
+	log    *slog.Logger
 
 	mu sync.Mutex // one change of the keys at a time
+}
+
+// newSigner returns a Signer. forget is called when a key was revoked, so that versions are verified again.
+func newSigner(ring *identity.Ring, dir *store.Dir, forget func(), log *slog.Logger) *signer {
+	return &signer{ring: ring, store: dir, forget: forget, log: log}
 }
 
 // stored calls each for every version whose manifest can be read.

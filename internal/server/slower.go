@@ -69,9 +69,9 @@ func endsOf(boots []registry.PastBoot, classes map[string]bool) []trace.Ends {
 }
 
 // markSlower says of the newest versions of an image which are slower than the one before them.
-func (o *operator) markSlower(ctx context.Context, i *api.Image) error {
+func (a *imageAPI) markSlower(ctx context.Context, i *api.Image) error {
 	for n := range min(len(i.Versions)-1, slowerVersions) {
-		text, err := slower(ctx, o.reg, "", i.Versions[n+1].Digest, i.Versions[n].Digest)
+		text, err := slower(ctx, a.registry, "", i.Versions[n+1].Digest, i.Versions[n].Digest)
 		if err != nil {
 			return err
 		}
