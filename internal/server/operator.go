@@ -21,7 +21,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.rollouts.Routes(),
 		o.packAPI.Routes(),
 		o.storeAPI.Routes(),
-		o.imageAPI.routes(),
+		o.imageAPI.Routes(),
 		[]httpapi.Route{
 			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
 			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),

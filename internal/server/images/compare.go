@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 )
 
 // imageDiff answers what a node that has one version fetches for another.
-func (a *imageAPI) imageDiff(r *http.Request) (any, error) {
+func (a *API) imageDiff(r *http.Request) (any, error) {
 	var out api.ImageDiff
 	var err error
 	if out.From, out.FromHas, err = fleetview.VersionParam(r, a.registry, "from", r.PathValue("name")); err != nil {
@@ -32,11 +32,11 @@ func (a *imageAPI) imageDiff(r *http.Request) (any, error) {
 	if out.To, out.ToHas, err = fleetview.VersionParam(r, a.registry, "to", r.PathValue("name")); err != nil {
 		return nil, err
 	}
-	return out, a.compare(r.Context(), &out)
+	return out, a.Compare(r.Context(), &out)
 }
 
-// compare fills in what is different between the versions of a comparison.
-func (a *imageAPI) compare(ctx context.Context, out *api.ImageDiff) error {
+// Compare fills in what is different between the versions of a comparison.
+func (a *API) Compare(ctx context.Context, out *api.ImageDiff) error {
 	from, err := a.store.Manifest(out.FromHas)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func packageChanges(was, is []image.Package, files []api.FileChange) []api.Packa
 }
 
 // newInPack adds up the pieces of a version's pack that another version's pack does not have.
-func (a *imageAPI) newInPack(ctx context.Context, from, to fleet.Digest) (int64, error) {
+func (a *API) newInPack(ctx context.Context, from, to fleet.Digest) (int64, error) {
 	has := map[chunk.ID]bool{}
 	if err := a.store.PackUses(ctx, from, func(id chunk.ID) { has[id] = true }); err != nil {
 		return 0, err
@@ -135,7 +135,7 @@ func (a *imageAPI) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 }
 
 // imageSBOM answers the bill of materials of a version.
-func (a *imageAPI) imageSBOM(r *http.Request) (any, error) {
+func (a *API) imageSBOM(r *http.Request) (any, error) {
 	_, v, err := fleetview.VersionParam(r, a.registry, "ref", r.PathValue("name"))
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (a *imageAPI) imageSBOM(r *http.Request) (any, error) {
 }
 
 // systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
-func (a *imageAPI) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
+func (a *API) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
 	m, err := a.store.Manifest(v)
 	if err != nil {
 		return "", ""
@@ -182,7 +182,7 @@ func (a *imageAPI) systemOf(ctx context.Context, v fleet.Digest) (name, release 
 }
 
 // imageHistory answers which versions an image had, of what, and how its tags moved.
-func (a *imageAPI) imageHistory(r *http.Request) (any, error) {
+func (a *API) imageHistory(r *http.Request) (any, error) {
 	out := api.ImageHistory{Image: r.PathValue("name"), Versions: []api.HistoryVersion{}, Tags: []api.TagMove{}}
 	var views []api.Image
 	added := map[fleet.Digest]registry.ImageVersion{}
@@ -222,7 +222,7 @@ func (a *imageAPI) imageHistory(r *http.Request) (any, error) {
 }
 
 // historyOf joins what is shown of a version with what it was made of.
-func (a *imageAPI) historyOf(v api.Version, known registry.ImageVersion) api.HistoryVersion {
+func (a *API) historyOf(v api.Version, known registry.ImageVersion) api.HistoryVersion {
 	h := api.HistoryVersion{Digest: v.Digest, Tags: v.Tags, Added: known.Added, Stored: v.StoredSize, InUse: v.InUse}
 	kept, err := a.store.GetVersion(v.Digest)
 	if err != nil {
@@ -242,7 +242,7 @@ func (a *imageAPI) historyOf(v api.Version, known registry.ImageVersion) api.His
 
 // newBytes adds up the objects of a version that are not in older, and adds them to it. Of a version that cannot be
 // read whole, those that can be told count.
-func (a *imageAPI) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
+func (a *API) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
 	fresh := map[chunk.ID]int64{}
 	err := a.store.Uses(ctx, v, func(u store.Use) {
 		if size, ok := a.store.Stat(u.ID); ok && !older[u.ID] {
@@ -264,7 +264,7 @@ func (a *imageAPI) newBytes(ctx context.Context, v fleet.Digest, older map[chunk
 }
 
 // deleteVersion takes a version from an image. Its files go with the next collection.
-func (a *imageAPI) deleteVersion(r *http.Request) (any, error) {
+func (a *API) deleteVersion(r *http.Request) (any, error) {
 	name, v := r.PathValue("name"), fleet.Digest(r.PathValue("version"))
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return nil, httpapi.Invalid(err)

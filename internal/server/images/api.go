@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	"pando/internal/store"
 )
 
-// imageAPI answers operators about images, their versions and tags, and the keys that sign them.
-type imageAPI struct {
+// API answers operators about images, their versions and tags, and the keys that sign them.
+type API struct {
 	store      *store.Dir
 	registry   *registry.Registry
 	views      fleetview.Nodes
-	signer     *signer
+	signer     *Signer
 	key        ed25519.PublicKey
 	collector  Collector
 	newVersion func(...fleet.Digest)
@@ -36,12 +36,12 @@ type Collector interface {
 	UsedBy(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error)
 }
 
-// imageOptions are what an API needs.
-type imageOptions struct {
+// Options are what an API needs.
+type Options struct {
 	Store      *store.Dir
 	Registry   *registry.Registry
 	LastSeen   func(fleet.Node) time.Time
-	Signer     *signer
+	Signer     *Signer
 	ServerKey  ed25519.PublicKey // by which nodes know the server
 	Collector  Collector
 	NewVersion func(...fleet.Digest)           // is told of versions that were added
@@ -51,17 +51,17 @@ type imageOptions struct {
 	Log        *slog.Logger
 }
 
-// newImageAPI returns an API.
-func newImageAPI(o imageOptions) *imageAPI {
-	return &imageAPI{
+// NewAPI returns an API.
+func NewAPI(o Options) *API {
+	return &API{
 		store: o.Store, registry: o.Registry, views: fleetview.Nodes{Registry: o.Registry, LastSeen: o.LastSeen},
 		signer: o.Signer, key: o.ServerKey, collector: o.Collector, newVersion: o.NewVersion, wake: o.Wake,
 		logsKept: o.LogsKept, now: o.Now, log: o.Log,
 	}
 }
 
-// routes are the operators' requests about images and keys.
-func (a *imageAPI) routes() []httpapi.Route {
+// Routes are the operators' requests about images and keys.
+func (a *API) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/images", httpapi.JSON(a.listImages)),
 		httpapi.NewRoute("GET", "/v1/images/{name}", httpapi.JSON(a.showImage)),

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"pando/internal/store"
 )
 
-func (a *imageAPI) showKeys(*http.Request) (any, error) {
+func (a *API) showKeys(*http.Request) (any, error) {
 	signed, only, err := a.signer.signatures()
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (a *imageAPI) showKeys(*http.Request) (any, error) {
 	return out, nil
 }
 
-func (a *imageAPI) keyView(k identity.SigningKey, first bool) api.Key {
+func (a *API) keyView(k identity.SigningKey, first bool) api.Key {
 	view := api.Key{
 		Name:    k.Name,
 		Public:  k.Public,
@@ -56,7 +56,7 @@ func (a *imageAPI) keyView(k identity.SigningKey, first bool) api.Key {
 	return view
 }
 
-func (a *imageAPI) createKey(r *http.Request) (any, error) {
+func (a *API) createKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyCreate](r)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func signingFailed(err error) error {
 	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; fix that and say the same again")
 }
 
-func (a *imageAPI) rotateKey(r *http.Request) (any, error) {
+func (a *API) rotateKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (a *imageAPI) rotateKey(r *http.Request) (any, error) {
 }
 
 // lacking lists the versions that none of keys signed, with what wants them.
-func (a *imageAPI) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
+func (a *API) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
 	out := []api.KeyVersion{}
 	lacking, err := a.signer.lacking(keys)
 	if err != nil || len(lacking) == 0 {
@@ -171,7 +171,7 @@ func (a *imageAPI) lacking(ctx context.Context, keys []string) ([]api.KeyVersion
 	return out, err
 }
 
-func (a *imageAPI) revokeKey(r *http.Request) (any, error) {
+func (a *API) revokeKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
@@ -223,7 +223,7 @@ func (a *imageAPI) revokeKey(r *http.Request) (any, error) {
 }
 
 // addSignature takes a signature that was made where a key is kept.
-func (a *imageAPI) addSignature(r *http.Request) (any, error) {
+func (a *API) addSignature(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.SignatureAdd](r)
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (a *imageAPI) addSignature(r *http.Request) (any, error) {
 }
 
 // unsignedHint says how a version that was built gets its signature.
-func (a *imageAPI) unsignedHint(err error) string {
+func (a *API) unsignedHint(err error) string {
 	if errors.Is(err, image.ErrUnsigned) && len(a.signer.ring.Signers()) == 0 {
 		k := a.signer.ring.Keys()[0].Name
 		return fmt.Sprintf(

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-func (a *imageAPI) listImages(r *http.Request) (any, error) {
+func (a *API) listImages(r *http.Request) (any, error) {
 	out := api.ImageList{}
 	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
 		out.Images, err = a.imageViews(r.Context(), tx, "")
@@ -27,11 +27,11 @@ func (a *imageAPI) listImages(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (a *imageAPI) showImage(r *http.Request) (any, error) {
+func (a *API) showImage(r *http.Request) (any, error) {
 	return a.imageNamed(r.Context(), r.PathValue("name"))
 }
 
-func (a *imageAPI) imageNamed(ctx context.Context, name string) (any, error) {
+func (a *API) imageNamed(ctx context.Context, name string) (any, error) {
 	var out []api.Image
 	err := a.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		out, err = a.imageViews(ctx, tx, name)
@@ -51,7 +51,7 @@ func (a *imageAPI) imageNamed(ctx context.Context, name string) (any, error) {
 }
 
 // imageViews joins names, tags and what the store knows of the versions; "" is all images.
-func (a *imageAPI) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
+func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
 	versions, err := tx.Versions(name)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (a *imageAPI) imageViews(ctx context.Context, tx *registry.Tx, name string)
 
 // versionView is what manifest and provenance tell. A version whose files are gone is still shown, so that it can be
 // seen that they are.
-func (a *imageAPI) versionView(v registry.ImageVersion) api.Version {
+func (a *API) versionView(v registry.ImageVersion) api.Version {
 	out := api.Version{Digest: v.Version, Built: v.Added}
 	kept, err := a.store.GetVersion(v.Version)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *imageAPI) versionView(v registry.ImageVersion) api.Version {
 const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " + image.UploaderPackage + " to its recipe"
 
 // holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
-func (a *imageAPI) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
+func (a *API) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
 	out := map[fleet.Digest][]string{}
 	groups, err := tx.Groups()
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *imageAPI) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 	return out, nil
 }
 
-func (a *imageAPI) addVersion(r *http.Request) (any, error) {
+func (a *API) addVersion(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.VersionAdd](r)
 	if err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func (a *imageAPI) addVersion(r *http.Request) (any, error) {
 
 // checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would
 // take the image from all nodes that boot it.
-func (a *imageAPI) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
+func (a *API) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
 	versions, err := tx.Versions(name)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (a *imageAPI) checkArchitecture(tx *registry.Tx, name string, d fleet.Diges
 }
 
 // checkVersion refuses a version that no node of this site would take.
-func (a *imageAPI) checkVersion(ctx context.Context, d fleet.Digest) error {
+func (a *API) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
 		return httpapi.Invalid(err)
 	}
@@ -267,7 +267,7 @@ func (a *imageAPI) checkVersion(ctx context.Context, d fleet.Digest) error {
 	return nil
 }
 
-func (a *imageAPI) setTag(r *http.Request) (any, error) {
+func (a *API) setTag(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.TagSet](r)
 	if err != nil {
 		return nil, err
@@ -325,7 +325,7 @@ func (a *imageAPI) setTag(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (a *imageAPI) deleteTag(r *http.Request) (any, error) {
+func (a *API) deleteTag(r *http.Request) (any, error) {
 	name, tag := r.PathValue("name"), r.PathValue("tag")
 	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		user, err := tagUser(tx, name, tag)
