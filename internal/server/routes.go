@@ -17,6 +17,7 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
@@ -101,7 +102,7 @@ type operator struct {
 
 	store *store.Dir
 
-	signer *signer // the keys that sign versions
+	signer *images.Signer // the keys that sign versions
 
 	key ed25519.PublicKey // the server's
 
@@ -154,6 +155,8 @@ type operator struct {
 	packAPI *packs.API
 
 	storeAPI *objects.API
+
+	imageAPI *images.API
 }
 
 func (s *Server) operator() *operator {
@@ -189,5 +192,6 @@ func (s *Server) operator() *operator {
 	o.log = s.log
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
+	o.imageAPI = s.imageAPI
 	return o
 }

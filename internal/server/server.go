@@ -27,6 +27,7 @@ import (
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
@@ -51,7 +52,7 @@ type Server struct {
 	registry *registry.Registry
 	store    *store.Dir
 	versions *versions.Cache
-	signer   *signer
+	signer   *images.Signer
 	files    bootFiles
 	agents   agents
 	traces   *packs.Traces
@@ -60,6 +61,7 @@ type Server struct {
 	keeper   *objects.Collector
 	objects  *objects.Handler
 	storeAPI *objects.API
+	imageAPI *images.API
 	mediumKs kDigests
 	disks    *diskDrivers
 
@@ -159,7 +161,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
-	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
+	s.signer = images.NewSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
 	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
 		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
 	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
@@ -176,6 +178,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
+	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
+		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
+		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+		Now: s.now, Log: s.log})
 	s.disks = newDiskDrivers(s.store, s.log)
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
@@ -237,7 +243,7 @@ func (s *Server) wireActions() {
 		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
 		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
 		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
-			return slower(ctx, s.registry, group, before, after)
+			return images.Slower(ctx, s.registry, group, before, after)
 		},
 	})
 	s.powers = power.New(s.powerConfig())

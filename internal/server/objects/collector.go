@@ -189,7 +189,7 @@ func (k *Collector) unname(
 	}()
 	p.image = map[fleet.Digest]string{}
 	decide := func(tx *registry.Tx) error {
-		if p.Roots, err = k.Roots(ctx, tx, keep, left); err != nil {
+		if p.Roots, err = k.roots(ctx, tx, keep, left); err != nil {
 			return err
 		}
 		versions, err := tx.Versions("")

@@ -24,10 +24,10 @@ func (to Roots) add(v fleet.Digest, by string) {
 	}
 }
 
-// Roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
+// roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
 // node that runs it, is on the way there, or went on from it to a boot that has not come far yet; that it is one of
 // the newest keep of its image; or that a tag was on it less than left ago.
-func (k *Collector) Roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
+func (k *Collector) roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
 	to := Roots{}
 	for _, collect := range []func(*registry.Tx, Roots) error{
 		addTagged, addRollouts,
@@ -41,6 +41,11 @@ func (k *Collector) Roots(ctx context.Context, tx *registry.Tx, keep int, left t
 		}
 	}
 	return to, nil
+}
+
+// UsedBy lists what uses each version now, however new it is.
+func (k *Collector) UsedBy(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
+	return k.roots(ctx, tx, 0, 0)
 }
 
 func addTagged(tx *registry.Tx, to Roots) error {
