@@ -187,7 +187,10 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		},
 	)
 	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
-		o.renamed(r.Context(), was, *req.Name)
+		if err := o.journals.Rename(was, *req.Name); err != nil {
+			o.log.Error("rename the journals of a node", "node", *req.Name, "was", was, "err", err)
+		}
+		o.state.renamed(r.Context(), was, *req.Name)
 	}
 	return out, err
 }
@@ -255,7 +258,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	})
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {
-			o.retireVolume(r.Context(), n.Node, at)
+			o.state.retireVolume(r.Context(), n.Node, at)
 			o.retireSwap(r.Context(), n.Node)
 		}
 	}

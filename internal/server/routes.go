@@ -79,8 +79,8 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.takeState,
-		"state/fetch":    s.giveState,
+		"state/send":     s.state.takeState,
+		"state/fetch":    s.state.giveState,
 	}
 }
 
@@ -128,10 +128,6 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	volumes *volume.Dir
-
-	parcels *parcels
-
 	swaps *volume.Swaps
 
 	rollouts *rollouts.Runner
@@ -157,6 +153,8 @@ type operator struct {
 	storeAPI *objects.API
 
 	imageAPI *images.API
+
+	state *stateService
 }
 
 func (s *Server) operator() *operator {
@@ -179,8 +177,6 @@ func (s *Server) operator() *operator {
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
-	o.volumes = s.volumes
-	o.parcels = s.parcels
 	o.swaps = s.swaps
 	o.rollouts = s.rollouts
 	o.powers = s.powers
@@ -193,5 +189,6 @@ func (s *Server) operator() *operator {
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
 	o.imageAPI = s.imageAPI
+	o.state = s.state
 	return o
 }

@@ -72,10 +72,9 @@ type Server struct {
 	nudger      *nodecommand.Waker
 	tickets     tickets
 	volumes     *volume.Dir
-	parcels     *parcels
+	state       *stateService
 	swaps       *volume.Swaps
 	levels      levels
-	told        told
 	recordings  *packs.Recordings
 	rollouts    *rollouts.Runner
 	methods     *bootmethod.Chooser
@@ -169,7 +168,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.wireActions()
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
+	s.state = newState(stateOptions{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes, LastSeen: s.heard.Seen,
+		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
 		return err
 	}
