@@ -15,7 +15,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.configRoutes(),
 		o.secretRoutes(),
 		o.access.Routes(),
-		o.state.stateRoutes(),
+		o.state.Routes(),
 		o.journals.Routes(),
 		o.powers.Routes(),
 		o.rollouts.Routes(),

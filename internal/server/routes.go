@@ -23,6 +23,7 @@ import (
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
 	"pando/internal/store"
 	"pando/internal/versions"
 	"pando/internal/volume"
@@ -79,8 +80,8 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.state.takeState,
-		"state/fetch":    s.state.giveState,
+		"state/send":     s.state.TakeState,
+		"state/fetch":    s.state.GiveState,
 	}
 }
 
@@ -154,7 +155,7 @@ type operator struct {
 
 	imageAPI *images.API
 
-	state *stateService
+	state *state.Service
 }
 
 func (s *Server) operator() *operator {

@@ -239,7 +239,7 @@ func (s *Server) housekeeping(ctx context.Context) error {
 			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
 			return err
 		})
-		if err = errors.Join(err, s.pruneSwap(ctx), s.state.settleCopies(ctx)); err != nil && ctx.Err() == nil {
+		if err = errors.Join(err, s.pruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Error("housekeeping", "err", err)
 		}
 	}

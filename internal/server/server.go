@@ -33,6 +33,7 @@ import (
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -72,7 +73,7 @@ type Server struct {
 	nudger      *nodecommand.Waker
 	tickets     tickets
 	volumes     *volume.Dir
-	state       *stateService
+	state       *state.Service
 	swaps       *volume.Swaps
 	levels      levels
 	recordings  *packs.Recordings
@@ -168,7 +169,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.wireActions()
 	s.faults = &faults{registry: s.registry, now: s.now}
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.state = newState(stateOptions{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes, LastSeen: s.heard.Seen,
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes, LastSeen: s.heard.Seen,
 		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
 		return err

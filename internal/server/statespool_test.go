@@ -6,10 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"pando/internal/api"
 )
 
 // What a server that was killed leaves is removed, and what it cannot know to be for nobody is not.
@@ -23,14 +19,14 @@ func TestSpoolIsSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.state.settleCopies(t.Context()); err != nil {
+	if err := s.state.SettleCopies(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := s.kept(); len(got) != 1 || got[0] != order {
 		t.Errorf("left: %v", got)
 	}
 	s.stop()
-	if err := s.state.settleCopies(t.Context()); err == nil {
+	if err := s.state.SettleCopies(t.Context()); err == nil {
 		t.Error("without a registry it is known what is for nobody")
 	}
 	if _, err := os.Stat(filepath.Join(s.cfg.Dir, "parcels", order)); errors.Is(err, os.ErrNotExist) {

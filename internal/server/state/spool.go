@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -18,37 +18,37 @@ import (
 	"pando/internal/api"
 )
 
-// spoolDir is where state is that one node has sent and another has not fetched yet, in the data directory.
-const spoolDir = "parcels"
+// SpoolDir is where state is that one node has sent and another has not fetched yet, in the data directory.
+const SpoolDir = "parcels"
 
 // spoolFree is what stays free on the disk of the data directory, in bytes: the registry must be able to write,
 // whatever nodes send.
 const spoolFree = 1 << 30
 
-// roomEvery is after how many bytes it is looked how much is free.
-const roomEvery = 16 << 20
+// RoomEvery is after how many bytes it is looked how much is free.
+const RoomEvery = 16 << 20
 
-// spool is a directory of files with the state of nodes, each named after the order by which it was sent. Only this
+// Spool is a directory of files with the state of nodes, each named after the order by which it was sent. Only this
 // server may read them, because kept files have keys in them.
-type spool struct {
+type Spool struct {
 	dir  string
-	free int64 // bytes that stay free
+	Free int64 // bytes that stay free
 
 	mu       sync.Mutex
 	arriving map[string]bool // what is being received, by order
 }
 
-func newSpool(dir string) *spool {
-	return &spool{dir: dir, free: spoolFree, arriving: map[string]bool{}}
+func newSpool(dir string) *Spool {
+	return &Spool{dir: dir, Free: spoolFree, arriving: map[string]bool{}}
 }
 
-func (p *spool) path(id string) string { return filepath.Join(p.dir, id) }
+func (p *Spool) path(id string) string { return filepath.Join(p.dir, id) }
 
 // partSuffix is added to the name of a file that has not come whole yet.
 const partSuffix = ".new"
 
 // arrived is how much of a file has come so far, 0 when none is being received.
-func (p *spool) arrived(id string) int64 {
+func (p *Spool) arrived(id string) int64 {
 	info, err := os.Stat(p.path(id) + partSuffix)
 	if err != nil || !p.receiving(id) {
 		return 0
@@ -56,14 +56,14 @@ func (p *spool) arrived(id string) int64 {
 	return info.Size()
 }
 
-func (p *spool) receiving(id string) bool {
+func (p *Spool) receiving(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.arriving[id]
 }
 
 // begin notes that a file is being received; only one at a time of a name may.
-func (p *spool) begin(id string) error {
+func (p *Spool) begin(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.arriving[id] {
@@ -73,14 +73,14 @@ func (p *spool) begin(id string) error {
 	return nil
 }
 
-func (p *spool) end(id string) {
+func (p *Spool) end(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.arriving, id)
 }
 
 // take keeps what comes. It has its name when it is whole, and on the disk.
-func (p *spool) take(id string, body io.Reader) (bytes int64, digest string, err error) {
+func (p *Spool) take(id string, body io.Reader) (bytes int64, digest string, err error) {
 	if err := p.begin(id); err != nil {
 		return 0, "", err
 	}
@@ -111,12 +111,12 @@ func (p *spool) take(id string, body io.Reader) (bytes int64, digest string, err
 }
 
 // copy writes what comes as long as there is room.
-func (p *spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
+func (p *Spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 	for {
 		if err := p.room(); err != nil {
 			return bytes, err
 		}
-		n, err := io.CopyN(to, from, roomEvery)
+		n, err := io.CopyN(to, from, RoomEvery)
 		bytes += n
 		if errors.Is(err, io.EOF) {
 			return bytes, nil
@@ -130,19 +130,19 @@ func (p *spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 // errNoRoom means that more would leave less free than has to stay so.
 var errNoRoom = errors.New("no room")
 
-func (p *spool) room() error {
+func (p *Spool) room() error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(p.dir, &st); err != nil {
 		return fmt.Errorf("look for room in %s: %w", p.dir, err)
 	}
-	if int64(st.Bavail)*st.Bsize < p.free {
+	if int64(st.Bavail)*st.Bsize < p.Free {
 		return errNoRoom
 	}
 	return nil
 }
 
 // explain tells a full disk from other errors. That is nothing that gets better while a node waits in its boot.
-func (p *spool) explain(err error) error {
+func (p *Spool) explain(err error) error {
 	if !errors.Is(err, errNoRoom) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
@@ -153,18 +153,18 @@ func (p *spool) explain(err error) error {
 		fmt.Sprintf(
 			"the server has no room for it: %d MB are free where its data directory is, and %d MB have to stay free",
 			int64(st.Bavail)*st.Bsize/1e6,
-			p.free/1e6,
+			p.Free/1e6,
 		),
 		"make room there, then order the copy again",
 	)
 }
 
 // open opens a file that is whole.
-func (p *spool) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
+func (p *Spool) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
 
 // sweep removes what is for nobody. wanted tells for which orders there may be something; it is asked after it was
 // looked what is there.
-func (p *spool) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
+func (p *Spool) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
 	found, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"pando/internal/volume"
 )
 
-// stateService keeps record of node state, and carries copies of it from node to node.
-type stateService struct {
+// Service keeps record of node state, and carries copies of it from node to node.
+type Service struct {
 	registry *registry.Registry
 	volumes  *volume.Dir
-	spool    *spool
+	Spool    *Spool
 	views    fleetview.Nodes
 	nodes    Nodes
 	commands Commands
@@ -42,8 +42,8 @@ type Commands interface {
 	Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api.ErrandReport, error)
 }
 
-// stateOptions are what a Service needs.
-type stateOptions struct {
+// Options are what a Service needs.
+type Options struct {
 	Dir      string // the data directory
 	Registry *registry.Registry
 	Volumes  *volume.Dir
@@ -54,10 +54,10 @@ type stateOptions struct {
 	Log      *slog.Logger
 }
 
-// newState returns a Service.
-func newState(o stateOptions) *stateService {
-	return &stateService{
-		registry: o.Registry, volumes: o.Volumes, spool: newSpool(filepath.Join(o.Dir, spoolDir)),
+// New returns a Service.
+func New(o Options) *Service {
+	return &Service{
+		registry: o.Registry, volumes: o.Volumes, Spool: newSpool(filepath.Join(o.Dir, SpoolDir)),
 		views: fleetview.Nodes{Registry: o.Registry, LastSeen: o.LastSeen}, nodes: o.Nodes, commands: o.Commands,
 		now: o.Now, log: o.Log,
 	}

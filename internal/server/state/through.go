@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and
 // another one take that over by its next boot from then on. With force a node that is on sends it at once, as it
 // is.
-func (s *stateService) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
+func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
 	if p := has.In(from.place); p == nil || p.Told.IsZero() {
 		return api.NewError(
 			api.Conflict,
@@ -57,7 +57,7 @@ func (s *stateService) orderThrough(ctx context.Context, of, from keeps, has fle
 
 // sendNow has a running node send its state. What keeps it from that is told on its timeline; its next boot sends
 // it then.
-func (s *stateService) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
+func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
 	var b registry.Boot
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)

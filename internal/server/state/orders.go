@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type keeps struct {
 
 // statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its
 // name.
-func (s *stateService) statesOf(ctx context.Context, node string) (out keeps, err error) {
+func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err error) {
 	out.node = node
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
@@ -60,17 +60,17 @@ func (s *stateService) statesOf(ctx context.Context, node string) (out keeps, er
 }
 
 // isOn tells whether a node runs, or is about to.
-func (s *stateService) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
+func (s *Service) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
 	views, err := s.views.Views(ctx, tx, []fleet.Node{n})
 	return err == nil && s.runs(views[0]), err
 }
 
-func (s *stateService) runs(n api.Node) bool {
+func (s *Service) runs(n api.Node) bool {
 	return n.Boot != nil && n.Boot.State != trace.Down && s.now().Sub(n.Seen) <= lastseen.Within
 }
 
 // order puts an order on record. One about everything makes those before it void.
-func (s *stateService) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
+func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
 	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
 	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := keptIn(tx, of.node, of.k)
@@ -103,7 +103,7 @@ func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
 }
 
 // voidOrders forgets what was to be done to a state that is another one now.
-func (s *stateService) voidOrders(ctx context.Context, node string) error {
+func (s *Service) voidOrders(ctx context.Context, node string) error {
 	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(node)
 		if errors.Is(err, registry.ErrNotFound) || err == nil && len(r.Orders) == 0 {
@@ -121,7 +121,7 @@ func (s *stateService) voidOrders(ctx context.Context, node string) error {
 const maxOrders = 16
 
 // orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
-func (s *stateService) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
 	for _, p := range req.Paths {
 		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
 			!s.keptBefore(ctx, of, p) {
@@ -136,7 +136,7 @@ func (s *stateService) orderReset(ctx context.Context, of keeps, req api.StateCh
 }
 
 // keptBefore tells whether a path is kept that is not declared any more.
-func (s *stateService) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
+func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(of.node)
 		if p := r.In(of.place); err == nil && p != nil {
@@ -149,7 +149,7 @@ func (s *stateService) keptBefore(ctx context.Context, of keeps, path string) (i
 
 // orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state,
 // where it is, else through the server.
-func (s *stateService) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
 	if req.From == of.node {
 		return httpapi.BadRequest("node "+of.node+" has its own state already", "")
 	}
@@ -199,7 +199,7 @@ func keepsNothingHint(of, from keeps) string {
 
 // removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots
 // next.
-func (s *stateService) removeState(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) removeState(ctx context.Context, of keeps, req api.StateChange) error {
 	if len(req.Paths) > 0 {
 		return httpapi.BadRequest("the state of a deleted node is removed as a whole", "leave out --path")
 	}

@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"pando/internal/volume"
 )
 
-// stateRoutes are the routes of what nodes keep.
-func (s *stateService) stateRoutes() []httpapi.Route {
+// Routes are the routes of what nodes keep.
+func (s *Service) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/state", httpapi.JSON(s.listState)),
 		httpapi.NewRoute("POST", "/v1/state/{name}/snapshot", httpapi.JSON(s.snapshotState)),
@@ -30,7 +30,7 @@ func (s *stateService) stateRoutes() []httpapi.Route {
 }
 
 // listState answers GET /v1/state.
-func (s *stateService) listState(r *http.Request) (any, error) {
+func (s *Service) listState(r *http.Request) (any, error) {
 	volumes, err := s.volumes.List(r.Context())
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func goneStates(known map[string]bool, volumes []volume.Info, records map[string
 	return out
 }
 
-func (s *stateService) stateOf(
+func (s *Service) stateOf(
 	g fleet.Group,
 	node string,
 	volumes []volume.Info,
@@ -98,7 +98,7 @@ func (s *stateService) stateOf(
 		Dir: r.Dir, Deleted: r.Deleted, Places: r.Places, Orders: r.Orders, Last: r.Last}
 	for i, x := range out.Orders {
 		if x.Waits() {
-			out.Orders[i].Bytes = s.spool.arrived(x.ID)
+			out.Orders[i].Bytes = s.Spool.arrived(x.ID)
 		}
 	}
 	if i := slices.IndexFunc(volumes, func(v volume.Info) bool { return v.Name == node }); i >= 0 {
@@ -112,7 +112,7 @@ func (s *stateService) stateOf(
 }
 
 // stateNow is what there is of one node.
-func (s *stateService) stateNow(ctx context.Context, node string) (out api.StateOf, err error) {
+func (s *Service) stateNow(ctx context.Context, node string) (out api.StateOf, err error) {
 	volumes, err := s.volumes.List(ctx)
 	if err != nil {
 		return out, err
@@ -143,7 +143,7 @@ func (s *stateService) stateNow(ctx context.Context, node string) (out api.State
 }
 
 // snapshotState answers POST /v1/state/{name}/snapshot.
-func (s *stateService) snapshotState(r *http.Request) (any, error) {
+func (s *Service) snapshotState(r *http.Request) (any, error) {
 	return s.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if err := fleet.ValidName("snapshot", req.Snapshot); err != nil {
 			return httpapi.BadRequest(err.Error(), "")
@@ -153,7 +153,7 @@ func (s *stateService) snapshotState(r *http.Request) (any, error) {
 }
 
 // resetState answers POST /v1/state/{name}/reset.
-func (s *stateService) resetState(r *http.Request) (any, error) {
+func (s *Service) resetState(r *http.Request) (any, error) {
 	return s.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if req.Snapshot != "" {
 			return cmp.Or(s.volumes.Restore(ctx, node, req.Snapshot), s.voidOrders(ctx, node))
@@ -172,7 +172,7 @@ func (s *stateService) resetState(r *http.Request) (any, error) {
 }
 
 // copyState answers POST /v1/state/{name}/copy.
-func (s *stateService) copyState(r *http.Request) (any, error) {
+func (s *Service) copyState(r *http.Request) (any, error) {
 	return s.changeState(r, func(ctx context.Context, node string, req api.StateChange) error {
 		if err := fleet.ValidNodeName(req.From); err != nil {
 			return httpapi.BadRequest(err.Error(), "")
@@ -192,7 +192,7 @@ func (s *stateService) copyState(r *http.Request) (any, error) {
 }
 
 // withdrawState answers DELETE /v1/state/{name}/orders.
-func (s *stateService) withdrawState(r *http.Request) (any, error) {
+func (s *Service) withdrawState(r *http.Request) (any, error) {
 	node := r.PathValue("name")
 	err := s.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		if tx.Limited() {
@@ -215,7 +215,7 @@ func (s *stateService) withdrawState(r *http.Request) (any, error) {
 		return tx.PutStateRecord(rec)
 	})
 	if err == nil {
-		err = s.settleCopies(r.Context())
+		err = s.SettleCopies(r.Context())
 	}
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (s *stateService) withdrawState(r *http.Request) (any, error) {
 }
 
 // changeState does something to what a node keeps.
-func (s *stateService) changeState(r *http.Request, do func(context.Context, string, api.StateChange) error) (any, error) {
+func (s *Service) changeState(r *http.Request, do func(context.Context, string, api.StateChange) error) (any, error) {
 	req, err := httpapi.Body[api.StateChange](r)
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func (s *stateService) changeState(r *http.Request, do func(context.Context, str
 	}
 	err = do(r.Context(), node, req)
 	if err == nil {
-		err = s.settleCopies(r.Context()) // it may have replaced one
+		err = s.SettleCopies(r.Context()) // it may have replaced one
 	}
 	switch {
 	case errors.Is(err, volume.ErrAttached):
@@ -263,21 +263,21 @@ func (s *stateService) changeState(r *http.Request, do func(context.Context, str
 	return s.stateNow(r.Context(), node)
 }
 
-// renamed has the volume of a node follow its name.
-func (s *stateService) renamed(ctx context.Context, was, is string) {
+// NodeRenamed has the volume of a node follow its name.
+func (s *Service) NodeRenamed(ctx context.Context, was, is string) {
 	if err := s.volumes.Rename(ctx, was, is); err != nil && !errors.Is(err, volume.ErrNone) {
 		s.log.Error("rename the volume of a node", "node", is, "was", was, "err", err)
 	}
 }
 
-// retireVolume puts the volume of a node that was deleted out of the way of the next node of that name, and ends
+// NodeDeleted puts the volume of a node that was deleted out of the way of the next node of that name, and ends
 // copies that it was to send or to get.
-func (s *stateService) retireVolume(ctx context.Context, node string, at time.Time) {
+func (s *Service) NodeDeleted(ctx context.Context, node string, at time.Time) {
 	err := s.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {
 		s.log.Error("keep the volume of a deleted node apart", "node", node, "err", err)
 	}
-	if err := s.settleCopies(ctx); err != nil {
+	if err := s.SettleCopies(ctx); err != nil {
 		s.log.Error("after a node was deleted", "node", node, "err", err)
 	}
 }
