@@ -17,6 +17,7 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
@@ -121,7 +122,9 @@ type operator struct {
 
 	heard *lastseen.Times
 
-	faults *faults
+	faults *history.Faults
+
+	history *history.API
 
 	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
 
@@ -175,6 +178,7 @@ func (s *Server) operator() *operator {
 	o.medium = s.medium
 	o.heard = s.heard
 	o.faults = s.faults
+	o.history = history.NewAPI(s.registry)
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger

@@ -15,6 +15,7 @@ import (
 	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
+	"pando/internal/server/history"
 	"pando/internal/tftp"
 )
 
@@ -154,8 +155,8 @@ func (s *Server) Run(ctx context.Context) error {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.Run)
-	start("history", (&historian{registry: s.registry, log: s.log}).run)
-	start("samples", s.sampler.run)
+	start("history", history.NewRecorder(s.registry, s.log).Run)
+	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
 	start("power", s.powers.Run)
 	start("journal", journalist{s}.run)

@@ -14,7 +14,7 @@ import (
 	"pando/internal/trace"
 )
 
-// identity is who the agent speaks as: what init left, or what a server gave since.
+// identity is who the node is in this boot: what init left, or what a server gave since.
 type identity struct {
 	dir     string // the run directory
 	release string
@@ -33,8 +33,8 @@ func (i *identity) Self() rundir.Session {
 // offset is the time since init started, by the clock that all processes of a boot share.
 func (i *identity) offset() time.Duration { return rundir.Monotonic() - i.session.Origin }
 
-// voice sends what the agent has to say, and hands on what the server asks for in its answers.
-type voice struct {
+// sender sends reports and events to the server, and passes on what the server asks for in its answers.
+type sender struct {
 	who        *identity
 	record     *record
 	control    *control.Client
@@ -43,12 +43,12 @@ type voice struct {
 	extensions func() ([]fleet.Extension, string) // that are laid over the root
 	answered   func(api.ReportResponse)
 
-	spoke atomic.Pointer[time.Time] // when the server last took a word, of whichever goroutine
+	spoke atomic.Pointer[time.Time] // when the server last accepted a report
 }
 
-// post sends events. Those that the server will never take are logged and dropped: keeping them would hold up
-// all that comes later.
-func (v *voice) post(ctx context.Context, events []trace.Event) error {
+// post sends events. Events that the server will never accept are logged and dropped: keeping them would block all that
+// come later.
+func (v *sender) post(ctx context.Context, events []trace.Event) error {
 	err := v.send(ctx, events, nil)
 	if !control.ForGood(err) {
 		return err
@@ -59,7 +59,7 @@ func (v *voice) post(ctx context.Context, events []trace.Event) error {
 	return nil
 }
 
-func (v *voice) send(ctx context.Context, events []trace.Event, status *api.NodeStatus) error {
+func (v *sender) send(ctx context.Context, events []trace.Event, status *api.NodeStatus) error {
 	if events == nil {
 		events = []trace.Event{}
 	}
@@ -77,8 +77,8 @@ func (v *voice) send(ctx context.Context, events []trace.Event, status *api.Node
 	})
 }
 
-// say sends a report, and begins what the server asks for in its answer.
-func (v *voice) say(ctx context.Context, req api.ReportRequest) error {
+// say sends a report, and passes on what the server asks for in its answer.
+func (v *sender) say(ctx context.Context, req api.ReportRequest) error {
 	var answer api.ReportResponse
 	if err := v.control.Call(ctx, "/v1/node/events", "Bearer "+v.who.Self().Session, req, &answer); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (v *voice) say(ctx context.Context, req api.ReportRequest) error {
 }
 
 // event queues an event of the running node.
-func (v *voice) event(e trace.Event) {
+func (v *sender) event(e trace.Event) {
 	e.Boot, e.Node, e.MAC = v.who.Self().Boot, v.who.session.Node, v.who.session.MAC
 	if e.Offset == 0 {
 		e.Offset = v.who.offset()
@@ -99,7 +99,7 @@ func (v *voice) event(e trace.Event) {
 }
 
 // Info queues a fact, under the stage that the node is in.
-func (v *voice) Info(message, hint string) {
+func (v *sender) Info(message, hint string) {
 	stage := trace.SwitchRoot
 	if v.record.up.Load() {
 		stage = trace.Booted
@@ -108,14 +108,14 @@ func (v *voice) Info(message, hint string) {
 }
 
 // Flush sends what is queued.
-func (v *voice) Flush(ctx context.Context) error { return v.report.Flush(ctx) }
+func (v *sender) Flush(ctx context.Context) error { return v.report.Flush(ctx) }
 
 // Goodbye tells that this boot is over.
-func (v *voice) Goodbye(ctx context.Context, message string) {
+func (v *sender) Goodbye(ctx context.Context, message string) {
 	v.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: message})
 	if err := v.report.Flush(ctx); err != nil {
 		v.logf("report: %v", err)
 	}
 }
 
-func (v *voice) logf(format string, args ...any) { fmt.Fprintf(v.log, format+"\n", args...) }
+func (v *sender) logf(format string, args ...any) { fmt.Fprintf(v.log, format+"\n", args...) }
