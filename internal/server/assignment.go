@@ -36,7 +36,7 @@ func (s *Server) assign(
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := s.stateFiles(ctx, b, node, group)
+	state, err := s.state.Files(ctx, b, node, group)
 	if err != nil {
 		return nil, nil, err
 	}

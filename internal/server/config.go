@@ -68,6 +68,8 @@ type Config struct {
 	RebootAfter time.Duration
 	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
 	Now         func() time.Time // the clock; time.Now
+
+	sampleLeast int64 // bytes in a second that begin samples of traffic, for tests; 0: the default
 }
 
 // DefaultRebootAfter is how long a node tries to boot before it begins anew.

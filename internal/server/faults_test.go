@@ -19,9 +19,7 @@ import (
 // faultsOf is what is wrong with each machine.
 func (s *site) faultsOf() map[fleet.MAC]*api.Fault {
 	s.t.Helper()
-	s.faults.listing.Lock()
-	s.faults.found = nil // what was found a moment ago would be answered again
-	s.faults.listing.Unlock()
+	s.faults.Forget()
 	boots, err := api.OverHandler(s.socketRoutes()).FailedBoots(s.t.Context(), "", 0)
 	if err != nil {
 		s.t.Fatal(err)

@@ -104,14 +104,14 @@ func (s *site) start() {
 	s.t.Helper()
 	quiet := s.cfg
 	quiet.DHCP.Mode = dhcp.Off
+	if !s.samples {
+		quiet.sampleLeast = math.MaxInt64
+	}
 	srv, err := New(s.t.Context(), quiet)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	srv.neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
-	if !s.samples {
-		srv.sampler.least = math.MaxInt64
-	}
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:

@@ -105,7 +105,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
 			if s.Kind == "node" && s.Action == api.Deletes {
-				o.retireVolume(r.Context(), s.Name, at)
+				o.state.NodeDeleted(r.Context(), s.Name, at)
 			}
 		}
 		o.follow(r.Context(), follow)

@@ -72,7 +72,7 @@ func (o *operator) listFailed(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	boots, err := o.faults.list(r.Context(), wanted)
+	boots, err := o.faults.List(r.Context(), wanted)
 	return api.BootList{Boots: boots[:min(len(boots), int(min(max(limit, 1), maxBoots)))]}, err
 }
 
@@ -151,7 +151,7 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 		return nil, err
 	}
 	p := progress[b.ID]
-	fault, err := o.faults.of(ctx, b, p, events)
+	fault, err := o.faults.Of(ctx, b, p, events)
 	if err != nil {
 		return nil, err
 	}

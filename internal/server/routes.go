@@ -17,12 +17,14 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
 	"pando/internal/store"
 	"pando/internal/versions"
 	"pando/internal/volume"
@@ -79,8 +81,8 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.takeState,
-		"state/fetch":    s.giveState,
+		"state/send":     s.state.TakeState,
+		"state/fetch":    s.state.GiveState,
 	}
 }
 
@@ -120,17 +122,15 @@ type operator struct {
 
 	heard *lastseen.Times
 
-	faults *faults
+	faults *history.Faults
+
+	history *history.API
 
 	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
 
 	errands *nodecommand.Queue
 
 	nudger *nodecommand.Waker
-
-	volumes *volume.Dir
-
-	parcels *parcels
 
 	swaps *volume.Swaps
 
@@ -157,6 +157,8 @@ type operator struct {
 	storeAPI *objects.API
 
 	imageAPI *images.API
+
+	state *state.Service
 }
 
 func (s *Server) operator() *operator {
@@ -176,11 +178,10 @@ func (s *Server) operator() *operator {
 	o.medium = s.medium
 	o.heard = s.heard
 	o.faults = s.faults
+	o.history = history.NewAPI(s.registry)
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
-	o.volumes = s.volumes
-	o.parcels = s.parcels
 	o.swaps = s.swaps
 	o.rollouts = s.rollouts
 	o.powers = s.powers
@@ -193,5 +194,6 @@ func (s *Server) operator() *operator {
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
 	o.imageAPI = s.imageAPI
+	o.state = s.state
 	return o
 }

@@ -15,6 +15,7 @@ import (
 	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
+	"pando/internal/server/history"
 	"pando/internal/tftp"
 )
 
@@ -154,8 +155,8 @@ func (s *Server) Run(ctx context.Context) error {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", s.housekeeping)
 	start("boot packs", s.packs.Run)
-	start("history", (&historian{registry: s.registry, log: s.log}).run)
-	start("samples", s.sampler.run)
+	start("history", history.NewRecorder(s.registry, s.log).Run)
+	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
 	start("power", s.powers.Run)
 	start("journal", journalist{s}.run)
@@ -239,7 +240,7 @@ func (s *Server) housekeeping(ctx context.Context) error {
 			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
 			return err
 		})
-		if err = errors.Join(err, s.pruneSwap(ctx), s.settleCopies(ctx)); err != nil && ctx.Err() == nil {
+		if err = errors.Join(err, s.pruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Error("housekeeping", "err", err)
 		}
 	}

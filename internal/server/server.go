@@ -27,12 +27,14 @@ import (
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -72,10 +74,9 @@ type Server struct {
 	nudger      *nodecommand.Waker
 	tickets     tickets
 	volumes     *volume.Dir
-	parcels     *parcels
+	state       *state.Service
 	swaps       *volume.Swaps
 	levels      levels
-	told        told
 	recordings  *packs.Recordings
 	rollouts    *rollouts.Runner
 	methods     *bootmethod.Chooser
@@ -86,11 +87,12 @@ type Server struct {
 	turns       *turns
 	mediaSent   mediaSent
 	access      *access.Guard
-	faults      *faults
+	faults      *history.Faults
 	metrics     *metrics.Site
 	lookouts    lookouts
 	sent        atomic.Int64 // bytes to nodes, by all ways
-	sampler     *sampler
+	sampler     *history.Sampler
+	senders     *history.Senders
 	swarm       *tracker.Server
 	uploads     sockopt.Scheduler
 	discoveries *ratelimit.Bucket // strangers recorded for their packets
@@ -167,9 +169,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
-	s.faults = &faults{registry: s.registry, now: s.now}
+	s.faults = history.NewFaults(s.registry, s.now)
 	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes, LastSeen: s.heard.Seen,
+		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
 	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
 		return err
 	}
@@ -188,7 +191,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Direct: s.cfg.Direct, Kernels: s})
 	s.turns.busy = s.swarm.Busy
 	s.boots = &boots{registry: s.registry, now: s.now}
-	s.sampler = &sampler{registry: s.registry, sent: &s.sent, now: s.now, log: s.log, least: sampleLeast}
+	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
+	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
+		b, _ := s.bootAt(a)
+		return b.Node
+	})
 	if err := s.boots.restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}

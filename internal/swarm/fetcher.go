@@ -32,7 +32,7 @@ const (
 	// wait of an urgent piece before the tracker is asked although a peer has it
 	hedgeMin       = 75 * time.Millisecond
 	hedgeMax       = 2 * time.Second        // and at most
-	directedFactor = 256                    // transfer times that a directed node waits before an urgent piece comes from the origin
+	directedFactor = 256                    // transfer times before a directed node asks the origin
 	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
 	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
 	rejoinMin      = 500 * time.Millisecond // between announcements while peers are few; grows

@@ -127,7 +127,10 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 		}
 		replies = append(
 			replies,
-			QueuedJoinReply{b.ticket, JoinReply{Again: true, AnnounceDelay: t.AnnounceDelay(b.join.Swarm, t.queuedJoins)}},
+			QueuedJoinReply{
+				b.ticket,
+				JoinReply{Again: true, AnnounceDelay: t.AnnounceDelay(b.join.Swarm, t.queuedJoins)},
+			},
 		)
 		t.queuedJoins--
 	}

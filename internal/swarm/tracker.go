@@ -184,7 +184,13 @@ func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply
 		if len(w.all) >= maxMembers {
 			return out, false
 		}
-		m = &member{addr: j.Node, subnet: j.Subnet, location: j.Location, localOnly: j.LocalOnly, have: NewBitmap(j.Pieces)}
+		m = &member{
+			addr:      j.Node,
+			subnet:    j.Subnet,
+			location:  j.Location,
+			localOnly: j.LocalOnly,
+			have:      NewBitmap(j.Pieces),
+		}
 		t.add(w, m)
 	}
 	m.seen = now
@@ -203,8 +209,15 @@ func (t *Tracker) swarm(key locality, pieces int) *swarm {
 		if len(t.swarms) >= maxSwarms || pieces < 0 || pieces > MaxPieces {
 			return nil
 		}
-		w = &swarm{pack: key.pack, locality: key, members: map[netip.AddrPort]*member{}, bySubnet: map[netip.Prefix][]*member{},
-			byLocation: map[string][]*member{}, avoidedBy: map[netip.AddrPort]int{}, pieces: make([]pieceState, pieces)}
+		w = &swarm{
+			pack:       key.pack,
+			locality:   key,
+			members:    map[netip.AddrPort]*member{},
+			bySubnet:   map[netip.Prefix][]*member{},
+			byLocation: map[string][]*member{},
+			avoidedBy:  map[netip.AddrPort]int{},
+			pieces:     make([]pieceState, pieces),
+		}
 		t.swarms[key] = w
 	}
 	if len(w.pieces) != pieces {

@@ -40,7 +40,7 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
 	case d.cfg.Disk != nil || d.cfg.Late != nil:
 		d.late = &lateCache{}
-		d.through = &cache.Through{
+		d.through = &cache.ReadThrough{
 			Keeper: d.late,
 			Begin:  lowPriority,
 			Hit:    func(n int) { d.ledger.add(bytesDisk, int64(n)) },
@@ -54,7 +54,7 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 		}()
 		d.awaitCache(ctx, came, opened)
 	case d.cfg.RAM > 0:
-		d.through = &cache.Through{
+		d.through = &cache.ReadThrough{
 			Keeper: cache.NewMemory(d.cfg.RAM),
 			Hit:    func(n int) { d.ledger.add(bytesRAM, int64(n)) },
 		}

@@ -57,8 +57,8 @@ type blockDaemon struct {
 	stall   *stall
 	monitor *netMonitor
 	reads   *readRecorder
-	through *cache.Through // nil: no cache beside what blockdev has
-	late    *lateCache     // behind it; nil: no cache on a disk
+	through *cache.ReadThrough // nil: no cache beside what blockdev has
+	late    *lateCache         // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 

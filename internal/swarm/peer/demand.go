@@ -126,7 +126,13 @@ func (n *Node) whoHas(
 	select {
 	case t := <-at:
 		var a swarm.DemandReplyMessage
-		if t.post(soon, "loose", swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)}, &a, timeout) == nil {
+		if t.post(
+			soon,
+			"loose",
+			swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)},
+			&a,
+			timeout,
+		) == nil {
 			return a.Peers, swarm.Milliseconds(a.Wait, maxSpreadTime)
 		}
 	case <-soon.Done():
@@ -215,6 +221,8 @@ func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
 
 // newDemandReads returns the decisions of a node; its callbacks run with mu held.
 func (n *Node) newDemandReads(slow *store.Slow) *swarm.DemandReads {
-	return swarm.NewDemandReads(swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
-		Banned: func(a netip.Addr) bool { return n.banned[a] }})
+	return swarm.NewDemandReads(
+		swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
+			Banned: func(a netip.Addr) bool { return n.banned[a] }},
+	)
 }

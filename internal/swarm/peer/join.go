@@ -73,7 +73,11 @@ func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOpt
 			if s.err != nil {
 				asks.Failed()
 			} else {
-				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{Peers: s.a.Peers, Again: s.a.Again, AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay)})
+				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{
+					Peers:         s.a.Peers,
+					Again:         s.a.Again,
+					AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay),
+				})
 			}
 		case <-wait.C:
 		case <-ctx.Done():

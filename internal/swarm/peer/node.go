@@ -161,7 +161,11 @@ func NewNode(o NodeOptions) *Node {
 		n.index[p.ID] = i
 	}
 	n.swarm = swarm.NewFetcher(
-		swarm.FetcherOptions{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+		swarm.FetcherOptions{
+			Pieces: len(o.Pieces),
+			Idle:   o.Idle,
+			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		},
 	)
 	n.swarm.SetLimit(0)
 	n.swarm.SetAnnounceDelay(o.Slow.Least(0))
@@ -175,7 +179,9 @@ func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
 		d := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
-		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr, slow) }
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return store.Dial(ctx, d, addr, slow)
+		}
 	}
 	return c
 }

@@ -170,7 +170,10 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 
 // having returns the pieces to tell a peer: those of this node, but for those that the peer has and was not told.
 // changed is closed when that changes; closed tells whether this node has left.
-func (n *Node) having(peer netip.AddrPort, told swarm.Bitmap) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
+func (n *Node) having(
+	peer netip.AddrPort,
+	told swarm.Bitmap,
+) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	holds = slices.Clone(n.have)

@@ -62,7 +62,9 @@ func (n *Node) announce() {
 // requestPieces sends a piece request. The reply may be held.
 func (n *Node) requestPieces(a swarm.Request) {
 	a.Have = slices.Clone(a.Have)
-	q := swarm.EncodeRequest(swarm.PieceRequest{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Request: a})
+	q := swarm.EncodeRequest(
+		swarm.PieceRequest{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Request: a},
+	)
 	t := n.currentTracker()
 	n.requests++
 	number := n.requests

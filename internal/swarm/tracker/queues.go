@@ -26,7 +26,12 @@ func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMess
 	}
 	answer := make(chan swarm.JoinReply, 1)
 	s.mu.Lock()
-	x := s.tracker.QueueJoin(s.now(), from, start, swarm.Milliseconds(q.Patience, swarm.JoinTimeout(swarm.MaxAnnounceDelay)))
+	x := s.tracker.QueueJoin(
+		s.now(),
+		from,
+		start,
+		swarm.Milliseconds(q.Patience, swarm.JoinTimeout(swarm.MaxAnnounceDelay)),
+	)
 	s.joins[x] = answer
 	s.step()
 	s.mu.Unlock()

@@ -42,8 +42,15 @@ type Packs func(pack chunk.ID) []chunk.ID
 
 // New returns a server with a new tracker. log is told of bans; nil: not.
 func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
-	s := &Server{start: time.Now(), packs: packs, tracker: swarm.NewTracker(o), waiting: map[swarm.SwarmNode]chan swarm.Answer{},
-		joins: map[swarm.Ticket]chan swarm.JoinReply{}, objects: map[swarm.Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
+	s := &Server{
+		start:   time.Now(),
+		packs:   packs,
+		tracker: swarm.NewTracker(o),
+		waiting: map[swarm.SwarmNode]chan swarm.Answer{},
+		joins:   map[swarm.Ticket]chan swarm.JoinReply{},
+		objects: map[swarm.Ticket]chan struct{}{},
+		log:     cmp.Or(log, slog.New(slog.DiscardHandler)),
+	}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -99,8 +106,15 @@ func (s *Server) announce(r *http.Request, q swarm.AnnounceMessage) (swarm.Annou
 	defer s.mu.Unlock()
 	out, ok := s.tracker.Announce(
 		s.now(),
-		swarm.Announcement{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
-			Location: q.Location[:min(len(q.Location), 64)], LocalOnly: q.LocalOnly, Have: swarm.Expand(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces))},
+		swarm.Announcement{
+			Swarm:     q.Pack,
+			Pieces:    q.Pieces,
+			Node:      node,
+			Subnet:    subnet(node.Addr(), q.Prefix),
+			Location:  q.Location[:min(len(q.Location), 64)],
+			LocalOnly: q.LocalOnly,
+			Have:      swarm.Expand(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces)),
+		},
 	)
 	return swarm.EncodeAnnounceReply(out), ok
 }
@@ -223,7 +237,10 @@ func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, boo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.Sweep(s.now()) // a ban counts from now
-	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), accused) {
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(
+		swarm.NodeAddr(r.RemoteAddr, 1).Addr(),
+		accused,
+	) {
 		s.log.Warn(
 			"a node is banned from the swarms",
 			"node",

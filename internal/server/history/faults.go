@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"cmp"
@@ -16,20 +16,19 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of the search for boots that have something wrong with them.
+// Bounds of the search for faulty boots.
 const (
-	// that are looked at more closely: a site where more fail has one reason for them all
-	faultsMost   = 1000
-	statusFaults = 10               // in the status of the site
-	quietLeast   = 40 * time.Second // a boot that went on this short ago is not looked at
-	habitsEvery  = time.Minute      // how often it is looked up how long boots usually take
-	habitsOf     = 300              // from so many of the latest boots
-	listEvery    = time.Second      // however many browsers ask, and no more than a part of the time
-	listPart     = 10
+	// boots whose events are read: where more fail, all have one reason
+	faultsMost  = 1000
+	quietLeast  = 40 * time.Second // a boot that made progress this recently is not looked at
+	habitsEvery = time.Minute      // how often the usual times of boots are computed
+	habitsOf    = 300              // from so many of the latest boots
+	listEvery   = time.Second      // for all browsers together; and at most 1/listPart of the time
+	listPart    = 10
 )
 
-// faults finds boots that have something wrong with them.
-type faults struct {
+// Faults finds boots that have something wrong with them.
+type Faults struct {
 	registry *registry.Registry
 	now      func() time.Time
 
@@ -37,14 +36,26 @@ type faults struct {
 	looked time.Time
 	habits map[string]map[trace.Stage]time.Duration // by group
 
-	listing sync.Mutex // one looks, the others wait for what it finds
+	listing sync.Mutex // one caller looks, the others wait for its result
 	listed  time.Time
 	took    time.Duration // by the last look
 	found   []api.Boot
 }
 
-// usual is how long the stages of a group's boots take.
-func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.Duration, error) {
+// NewFaults returns a Faults.
+func NewFaults(reg *registry.Registry, now func() time.Time) *Faults {
+	return &Faults{registry: reg, now: now}
+}
+
+// Forget makes the next List look at all boots again.
+func (f *Faults) Forget() {
+	f.listing.Lock()
+	defer f.listing.Unlock()
+	f.found = nil
+}
+
+// usual returns how long the stages of a group's boots take.
+func (f *Faults) usual(ctx context.Context, group string) (map[trace.Stage]time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if now := f.now(); f.habits == nil || now.Sub(f.looked) >= habitsEvery {
@@ -66,8 +77,8 @@ func (f *faults) usual(ctx context.Context, group string) (map[trace.Stage]time.
 	return f.habits[group], nil
 }
 
-// of is what is wrong with a boot, nil if nothing is.
-func (f *faults) of(
+// Of returns what is wrong with a boot, nil if nothing is.
+func (f *Faults) Of(
 	ctx context.Context,
 	b registry.Boot,
 	p registry.Progress,
@@ -91,8 +102,8 @@ func (f *faults) of(
 	return &api.Fault{Kind: d.Fault, Stage: d.Stage, Since: d.Since, Text: d.Text, Do: d.Do}, nil
 }
 
-// node is the zero Node for a boot that is nobody's.
-func (f *faults) node(ctx context.Context, name string) (n fleet.Node, err error) {
+// node returns a node by name, the zero Node for a boot without one.
+func (f *Faults) node(ctx context.Context, name string) (n fleet.Node, err error) {
 	if name == "" {
 		return n, nil
 	}
@@ -117,9 +128,8 @@ func failedUnits(p registry.Progress) ([]string, bool) {
 	return st.Systemd.Failed, len(st.Systemd.Failed) > 0
 }
 
-// list is the latest boots of nodes, of some or of all (nil), that have something wrong with them: the newest
-// trouble first.
-func (f *faults) list(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
+// List returns the latest boots of some nodes, or of all (nil), that have a fault, the newest fault first.
+func (f *Faults) List(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
 	f.listing.Lock()
 	defer f.listing.Unlock()
 	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= max(listEvery, listPart*f.took) {
@@ -139,7 +149,7 @@ func (f *faults) list(ctx context.Context, wanted map[string]bool) ([]api.Boot, 
 }
 
 // all looks at the latest boots of all nodes.
-func (f *faults) all(ctx context.Context) ([]api.Boot, error) {
+func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 	var boots map[string]registry.Boot
 	err := f.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		boots, err = tx.LatestBoots()
@@ -170,7 +180,7 @@ func (f *faults) all(ctx context.Context) ([]api.Boot, error) {
 		if err != nil {
 			return out, err
 		}
-		fault, err := f.of(ctx, b, p, events)
+		fault, err := f.Of(ctx, b, p, events)
 		if err != nil {
 			return out, err
 		}
@@ -186,8 +196,8 @@ func (f *faults) all(ctx context.Context) ([]api.Boot, error) {
 	return out, nil
 }
 
-// suspicious picks, from a boot's one line, those whose events are worth a look.
-func (f *faults) suspicious(b registry.Boot, p registry.Progress) bool {
+// suspicious reports, from a boot's progress, whether its events are worth reading.
+func (f *Faults) suspicious(b registry.Boot, p registry.Progress) bool {
 	switch p.State {
 	case trace.Failed:
 		return true
@@ -198,7 +208,7 @@ func (f *faults) suspicious(b registry.Boot, p registry.Progress) bool {
 		return false
 	}
 	if p.Stage == trace.Script && b.Scripted.IsZero() {
-		return p.Panic // it waits for its turn, or for an operator
+		return p.Panic // it waits for admission, or for an operator
 	}
 	return p.Panic || f.now().Sub(b.Started) > quietLeast
 }

@@ -9,7 +9,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// Keeper is where a Through keeps objects: a Disk or a Memory.
+// Keeper is where a ReadThrough keeps objects: a Disk or a Memory.
 type Keeper interface {
 	Get(id chunk.ID, size int64) (chunk.Verified, bool)
 	Has(id chunk.ID) bool
@@ -27,9 +27,9 @@ const (
 	writeQuiet = time.Second // without anything to write, until what was written is made durable
 )
 
-// Through answers from a Keeper what that has, fetches the rest, and has it written in the background. One Through may
+// ReadThrough answers from a Keeper what that has, fetches the rest, and has it written in the background. One ReadThrough may
 // stand before several sources.
-type Through struct {
+type ReadThrough struct {
 	Keeper Keeper
 	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
 	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
@@ -52,14 +52,14 @@ type Through struct {
 
 // Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until
 // Arrive.
-func (t *Through) Await() {
+func (t *ReadThrough) Await() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = true
 }
 
 // Arrive ends Await. there: the keeper is there; it never will be otherwise.
-func (t *Through) Arrive(there bool) {
+func (t *ReadThrough) Arrive(there bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = false
@@ -74,7 +74,7 @@ func (t *Through) Arrive(there bool) {
 
 // Fill has objects written that came before, when nothing else waits: next returns one after the other, and false
 // when there is none left. The goroutine that writes calls it.
-func (t *Through) Fill(next func() (chunk.Verified, bool)) {
+func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.more = next; !t.awaits {
@@ -83,7 +83,7 @@ func (t *Through) Fill(next func() (chunk.Verified, bool)) {
 }
 
 // Before returns a source that asks the keeper before next, and keeps what next returns.
-func (t *Through) Before(next chunk.Source) chunk.Source {
+func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
 	return chunk.SourceFunc(func(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 		if v, ok := t.Look(ctx, r); ok {
 			return v, nil
@@ -98,7 +98,7 @@ func (t *Through) Before(next chunk.Source) chunk.Source {
 
 // Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
 // none.
-func (t *Through) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
+func (t *ReadThrough) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
 	if t.late.Load() >= mostLate {
 		return chunk.Verified{}, false
 	}
@@ -140,14 +140,14 @@ func (t *Through) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bo
 }
 
 // tell says that the keeper hangs, if it still does.
-func (t *Through) tell() {
+func (t *ReadThrough) tell() {
 	if t.Hangs != nil && t.late.Load() >= mostLate {
 		t.told.Do(t.Hangs)
 	}
 }
 
 // offer queues an object for writing, if the keeper wants it, or is still to come, and there is room.
-func (t *Through) offer(v chunk.Verified) {
+func (t *ReadThrough) offer(v chunk.Verified) {
 	if !t.waiting() && !t.Keeper.Wants(v.ID()) {
 		return
 	}
@@ -168,14 +168,14 @@ func (t *Through) offer(v chunk.Verified) {
 	}
 }
 
-func (t *Through) waiting() bool {
+func (t *ReadThrough) waiting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.awaits
 }
 
 // stir has the goroutine that writes look what there is. Callers hold mu.
-func (t *Through) stir() {
+func (t *ReadThrough) stir() {
 	if t.closed {
 		return
 	}
@@ -190,7 +190,7 @@ func (t *Through) stir() {
 }
 
 // write writes what is queued, one object at a time, until Close or until the keeper takes nothing more.
-func (t *Through) write(wake <-chan struct{}) {
+func (t *ReadThrough) write(wake <-chan struct{}) {
 	defer close(t.ended)
 	if t.Begin != nil {
 		t.Begin()
@@ -223,7 +223,7 @@ func (t *Through) write(wake <-chan struct{}) {
 }
 
 // take returns what is queued, and else what came before.
-func (t *Through) take() (chunk.Verified, bool) {
+func (t *ReadThrough) take() (chunk.Verified, bool) {
 	t.mu.Lock()
 	if more := t.more; len(t.queue) == 0 && more != nil {
 		t.mu.Unlock()
@@ -242,7 +242,7 @@ func (t *Through) take() (chunk.Verified, bool) {
 }
 
 // Close stops taking objects, and returns when those that are queued are durable, or ctx is done.
-func (t *Through) Close(ctx context.Context) {
+func (t *ReadThrough) Close(ctx context.Context) {
 	t.stop()
 	t.mu.Lock()
 	ended := t.ended
@@ -256,14 +256,14 @@ func (t *Through) Close(ctx context.Context) {
 	}
 }
 
-func (t *Through) stop() {
+func (t *ReadThrough) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end()
 }
 
 // end has nothing taken any more. Callers hold mu.
-func (t *Through) end() {
+func (t *ReadThrough) end() {
 	if !t.closed {
 		t.closed = true
 		if t.wake != nil {
@@ -273,7 +273,7 @@ func (t *Through) end() {
 }
 
 // giveUp ends writing to a keeper that takes nothing more, which it told whoever wants to know.
-func (t *Through) giveUp() {
+func (t *ReadThrough) giveUp() {
 	t.stop()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -281,7 +281,7 @@ func (t *Through) giveUp() {
 }
 
 // Dropped is how many objects were not written because too many were waiting.
-func (t *Through) Dropped() int64 {
+func (t *ReadThrough) Dropped() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped

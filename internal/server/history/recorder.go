@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"cmp"
@@ -14,18 +14,23 @@ import (
 	"pando/internal/trace"
 )
 
-// historian writes the history of boots. It reads the events that everybody reads, some of them later: a boot waits
-// for nothing here.
-type historian struct {
+// Recorder writes the history of boots from the stream of events. It is some events behind, so that no boot waits for
+// it.
+type Recorder struct {
 	registry *registry.Registry
 	log      *slog.Logger
 }
 
-// historyBatch is how many events are looked at together: a storm has thousands in a second, of the same few boots.
+// NewRecorder returns a Recorder.
+func NewRecorder(reg *registry.Registry, log *slog.Logger) *Recorder {
+	return &Recorder{registry: reg, log: log}
+}
+
+// historyBatch is how many events are read together: a boot storm has thousands in a second, of the same boots.
 const historyBatch = 1000
 
-// run keeps the history up to date until the registry closes or ctx ends.
-func (h *historian) run(ctx context.Context) error {
+// Run keeps the history up to date until the registry closes or ctx ends.
+func (h *Recorder) Run(ctx context.Context) error {
 	seq, err := h.registry.HistoryMark(ctx)
 	if err != nil {
 		return err
@@ -35,7 +40,7 @@ func (h *historian) run(ctx context.Context) error {
 		_ = h.registry.Follow(ctx, h.registry.Last(), func(trace.Event) error { // ends with ctx
 			select {
 			case news <- struct{}{}:
-			default: // it will look
+			default: // Run will look
 			}
 			return nil
 		})
@@ -46,8 +51,8 @@ func (h *historian) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // what was not recorded is when the next event comes
-			h.log.Error("history of boots", "err", err)
+		if err != nil { // it is tried again at the next event
+			h.log.Error("history of boots cannot be recorded", "err", err)
 		}
 		if next > seq {
 			seq = next
@@ -65,7 +70,7 @@ func (h *historian) run(ctx context.Context) error {
 }
 
 // catchUp records the boots of the next events.
-func (h *historian) catchUp(ctx context.Context, seq int64) (int64, error) {
+func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
 	events, err := h.registry.Events(ctx, registry.EventFilter{After: seq, Limit: historyBatch})
 	if err != nil || len(events) == 0 {
 		return seq, err
@@ -90,7 +95,7 @@ func (h *historian) catchUp(ctx context.Context, seq int64) (int64, error) {
 	return last, h.registry.PutHistory(ctx, last, boots...)
 }
 
-// worthHistory tells the events that change a boot's line: it was told what to boot, it failed, it is up, it goes down.
+// worthHistory reports whether an event changes a boot's line: it got its script, it failed, it is up, it shuts down.
 func worthHistory(e trace.Event) bool {
 	if e.Boot == "" || e.Node == "" {
 		return false
@@ -100,8 +105,8 @@ func worthHistory(e trace.Event) bool {
 			(e.Stage == trace.Script || e.Stage == trace.Hello || e.Stage == trace.Booted || e.Stage == trace.Shutdown)
 }
 
-// past is the line of a boot.
-func (h *historian) past(ctx context.Context, id fleet.BootID) (registry.PastBoot, error) {
+// past returns the line of a boot.
+func (h *Recorder) past(ctx context.Context, id fleet.BootID) (registry.PastBoot, error) {
 	var b registry.Boot
 	var n fleet.Node
 	err := h.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -109,7 +114,7 @@ func (h *historian) past(ctx context.Context, id fleet.BootID) (registry.PastBoo
 			return err
 		}
 		if n, err = tx.Node(b.Node); errors.Is(err, registry.ErrNotFound) {
-			err = nil // it was deleted; its boots are still boots
+			err = nil // the node was deleted; its boots stay in the history
 		}
 		return err
 	})
@@ -145,12 +150,12 @@ func (h *historian) past(ctx context.Context, id fleet.BootID) (registry.PastBoo
 		out.Started = b.Started
 	}
 	if out.State == trace.Down && !p.Ready.IsZero() {
-		out.State = trace.Up // how a boot went is not how it ended
+		out.State = trace.Up // a boot that was up has succeeded
 	}
 	return out, nil
 }
 
-// pastView is a line of the history as the API shows it.
+// pastView is the API view of a line of the history.
 func pastView(b registry.PastBoot) api.PastBoot {
 	ends := make(map[trace.Stage]time.Duration, len(b.Ends))
 	for s, d := range b.Ends {
@@ -174,7 +179,7 @@ func pastView(b registry.PastBoot) api.PastBoot {
 	}
 }
 
-// historyKey is what a boot counts for in figures by group, version, image, class or node.
+// historyKey returns what a boot counts for in figures by group, version, class, firmware or node.
 func historyKey(b registry.PastBoot, by string) string {
 	switch by {
 	case "group":

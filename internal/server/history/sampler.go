@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"bufio"
@@ -14,8 +14,8 @@ import (
 	"pando/internal/registry"
 )
 
-// How samples are taken: each second, but only while nodes are sent something, that is more than their signs of
-// life need, and for a while after; and how many are recorded together.
+// Samples are taken each second while nodes are sent more than their signs of life need, and for a while after. Some
+// are recorded together.
 const (
 	sampleEvery = time.Second
 	sampleLeast = 64 << 10 // bytes in a second
@@ -23,25 +23,34 @@ const (
 	sampleBatch = 5
 )
 
-// sampler records what this server moves while nodes boot.
-type sampler struct {
+// Sampler records what this server moves while nodes boot.
+type Sampler struct {
 	registry *registry.Registry
 	sent     *atomic.Int64
 	now      func() time.Time
 	log      *slog.Logger
 
-	least int64 // bytes in a second that begin it: sampleLeast
+	least int64 // bytes in a second that begin a series
 	name  string
 	last  moved
 	busy  time.Time // when nodes were sent something last
 	batch []registry.Sample
 }
 
-// moved is how much was moved until now.
+// NewSampler returns a Sampler. sent counts the bytes to nodes. least is how many bytes in a second begin a series of
+// samples, 0: more than signs of life need.
+func NewSampler(reg *registry.Registry, sent *atomic.Int64, least int64, now func() time.Time, log *slog.Logger) *Sampler {
+	if least == 0 {
+		least = sampleLeast
+	}
+	return &Sampler{registry: reg, sent: sent, least: least, now: now, log: log}
+}
+
+// moved are the counters of bytes.
 type moved struct{ sent, read, written int64 }
 
-// run samples until ctx ends.
-func (s *sampler) run(ctx context.Context) error {
+// Run samples until ctx ends.
+func (s *Sampler) Run(ctx context.Context) error {
 	var err error
 	if s.name, err = os.Hostname(); err != nil {
 		s.name = "server"
@@ -60,8 +69,8 @@ func (s *sampler) run(ctx context.Context) error {
 	}
 }
 
-// step takes a sample, if it is worth one, and returns those that are to be recorded now.
-func (s *sampler) step(now time.Time, m moved) (full []registry.Sample) {
+// step takes a sample if nodes are being sent something, and returns those that are to be recorded now.
+func (s *Sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	d := moved{m.sent - s.last.sent, m.read - s.last.read, m.written - s.last.written}
 	s.last = m
 	if d.sent >= s.least {
@@ -87,19 +96,19 @@ func (s *sampler) step(now time.Time, m moved) (full []registry.Sample) {
 	return full
 }
 
-// put records samples. What cannot be recorded is a gap in a curve, and no reason to stop.
-func (s *sampler) put(ctx context.Context, batch []registry.Sample) {
+// put records samples. If that fails there is a gap in a curve, which is no reason to stop.
+func (s *Sampler) put(ctx context.Context, batch []registry.Sample) {
 	if len(batch) == 0 {
 		return
 	}
 	if err := s.registry.PutSamples(ctx, batch...); err != nil && ctx.Err() == nil {
-		s.log.Error("samples", "err", err)
+		s.log.Error("samples cannot be recorded", "err", err)
 	}
 }
 
-// moved reads the counters. Disk reads and writes are those that this program caused, as the kernel accounts them:
-// what the page cache had is none. Where that is not told they are zero.
-func (s *sampler) moved() moved {
+// moved reads the counters. Disk reads and writes are those that the kernel accounts to this program, without what the
+// page cache had; 0 where the kernel does not tell.
+func (s *Sampler) moved() moved {
 	m := moved{sent: s.sent.Load()}
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

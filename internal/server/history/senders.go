@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"cmp"
@@ -17,9 +17,20 @@ import (
 // maxSenders is how many senders a node may name.
 const maxSenders = 65
 
-// keepFeeding keeps who sent a boot its root, under the names that addresses have now.
-func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[string]int64) error {
-	if len(fed) == 0 || len(fed) > maxSenders {
+// Senders records who sent nodes their root file systems.
+type Senders struct {
+	registry *registry.Registry
+	nodeAt   func(netip.Addr) string
+}
+
+// NewSenders returns a Senders. nodeAt returns the name of the node at an address, "" if that is not known.
+func NewSenders(reg *registry.Registry, nodeAt func(netip.Addr) string) *Senders {
+	return &Senders{registry: reg, nodeAt: nodeAt}
+}
+
+// Add records who sent a boot its root, under the names that the addresses have now.
+func (s *Senders) Add(ctx context.Context, b registry.Boot, sent map[string]int64) error {
+	if len(sent) == 0 || len(sent) > maxSenders {
 		return nil
 	}
 	var n fleet.Node
@@ -36,7 +47,7 @@ func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[strin
 		Started: b.Started,
 		Place:   cmp.Or(n.Place(), n.Labels["room"], n.Group),
 	}
-	for from, bytes := range fed {
+	for from, bytes := range sent {
 		if bytes > 0 {
 			sender := s.sender(httpapi.Clip(from, 256))
 			sender.Bytes = bytes
@@ -49,16 +60,12 @@ func (s *Server) keepFeeding(ctx context.Context, b registry.Boot, fed map[strin
 	return s.registry.PutFeeding(ctx, f)
 }
 
-// sender finds who a node means: a peer by its address, a server or bucket by its base URL.
-func (s *Server) sender(from string) registry.Sender {
+// sender identifies a sender: a peer by its address, a server or bucket by its base URL.
+func (s *Senders) sender(from string) registry.Sender {
 	addr, err := netip.ParseAddr(from)
 	if err == nil {
-		if c := s.boots.at(addr.Unmap()); c != nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.boot.Node != "" {
-				return registry.Sender{Node: c.boot.Node}
-			}
+		if name := s.nodeAt(addr.Unmap()); name != "" {
+			return registry.Sender{Node: name}
 		}
 		return registry.Sender{Other: "node at " + from}
 	}

@@ -10,14 +10,14 @@ import (
 	"pando/internal/swarm"
 )
 
-// read is a read of a loose object.
+// read is a read of a demand object.
 type read struct {
 	*swarm.DemandRead
 	object int
 }
 
-// looseFlow is what a transfer of a loose object is for.
-type looseFlow struct {
+// looseFlow is what a transfer of a demand object is for.
+type demandFlow struct {
 	read  *read
 	ask   swarm.DemandRequest
 	since time.Duration        // it was asked
@@ -32,24 +32,24 @@ func names(from, n int) (ids []chunk.ID) {
 	return ids
 }
 
-// readLoose reads the next loose object if the boot has come so far: the first one before all else, the others
+// readLoose reads the next demand object if the boot has come so far: the first one before all else, the others
 // between pieces.
-func (f *storm) readLoose(n *node) {
+func (f *storm) readDemand(n *node) {
 	at := n.reads
 	if !f.Reads {
 		at = f.Pieces - n.swarm.Missing()
 	}
-	if n.dead || n.reader == nil || n.reading != nil || n.looked >= f.Loose || at < n.looked*f.Pieces/f.Loose {
+	if n.dead || n.reader == nil || n.reading != nil || n.looked >= f.Demand || at < n.looked*f.Pieces/f.Demand {
 		return
 	}
 	n.reading = &read{n.reader.Begin(f.objects[n.looked], !f.Unicast && n.swarm.Sharing()), n.looked}
 	n.looked++
 	n.swarm.SetDemandReads(f.now, 1)
-	f.nextLoose(n)
+	f.nextDemand(n)
 }
 
 // nextLoose asks whom the read says.
-func (f *storm) nextLoose(n *node) {
+func (f *storm) nextDemand(n *node) {
 	if n.dead {
 		return
 	}
@@ -64,11 +64,11 @@ func (f *storm) nextLoose(n *node) {
 		if a.Peer.IsValid() {
 			from = index(a.Peer)
 		}
-		size := int(f.LooseSize)
+		size := int(f.DemandSize)
 		id := f.newFlow(
 			flow{
-				what:    loose,
-				of:      &looseFlow{read: r, ask: a, since: f.now},
+				what:    demand,
+				demand:  &demandFlow{read: r, ask: a, since: f.now},
 				to:      n.id,
 				from:    from,
 				unsent:  size,
@@ -80,41 +80,41 @@ func (f *storm) nextLoose(n *node) {
 		n.flows = append(n.flows, id)
 		f.after(f.Delay, request, id, 0)
 		if a.From == swarm.FromBootstrap {
-			f.at(f.now+a.Timeout, helped, id, n.id)
+			f.at(f.now+a.Timeout, bootstrapLate, id, n.id)
 		}
 	}
 	if wake > 0 {
-		f.at(wake, looseWake, n.id, int32(r.object))
+		f.at(wake, demandWake, n.id, int32(r.object))
 	}
 }
 
-// helperLate ends the question to a helper that has had its time, if it is the same one still.
-func (f *storm) helperLate(id, node int32) {
+// helperLate ends the question to a bootstrap peer that has had its time, if it is the same one still.
+func (f *storm) bootstrapTimeout(id, node int32) {
 	x := f.flows[id]
 	n := f.nodes[node]
-	if !x.live || x.of == nil || x.to != node || x.of.ask.From != swarm.FromBootstrap ||
-		f.now < x.of.since+x.of.ask.Timeout {
+	if !x.live || x.demand == nil || x.to != node || x.demand.ask.From != swarm.FromBootstrap ||
+		f.now < x.demand.since+x.demand.ask.Timeout {
 		return
 	}
 	f.drop(id)
 	f.looseFailed(n, x, swarm.Broken)
 }
 
-// find is a question for a loose object, at the tracker.
+// find is a question for a demand object, at the tracker.
 func (f *storm) find(n *node, r *read) {
 	s := n.home
 	var names []netip.AddrPort
 	var wait time.Duration
 	if !s.lost {
 		id := f.objects[r.object].Brief()
-		names, wait = s.tracker.FindDemand(f.now, id, n.addr, f.LooseSize)
+		names, wait = s.tracker.FindDemand(f.now, id, n.addr, f.DemandSize)
 		f.res.Finds++
-		f.count(swarm.DemandBytes(id, n.addr, f.LooseSize, names, wait))
+		f.count(swarm.DemandBytes(id, n.addr, f.DemandSize, names, wait))
 	}
 	f.deliver(func() {
 		if n.reading == r {
 			r.Answered(names, wait)
-			f.nextLoose(n)
+			f.nextDemand(n)
 		}
 	})
 }
@@ -126,15 +126,16 @@ func (f *storm) park(n *node, id int32) bool {
 	if n.reader == nil {
 		return false
 	}
-	if x.of.wait = n.reader.Wait(f.objects[x.of.read.object], x.of.ask.From == swarm.FromRecent, higher); x.of.wait == nil {
+	first := x.demand.ask.From == swarm.FromRecent
+	if x.demand.wait = n.reader.Wait(f.objects[x.demand.read.object], first, higher); x.demand.wait == nil {
 		return false
 	}
 	n.parked = append(n.parked, id)
 	return true
 }
 
-// looseCame is a loose object that came.
-func (f *storm) looseCame(n *node, x flow) {
+// looseCame is a demand object that came.
+func (f *storm) demandCame(n *node, x flow) {
 	if x.from >= 0 {
 		f.res.PeerBytes += int64(x.size)
 		switch {
@@ -150,16 +151,16 @@ func (f *storm) looseCame(n *node, x flow) {
 			return
 		}
 	}
-	if n.reading != x.of.read {
+	if n.reading != x.demand.read {
 		return
 	}
-	r := x.of.read
-	r.Came(x.of.ask)
+	r := x.demand.read
+	r.Came(x.demand.ask)
 	n.objects[r.object] = true
 	n.reading = nil
 	n.swarm.SetDemandReads(f.now, 0)
 	for _, id := range slices.Clone(n.flows) { // who is asked still is asked no more
-		if of := f.flows[id].of; of != nil && of.read == r {
+		if of := f.flows[id].demand; of != nil && of.read == r {
 			f.drop(id)
 		}
 	}
@@ -188,9 +189,9 @@ func (f *storm) unpark(n *node) {
 }
 
 func (f *storm) looseFailed(n *node, x flow, why swarm.Failure) {
-	if n.dead || n.reading != x.of.read {
+	if n.dead || n.reading != x.demand.read {
 		return
 	}
-	x.of.read.Failed(x.of.ask, why)
-	f.nextLoose(n)
+	x.demand.read.Failed(x.demand.ask, why)
+	f.nextDemand(n)
 }

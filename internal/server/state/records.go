@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// stateFiles are the files by which a boot has its node state in place, with what is to be done to it before.
-func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
+// Files are the files by which a boot has its node state in place, with what is to be done to it before.
+func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
 	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
 	place := nodestate.Place(g.Keeping)
 	if place == "" {
@@ -47,7 +47,7 @@ func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, 
 
 // stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state
 // is on record before it does.
-func (s *Server) stateRecord(
+func (s *Service) stateRecord(
 	ctx context.Context,
 	node string,
 	k fleet.Keeping,
@@ -92,9 +92,9 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 	return r, tx.PutStateRecord(r)
 }
 
-// knowState puts on record where a node keeps its state that booted with an earlier release, which kept no record
+// RecordPlace puts on record where a node keeps its state that booted with an earlier release, which kept no record
 // of it.
-func knowState(tx *registry.Tx, n fleet.Node) error {
+func RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
 		return err
@@ -113,15 +113,15 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 
 // waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is
 // copied, or has not sent it.
-func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
+func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
-	switch withheld := withheldState(b, n, g); {
+	switch withheld := s.nodes.Withheld(b, n, g); {
 	case (o.Through || o.Kind == fleet.SendState) && withheld != "":
 		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
 			"a boot waits until it is approved"
 	case o.Waits():
 		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
-	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.isOn(ctx, o.From):
+	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.mayRun(ctx, o.From):
 		message, hint = o.From+" is on", "switch it off, then reboot this node; or order it again with --force"
 	default:
 		return false
@@ -137,12 +137,12 @@ func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g 
 	return true
 }
 
-// isOn tells whether a node runs, or may. One that was deleted does not; what it kept is there.
-func (s *Server) isOn(ctx context.Context, node string) (on bool) {
+// mayRun tells whether a node runs, or may. One that was deleted does not; what it kept is there.
+func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if err == nil {
-			on, err = s.operator().isOn(ctx, tx, n)
+			on, err = s.isOn(ctx, tx, n)
 		}
 		return err
 	})
@@ -174,8 +174,8 @@ func (t *told) said(b registry.Boot, text string) {
 	t.of[b.MAC] = string(b.ID) + text
 }
 
-// keepState keeps what a node said of its state, and ends the orders that it did.
-func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) error {
+// KeepReport keeps what a node said of its state, and ends the orders that it did.
+func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) error {
 	if text == "" || b.Node == "" || !s.told.news(b, text) {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) er
 	}
 	s.told.said(b, text)
 	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
-		err = s.settleCopies(ctx)
+		err = s.SettleCopies(ctx)
 	}
 	return errors.Join(err, s.tellEnded(ctx, b, ended))
 }
@@ -247,7 +247,7 @@ func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended
 	return ended, err
 }
 
-func (s *Server) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
+func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
 	for _, x := range ended {
 		e := trace.Event{
 			Time:    s.now(),

@@ -35,7 +35,7 @@ func TestThroughADisk(t *testing.T) {
 	from, bytes := &origin{}, 0
 	for boot := range 2 {
 		begun := 0
-		th := &Through{Keeper: openMemory(t, m, Options{}), Hit: func(n int) { bytes += n }, Begin: func() { begun++ }}
+		th := &ReadThrough{Keeper: openMemory(t, m, Options{}), Hit: func(n int) { bytes += n }, Begin: func() { begun++ }}
 		s := th.Before(from)
 		for n := range 40 {
 			if v, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil || v.ID() != object(n).ID() {
@@ -87,7 +87,7 @@ func TestKeeperThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, from := newGate(), &origin{}
 		var told atomic.Int32
-		th := &Through{Keeper: g, Hangs: func() { told.Add(1) }}
+		th := &ReadThrough{Keeper: g, Hangs: func() { told.Add(1) }}
 		s := th.Before(from)
 		begun := time.Now()
 		for n := range 20 {
@@ -122,7 +122,7 @@ func TestKeeperThatHangs(t *testing.T) {
 func TestReadersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		th := &Through{Keeper: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
+		th := &ReadThrough{Keeper: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
 		ctx, cancel := context.WithCancel(t.Context())
 		for n := range 2 * mostLate {
 			go th.Look(ctx, chunk.Request{ID: object(n).ID()})
@@ -146,7 +146,7 @@ func TestReadersThatLeave(t *testing.T) {
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		th := &Through{Keeper: g}
+		th := &ReadThrough{Keeper: g}
 		large := make([]byte, 1<<20)
 		for n := range 30 {
 			large[0] = byte(n)
@@ -208,7 +208,7 @@ func TestMemory(t *testing.T) {
 func TestKeeperThatComesLate(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		k, from := NewMemory(1<<30), &origin{}
-		th := &Through{Keeper: k}
+		th := &ReadThrough{Keeper: k}
 		th.Await()
 		s := th.Before(from)
 		for n := range 20 {
@@ -261,7 +261,7 @@ func (k absent) Put(chunk.Verified) error {
 // What is fetched at the moment when it turns out that there is no keeper is not written to it.
 func TestKeeperThatNeverComes(t *testing.T) {
 	for range 200 {
-		th := &Through{Keeper: absent{t}}
+		th := &ReadThrough{Keeper: absent{t}}
 		th.Await()
 		var all sync.WaitGroup
 		for n := range 8 {

@@ -1,4 +1,4 @@
-package server
+package history
 
 import (
 	"net/http"
@@ -13,15 +13,35 @@ import (
 	"pando/internal/trace"
 )
 
+// API answers requests about the boots of the past.
+type API struct{ registry *registry.Registry }
+
+// NewAPI returns the API of the history in a registry.
+func NewAPI(reg *registry.Registry) *API { return &API{reg} }
+
+// Routes are the routes of the history.
+func (a *API) Routes() []httpapi.Route {
+	return []httpapi.Route{
+		httpapi.NewRoute("GET", "/v1/history", httpapi.JSON(a.listHistory)),
+		httpapi.NewRoute("GET", "/v1/history/figures", httpapi.JSON(a.bootFigures)),
+		httpapi.NewRoute("GET", "/v1/history/compare", httpapi.JSON(a.compareBoots)),
+		httpapi.NewRoute("GET", "/v1/history/samples", httpapi.JSON(a.samples)),
+		httpapi.NewRoute("GET", "/v1/history/senders", httpapi.JSON(a.senders)),
+	}
+}
+
+// maxBoots bounds the boots in an answer.
+const maxBoots = 10_000
+
 // defaultHistory is how many boots of the past an answer has, unless it was asked for more.
 const defaultHistory = 1000
 
 // historyFilter reads what selects boots of the past.
-func (o *operator) historyFilter(r *http.Request) (f registry.HistoryFilter, err error) {
+func (a *API) historyFilter(r *http.Request) (f registry.HistoryFilter, err error) {
 	q := r.URL.Query()
 	f.Group, f.Class = q.Get("group"), q.Get("class")
 	if q.Get("version") != "" {
-		if _, f.Version, err = fleetview.VersionParam(r, o.reg, "version", ""); err != nil {
+		if _, f.Version, err = fleetview.VersionParam(r, a.registry, "version", ""); err != nil {
 			return f, err
 		}
 	}
@@ -43,8 +63,8 @@ func (o *operator) historyFilter(r *http.Request) (f registry.HistoryFilter, err
 }
 
 // listHistory answers boots of the past.
-func (o *operator) listHistory(r *http.Request) (any, error) {
-	boots, err := o.history(r)
+func (a *API) listHistory(r *http.Request) (any, error) {
+	boots, err := a.history(r)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +75,17 @@ func (o *operator) listHistory(r *http.Request) (any, error) {
 	return out, nil
 }
 
-func (o *operator) history(r *http.Request) ([]registry.PastBoot, error) {
-	f, err := o.historyFilter(r)
+func (a *API) history(r *http.Request) ([]registry.PastBoot, error) {
+	f, err := a.historyFilter(r)
 	if err != nil {
 		return nil, err
 	}
 	selection := r.URL.Query().Get("select")
 	if selection == "" {
-		return o.reg.History(r.Context(), f)
+		return a.registry.History(r.Context(), f)
 	}
 	wanted := map[string]bool{}
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err = a.registry.View(r.Context(), func(tx *registry.Tx) error {
 		nodes, err := fleetview.SelectNodes(tx, selection, false)
 		for _, n := range nodes {
 			wanted[n.Name] = true
@@ -77,13 +97,13 @@ func (o *operator) history(r *http.Request) ([]registry.PastBoot, error) {
 	}
 	limit := f.Limit
 	f.Limit = 0
-	boots, err := o.reg.History(r.Context(), f)
+	boots, err := a.registry.History(r.Context(), f)
 	boots = slices.DeleteFunc(boots, func(b registry.PastBoot) bool { return !wanted[b.Node] })
 	return boots[:min(len(boots), limit)], err
 }
 
 // bootFigures answers how long boots took, by what was asked.
-func (o *operator) bootFigures(r *http.Request) (any, error) {
+func (a *API) bootFigures(r *http.Request) (any, error) {
 	by := r.URL.Query().Get("by")
 	if !slices.Contains([]string{"", "group", "version", "class", "firmware", "node"}, by) {
 		return nil, httpapi.BadRequest("parameter by: "+by+" is not group, version, class, firmware or node", "")
@@ -91,7 +111,7 @@ func (o *operator) bootFigures(r *http.Request) (any, error) {
 	if by == "" {
 		by = "group"
 	}
-	boots, err := o.history(r)
+	boots, err := a.history(r)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +131,7 @@ func (o *operator) bootFigures(r *http.Request) (any, error) {
 	for key, d := range took {
 		out.Of = append(out.Of, figuresView(key, trace.NewFigures("", d), failures[key]))
 	}
-	slices.SortFunc(out.Of, func(a, b api.Figures) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Of, func(x, y api.Figures) int { return strings.Compare(x.Name, y.Name) })
 	return out, nil
 }
 
@@ -120,14 +140,14 @@ func figuresView(name string, f trace.Figures, failures int) api.Figures {
 }
 
 // compareBoots answers how boots of two versions differ, and whether that is more than noise.
-func (o *operator) compareBoots(r *http.Request) (any, error) {
+func (a *API) compareBoots(r *http.Request) (any, error) {
 	var out api.BootComparison
 	var err error
 	var before, after []trace.Ends
-	if out.Before, before, err = o.comparedBoots(r, "before"); err != nil {
+	if out.Before, before, err = a.comparedBoots(r, "before"); err != nil {
 		return nil, err
 	}
-	if out.After, after, err = o.comparedBoots(r, "after"); err != nil {
+	if out.After, after, err = a.comparedBoots(r, "after"); err != nil {
 		return nil, err
 	}
 	changes := trace.Compare(before, after)
@@ -143,13 +163,13 @@ func (o *operator) compareBoots(r *http.Request) (any, error) {
 }
 
 // comparedBoots are the booted ones of a version, of the hardware class that was asked for.
-func (o *operator) comparedBoots(r *http.Request, parameter string) (api.ComparedBoots, []trace.Ends, error) {
-	ref, v, err := fleetview.VersionParam(r, o.reg, parameter, "")
+func (a *API) comparedBoots(r *http.Request, parameter string) (api.ComparedBoots, []trace.Ends, error) {
+	ref, v, err := fleetview.VersionParam(r, a.registry, parameter, "")
 	if err != nil {
 		return api.ComparedBoots{}, nil, err
 	}
 	out := api.ComparedBoots{Ref: ref, Version: v}
-	boots, err := o.reg.History(
+	boots, err := a.registry.History(
 		r.Context(),
 		registry.HistoryFilter{
 			Version: v,
