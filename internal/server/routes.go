@@ -27,7 +27,6 @@ import (
 	"pando/internal/server/state"
 	"pando/internal/store"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -37,7 +36,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.serveVolume)
+	m.Route("GET "+volumePath, s.volumes.serveVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -74,7 +73,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
-		"volume":         s.nodeVolume,
+		"volume":         s.volumes.nodeVolume,
 		"kexec":          s.nodeKexec,
 		"stage":          s.nodeStage,
 		"next":           s.nodeNext,
@@ -132,7 +131,7 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	swaps *volume.Swaps
+	volumes *volumeService
 
 	rollouts *rollouts.Runner
 
@@ -182,7 +181,7 @@ func (s *Server) operator() *operator {
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
-	o.swaps = s.swaps
+	o.volumes = s.volumes
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -24,13 +26,57 @@ import (
 // volumesDir is where volumes are, in the data directory.
 const volumesDir = "volumes"
 
-// volumePath is where a connection of the data path becomes one to a volume. The data path is plain, so that the
-// kernel can speak; who may have it is settled on the control channel, which gives a ticket.
+// volumePath is where a connection to the image port becomes one to a volume. The image port is plain HTTP, so that the
+// node's kernel can use it; the control port decides who may connect, and gives a ticket.
 const (
 	volumePath   = "/v1/volume"
 	volumeExport = "volume" // NBD's name of what is in it
 	ticketLife   = 30 * time.Second
 )
+
+// volumeService serves volumes and swap space to nodes.
+type volumeService struct {
+	registry *registry.Registry
+	volumes  *volume.Dir
+	swaps    *volume.Swaps
+	tickets  tickets
+	nodes    Reporter
+	port     func() uint16 // the image port
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// Reporter knows which node makes a request.
+type Reporter interface {
+	// Reporter returns the boot that a request may speak for.
+	Reporter(r *http.Request, boot fleet.BootID) (registry.Boot, error)
+}
+
+// volumeOptions are what a Service needs.
+type volumeOptions struct {
+	Dir      string // the data directory
+	Registry *registry.Registry
+	Nodes    Reporter
+	Port     func() uint16 // the image port
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// openVolumes opens the volumes and the swap space that are in the data directory.
+func openVolumes(o volumeOptions) (*volumeService, error) {
+	swaps, err := volume.OpenSwaps(filepath.Join(o.Dir, swapsDir), o.Log)
+	return &volumeService{registry: o.Registry, volumes: volume.Open(filepath.Join(o.Dir, volumesDir), o.Log),
+		swaps: swaps, nodes: o.Nodes, port: o.Port, now: o.Now, log: o.Log}, err
+}
+
+// dir is the volumes, for what else is done with them.
+func (s *volumeService) dir() *volume.Dir { return s.volumes }
+
+// wait returns when the programs that serve volumes and swap space have ended.
+func (s *volumeService) wait() {
+	s.volumes.Wait()
+	s.swaps.Wait()
+}
 
 // tickets are rights to connect to a volume, each once and soon.
 type tickets struct {
@@ -72,12 +118,12 @@ func (t *tickets) take(secret string, now time.Time) (ticket, bool) {
 }
 
 // nodeVolume answers POST /v1/node/volume.
-func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
+func (s *volumeService) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.VolumeRequest](w, r)
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	b, err := s.nodes.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -96,7 +142,7 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(
 		w,
 		api.VolumeTicket{
-			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.dataPort).String(),
+			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.port()).String(),
 			Path:    volumePath,
 			Export:  volumeExport,
 			Ticket:  s.tickets.give(x, s.now()),
@@ -106,7 +152,7 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 
 // wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs,
 // and is when it connects again.
-func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
+func (s *volumeService) wantedVolume(ctx context.Context, x *ticket) error {
 	g, err := s.settingsOf(ctx, x.boot.Node)
 	if err != nil {
 		return err
@@ -124,7 +170,7 @@ func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
 }
 
 // settingsOf is a group with a node's own settings.
-func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
+func (s *volumeService) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(name)
 		if err != nil {
@@ -140,7 +186,7 @@ func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, er
 }
 
 // serveVolume answers GET /v1/volume: the connection is one to the volume from then on.
-func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
+func (s *volumeService) serveVolume(w http.ResponseWriter, r *http.Request) error {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Ticket ")
 	x, ok := s.tickets.take(secret, s.now())
 	if !ok || r.Header.Get("Upgrade") != "nbd" {
@@ -165,7 +211,7 @@ func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
 
 // attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the
 // timeline, once for a boot.
-func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
+func (s *volumeService) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if x.swap {
 		s.attachSwap(ctx, x, c)
 		return
@@ -186,7 +232,7 @@ func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 }
 
 // tellOf puts a line on the timeline of a boot that is up, once for a boot.
-func (s *Server) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
+func (s *volumeService) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
 	e := trace.Event{
 		Time:    s.now(),
 		Boot:    b.ID,
