@@ -25,6 +25,7 @@ import (
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
 	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/store"
 	"pando/internal/versions"
 )
@@ -36,7 +37,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.volumes.serveVolume)
+	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -73,7 +74,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
-		"volume":         s.volumes.nodeVolume,
+		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.nodeKexec,
 		"stage":          s.nodeStage,
 		"next":           s.nodeNext,
@@ -131,7 +132,7 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	volumes *volumeService
+	volumes *volumes.Service
 
 	rollouts *rollouts.Runner
 

@@ -35,6 +35,7 @@ import (
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
 	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
@@ -71,7 +72,7 @@ type Server struct {
 	heard       *lastseen.Times
 	errands     *nodecommand.Queue
 	nudger      *nodecommand.Waker
-	volumes     *volumeService
+	volumes     *volumes.Service
 	state       *state.Service
 	levels      levels
 	recordings  *packs.Recordings
@@ -167,11 +168,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
 	s.faults = history.NewFaults(s.registry, s.now)
-	if s.volumes, err = openVolumes(volumeOptions{Dir: s.cfg.Dir, Registry: s.registry, Nodes: stateNodes{s},
+	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: stateNodes{s},
 		Port: s.DataPort, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
-	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.dir(), LastSeen: s.heard.Seen,
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.heard.Seen,
 		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
 	s.configs = newConfigs(s)
 	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)

@@ -146,7 +146,7 @@ func TestSwapSpace(t *testing.T) {
 	set(&swap)
 	conn, _ = n.attach(false)
 	n.gone(conn)
-	if err := n.volumes.pruneSwap(t.Context()); err != nil || len(n.files()) != 1 {
+	if err := n.volumes.PruneSwap(t.Context()); err != nil || len(n.files()) != 1 {
 		t.Errorf("swap space of a boot that is on: %v, %v", n.files(), err)
 	}
 	if _, err := c.DeleteNodes(t.Context(), name, false); err != nil {
@@ -172,7 +172,7 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 		e.Code != api.Unauthorized {
 		t.Errorf("a boot that is over gets its swap space: %v", e)
 	}
-	if err := n.volumes.pruneSwap(t.Context()); err != nil || len(n.files()) != 0 {
+	if err := n.volumes.PruneSwap(t.Context()); err != nil || len(n.files()) != 0 {
 		t.Errorf("swap space of a boot that is over: %v, %v", n.files(), err)
 	}
 }
