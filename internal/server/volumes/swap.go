@@ -14,9 +14,9 @@ import (
 // swapsDir is where swap space of nodes is, in the data directory.
 const swapsDir = "swap"
 
-// wantedSwap is the swap space that the settings of a node ask for. A boot that has something in its swap space
-// gets that, whatever they say by now, and hears it at once when it is not here: it must not wait for what never
-// comes back.
+// wantedSwap sets in a ticket the swap space that a node's settings ask for. A boot with pages in its swap space gets
+// that space again, whatever the settings are by now. If the space is lost the boot gets an error at once, because
+// waiting for it would never end.
 func (s *Service) wantedSwap(ctx context.Context, x *ticket) error {
 	node := x.boot.Node
 	if x.used {
@@ -76,7 +76,7 @@ func (s *Service) PruneSwap(ctx context.Context) error {
 	})
 }
 
-// NodeDeleted removes the swap space of a node that was deleted: what its programs had in memory is nobody's.
+// NodeDeleted removes the swap space of a node that was deleted.
 func (s *Service) NodeDeleted(ctx context.Context, node string) {
 	if err := s.swaps.Remove(ctx, node); err != nil {
 		s.log.Error("remove the swap space of a deleted node", "node", node, "err", err)
