@@ -260,7 +260,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {
 			o.state.NodeDeleted(r.Context(), n.Node, at)
-			o.retireSwap(r.Context(), n.Node)
+			o.volumes.NodeDeleted(r.Context(), n.Node)
 		}
 	}
 	return out, err

@@ -25,9 +25,9 @@ import (
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
 	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/store"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -37,7 +37,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.serveScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.serveVolume)
+	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -74,7 +74,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
-		"volume":         s.nodeVolume,
+		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.nodeKexec,
 		"stage":          s.nodeStage,
 		"next":           s.nodeNext,
@@ -132,7 +132,7 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	swaps *volume.Swaps
+	volumes *volumes.Service
 
 	rollouts *rollouts.Runner
 
@@ -182,7 +182,7 @@ func (s *Server) operator() *operator {
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
-	o.swaps = s.swaps
+	o.volumes = s.volumes
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods

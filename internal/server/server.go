@@ -35,11 +35,11 @@ import (
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
 	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // Server is a site's server.
@@ -72,10 +72,8 @@ type Server struct {
 	heard       *lastseen.Times
 	errands     *nodecommand.Queue
 	nudger      *nodecommand.Waker
-	tickets     tickets
-	volumes     *volume.Dir
+	volumes     *volumes.Service
 	state       *state.Service
-	swaps       *volume.Swaps
 	levels      levels
 	recordings  *packs.Recordings
 	rollouts    *rollouts.Runner
@@ -170,12 +168,12 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
 	s.faults = history.NewFaults(s.registry, s.now)
-	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes, LastSeen: s.heard.Seen,
-		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
-	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
+	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: stateNodes{s},
+		Port: s.DataPort, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.heard.Seen,
+		Nodes: stateNodes{s}, Commands: s.errands, Now: s.now, Log: s.log})
 	s.configs = newConfigs(s)
 	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)
 	if s.journals, err = s.openJournals(); err != nil {

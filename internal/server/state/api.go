@@ -18,7 +18,7 @@ import (
 	"pando/internal/volume"
 )
 
-// Routes are the routes of what nodes keep.
+// Routes are the operators' requests about node state.
 func (s *Service) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/state", httpapi.JSON(s.listState)),
@@ -68,7 +68,7 @@ func (s *Service) listState(r *http.Request) (any, error) {
 	return out, err
 }
 
-// goneStates are the names that state of nodes that are gone goes by.
+// goneStates returns the names of deleted nodes whose state is still there.
 func goneStates(known map[string]bool, volumes []volume.Info, records map[string]fleet.StateRecord) []string {
 	names := map[string]bool{}
 	for _, v := range volumes {
@@ -223,7 +223,7 @@ func (s *Service) withdrawState(r *http.Request) (any, error) {
 	return s.stateNow(r.Context(), node)
 }
 
-// changeState does something to what a node keeps.
+// changeState checks a request, does something to the state of its node, and answers with what is there then.
 func (s *Service) changeState(r *http.Request, do func(context.Context, string, api.StateChange) error) (any, error) {
 	req, err := httpapi.Body[api.StateChange](r)
 	if err != nil {
@@ -270,8 +270,8 @@ func (s *Service) NodeRenamed(ctx context.Context, was, is string) {
 	}
 }
 
-// NodeDeleted puts the volume of a node that was deleted out of the way of the next node of that name, and ends
-// copies that it was to send or to get.
+// NodeDeleted renames the volume of a node that was deleted, so that a new node of that name does not get it, and ends
+// copies that the node was to send or to get.
 func (s *Service) NodeDeleted(ctx context.Context, node string, at time.Time) {
 	err := s.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {

@@ -16,12 +16,11 @@ import (
 	"pando/internal/registry"
 )
 
-// SpoolLife is how long what a node sent waits for the node that it is for.
+// SpoolLife is how long the state that a node sent is kept for the node that it is for.
 const SpoolLife = 14 * 24 * time.Hour
 
-// courier is the node whose latest boot asks, with what is known of its state and the order that it names, which is
-// of this kind. What a boot gets no secrets for is not the node's for certain: it neither sends its state nor gets
-// another's.
+// courier returns the boot that makes a request, and the order of its node with an id and a kind. A boot that gets no
+// secrets has not proved which node it is, so it neither sends nor gets state.
 func (s *Service) courier(
 	r *http.Request,
 	boot fleet.BootID,
@@ -53,7 +52,7 @@ func (s *Service) courier(
 	return b, o, err
 }
 
-// ordered is an order of a node.
+// ordered returns the order of a node with an id and a kind.
 func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fleet.StateOrder, err error) {
 	r, err := tx.StateRecord(node)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
@@ -153,8 +152,8 @@ func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// SettleCopies ends copies through the server that will not be made, and removes what was sent and is for nobody.
-// It may be called at any time.
+// SettleCopies ends copies that can no longer be made, and removes files of the spool that no order needs. It may be
+// called at any time.
 func (s *Service) SettleCopies(ctx context.Context) error {
 	ctx = registry.Whole(ctx)
 	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
@@ -193,7 +192,8 @@ func (s *Service) spoolWanted(ctx context.Context) (map[string]bool, error) {
 	return want, err
 }
 
-// unsettled are the records with an order whose other half is gone, or which was waited for too long, without it.
+// unsettled returns records without the orders that can no longer be done: the order of the other node is gone, or the
+// state was not fetched in time.
 func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.StateRecord) {
 	sends, copies := map[string]bool{}, map[string]bool{}
 	for _, r := range all {

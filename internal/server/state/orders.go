@@ -17,7 +17,7 @@ import (
 	"pando/internal/volume"
 )
 
-// keeps is where a node keeps its state by its settings, or kept it before it was deleted.
+// keeps is where a node keeps its state: by its settings, or for a deleted node as it was on record.
 type keeps struct {
 	node  string
 	gone  bool // it was deleted, and its state on file systems and disks is on record
@@ -27,8 +27,8 @@ type keeps struct {
 	on    bool   // it runs
 }
 
-// statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its
-// name.
+// statesOf looks up where a node keeps its state. A node that is not known keeps nothing; there may be a
+// volume of its name.
 func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err error) {
 	out.node = node
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
@@ -69,7 +69,7 @@ func (s *Service) runs(n api.Node) bool {
 	return n.Boot != nil && n.Boot.State != trace.Down && s.now().Sub(n.Seen) <= lastseen.Within
 }
 
-// order puts an order on record. One about everything makes those before it void.
+// order puts an order on record. An order about all of the state replaces those before it.
 func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
 	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
 	return s.registry.Update(ctx, func(tx *registry.Tx) error {
@@ -84,7 +84,8 @@ func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error
 	})
 }
 
-// sendsOf are the orders that are not about the node's own state: whatever becomes of that, others wait for it.
+// sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because
+// the other nodes wait for it.
 func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
 	return slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.Kind != fleet.SendState })
 }
@@ -102,7 +103,7 @@ func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
 	return tx.PutStateRecord(r)
 }
 
-// voidOrders forgets what was to be done to a state that is another one now.
+// voidOrders removes the orders about a state that was replaced.
 func (s *Service) voidOrders(ctx context.Context, node string) error {
 	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(node)
@@ -117,7 +118,7 @@ func (s *Service) voidOrders(ctx context.Context, node string) error {
 	})
 }
 
-// maxOrders bounds what is to be done to a state at one boot.
+// maxOrders is the most orders about the state of a node that one boot does.
 const maxOrders = 16
 
 // orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.

@@ -18,7 +18,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Files are the files by which a boot has its node state in place, with what is to be done to it before.
+// Files returns the files that put node state in place in a boot, with the orders that the boot does before.
 func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
 	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
 	place := nodestate.Place(g.Keeping)
@@ -45,8 +45,8 @@ func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fl
 	return nodestate.Files(in), nil
 }
 
-// stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state
-// is on record before it does.
+// stateRecord returns what is known of a node's state, and of that of deleted nodes. The place of a node's
+// state is put on record before the node writes there.
 func (s *Service) stateRecord(
 	ctx context.Context,
 	node string,
@@ -92,8 +92,7 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 	return r, tx.PutStateRecord(r)
 }
 
-// RecordPlace puts on record where a node keeps its state that booted with an earlier release, which kept no record
-// of it.
+// RecordPlace puts on record where a node keeps its state, for nodes that booted with a release that did not.
 func RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
@@ -111,8 +110,8 @@ func RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	return err
 }
 
-// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is
-// copied, or has not sent it.
+// waitsFor tells whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while the
+// other node runs and may write to its state, or has not sent it.
 func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
 	switch withheld := s.nodes.Withheld(b, n, g); {
@@ -137,7 +136,7 @@ func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g
 	return true
 }
 
-// mayRun tells whether a node runs, or may. One that was deleted does not; what it kept is there.
+// mayRun tells whether a node runs, as far as that can be known. A deleted node does not.
 func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
@@ -152,7 +151,7 @@ func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 // stateStage is the mark that a node makes when its state is in place.
 const stateStage = trace.Stage("state")
 
-// told remembers what boots said of their state last: they say it again when only their server is another one.
+// told remembers the last report of each node about its state. Nodes repeat it after they have changed the server.
 type told struct {
 	mu sync.Mutex
 	of map[fleet.MAC]string
@@ -174,7 +173,7 @@ func (t *told) said(b registry.Boot, text string) {
 	t.of[b.MAC] = string(b.ID) + text
 }
 
-// KeepReport keeps what a node said of its state, and ends the orders that it did.
+// KeepReport puts on record what a node reports of its state, and ends the orders that the node has done.
 func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) error {
 	if text == "" || b.Node == "" || !s.told.news(b, text) {
 		return nil
@@ -268,7 +267,7 @@ func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.
 	return nil
 }
 
-// stateReport is what a node said.
+// stateReport is what a node reports of its state.
 type stateReport struct {
 	place statePlace
 	ended map[string]string // orders by their ids, and why they could not be done, "" when they were
@@ -276,7 +275,7 @@ type stateReport struct {
 
 type statePlace struct{ fleet.StatePlace }
 
-// over is p, with sizes and times of what was told before where it has none of its own.
+// over returns p with the sizes of the report before where p has none.
 func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
 	for i, x := range p.Paths {
 		j := slices.IndexFunc(

@@ -18,14 +18,14 @@ import (
 	"pando/internal/api"
 )
 
-// SpoolDir is where state is that one node has sent and another has not fetched yet, in the data directory.
+// SpoolDir is the directory of the spool, in the data directory.
 const SpoolDir = "parcels"
 
-// spoolFree is what stays free on the disk of the data directory, in bytes: the registry must be able to write,
-// whatever nodes send.
+// spoolFree is how many bytes stay free on the disk of the data directory: the registry must be able to write, whatever
+// nodes send.
 const spoolFree = 1 << 30
 
-// RoomEvery is after how many bytes it is looked how much is free.
+// RoomEvery is after how many received bytes the free space is checked again.
 const RoomEvery = 16 << 20
 
 // Spool is a directory of files with the state of nodes, each named after the order by which it was sent. Only this
@@ -79,7 +79,7 @@ func (p *Spool) end(id string) {
 	delete(p.arriving, id)
 }
 
-// take keeps what comes. It has its name when it is whole, and on the disk.
+// take receives a file. The file gets its name when it is whole and on the disk.
 func (p *Spool) take(id string, body io.Reader) (bytes int64, digest string, err error) {
 	if err := p.begin(id); err != nil {
 		return 0, "", err
@@ -110,7 +110,7 @@ func (p *Spool) take(id string, body io.Reader) (bytes int64, digest string, err
 	return bytes, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// copy writes what comes as long as there is room.
+// copy writes what is received as long as there is enough free space.
 func (p *Spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 	for {
 		if err := p.room(); err != nil {
@@ -127,7 +127,7 @@ func (p *Spool) copy(to io.Writer, from io.Reader) (bytes int64, err error) {
 	}
 }
 
-// errNoRoom means that more would leave less free than has to stay so.
+// errNoRoom means that less would stay free than has to.
 var errNoRoom = errors.New("no room")
 
 func (p *Spool) room() error {
@@ -141,7 +141,7 @@ func (p *Spool) room() error {
 	return nil
 }
 
-// explain tells a full disk from other errors. That is nothing that gets better while a node waits in its boot.
+// explain makes an error of a full disk one that ends the order: the disk does not get emptier while a node waits.
 func (p *Spool) explain(err error) error {
 	if !errors.Is(err, errNoRoom) && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
@@ -162,8 +162,8 @@ func (p *Spool) explain(err error) error {
 // open opens a file that is whole.
 func (p *Spool) open(id string) (*os.File, error) { return os.Open(p.path(id)) }
 
-// sweep removes what is for nobody. wanted tells for which orders there may be something; it is asked after it was
-// looked what is there.
+// sweep removes files that no order needs. wanted returns the orders that may have a file; it is called after the
+// directory was read, so that a file that comes meanwhile is not taken for an old one.
 func (p *Spool) sweep(ctx context.Context, wanted func(context.Context) (map[string]bool, error)) error {
 	found, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
@@ -182,7 +182,7 @@ func (p *Spool) sweep(ctx context.Context, wanted func(context.Context) (map[str
 	return err
 }
 
-// syncPath makes names in a directory durable.
+// syncPath makes the names in a directory durable.
 func syncPath(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

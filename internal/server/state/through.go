@@ -55,7 +55,7 @@ func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.St
 	return err
 }
 
-// sendNow has a running node send its state. What keeps it from that is told on its timeline; its next boot sends
+// sendNow has a running node send its state. If it cannot, its timeline tells why, and its next boot sends
 // it then.
 func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
 	var b registry.Boot
