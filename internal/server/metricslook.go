@@ -181,7 +181,7 @@ func (s *Server) lookParts(k *metrics.Look) {
 			k.Range += addresses(n.First.As4(), n.Last.As4())
 		}
 	}
-	loads := s.turns.status()
+	loads := s.turns.Status()
 	k.Loading, k.Waiting, k.Slots, k.Expect = loads.Loading, loads.Waiting, loads.Slots, loads.Expect
 	k.Packs, k.Swarm, k.Events = s.packs.Waiting(), s.swarm.Nodes(), s.registry.Last()
 	s.lookouts.sizes.Lock()

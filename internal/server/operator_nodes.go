@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/state"
 )
@@ -50,11 +52,11 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			return err
 		}
 		if out.Proof = b.Proof; !b.Session.IsZero() {
-			c, err := configOf(tx, n, b)
+			c, err := nodeconfig.Read(tx, n, b)
 			if err != nil {
 				return err
 			}
-			out.Withheld = c.claim().Withheld()
+			out.Withheld = c.Claim().Withheld()
 		}
 		if err := o.showExtensions(tx, &out); err != nil {
 			return err
@@ -121,7 +123,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
-		if n, err = declareNode(tx, n); err != nil {
+		if n, err = discovery.Declare(tx, n); err != nil {
 			return err
 		}
 		out, err = o.views.Views(r.Context(), tx, []fleet.Node{n})

@@ -15,6 +15,7 @@ import (
 	"pando/internal/lastseen"
 	"pando/internal/media"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/history"
@@ -35,7 +36,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /o/{id}", s.objects.ServeObject)
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
-	m.Route("GET /boot/script", s.serveScript)
+	m.Route("GET /boot/script", s.loader.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
@@ -47,9 +48,9 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "file":
-		return s.serveBootFile(w, r, second)
+		return s.loader.ServeBootFile(w, r, second)
 	case second == "initramfs":
-		return s.serveInitramfs(w, r, fleet.BootID(first))
+		return s.loader.ServeInitramfs(w, r, fleet.BootID(first))
 	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
@@ -68,16 +69,16 @@ func (s *Server) controlRoutes() http.Handler {
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
-		"begin":          s.begin,
-		"hello":          s.hello,
+		"begin":          s.loader.BeginFromMedium,
+		"hello":          s.loader.Hello,
 		"events":         s.nodeEvents,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.volumes.NodeVolume,
-		"kexec":          s.nodeKexec,
+		"kexec":          s.loader.Kexec,
 		"stage":          s.nodeStage,
-		"next":           s.nodeNext,
+		"next":           s.loader.SoftReboot,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
@@ -142,7 +143,7 @@ type operator struct {
 
 	versions *versions.Cache
 
-	configs *configs
+	configs *nodeconfig.Renderer
 
 	journals *logs.Journals
 
@@ -173,7 +174,7 @@ func (s *Server) operator() *operator {
 	o.started = s.started
 	o.packs = s.packs
 	o.keeper = s.keeper
-	o.loads = s.turns.status
+	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
 	o.medium = s.medium
 	o.heard = s.heard

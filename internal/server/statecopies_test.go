@@ -63,7 +63,7 @@ func (b *booted) sends(order, right string, archive io.Reader) *api.Error {
 	req, err := http.NewRequestWithContext(
 		b.t.Context(),
 		"POST",
-		fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.controlPort, b.boot, order),
+		fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.ports.Control, b.boot, order),
 		archive,
 	)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -30,14 +31,14 @@ func (s *Service) courier(
 	if httpapi.Credential(r, "Bearer") == "" {
 		return b, o, api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	if b, err = s.nodes.Reporter(r, boot); err != nil {
+	if b, err = s.auth.Reporter(r, boot); err != nil {
 		return b, o, err
 	}
-	n, g, err := s.nodes.Member(r.Context(), b.MAC)
+	n, g, err := s.members.Member(r.Context(), b.MAC)
 	if err != nil {
 		return b, o, err
 	}
-	if why := s.nodes.Withheld(b, n, g); why != "" {
+	if why := withheld(b, n, g); why != "" {
 		return b, o, api.NewError(
 			api.Forbidden,
 			"node state is kept from this boot: "+why,
@@ -50,6 +51,11 @@ func (s *Service) courier(
 		return err
 	})
 	return b, o, err
+}
+
+// withheld returns why a boot has no part in copies between nodes, "" if it has.
+func withheld(b registry.Boot, n fleet.Node, g fleet.Group) string {
+	return nodeconfig.Node{Node: n, Group: g, Boot: b}.Claim().Withheld()
 }
 
 // ordered returns the order of a node with an id and a kind.

@@ -114,9 +114,9 @@ func RecordPlace(tx *registry.Tx, n fleet.Node) error {
 // other node runs and may write to its state, or has not sent it.
 func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
-	switch withheld := s.nodes.Withheld(b, n, g); {
-	case (o.Through || o.Kind == fleet.SendState) && withheld != "":
-		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
+	switch why := withheld(b, n, g); {
+	case (o.Through || o.Kind == fleet.SendState) && why != "":
+		message, hint = why, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
 			"a boot waits until it is approved"
 	case o.Waits():
 		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"

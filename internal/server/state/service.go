@@ -3,13 +3,13 @@ package state
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/nodeauth"
 	"pando/internal/registry"
 	"pando/internal/volume"
 )
@@ -20,21 +20,18 @@ type Service struct {
 	volumes  *volume.Dir
 	Spool    *Spool
 	views    fleetview.Nodes
-	nodes    Nodes
+	auth     *nodeauth.Checker
+	members  Members
 	commands Commands
 	told     told
 	now      func() time.Time
 	log      *slog.Logger
 }
 
-// Nodes knows which node makes a request.
-type Nodes interface {
-	// Reporter returns the boot that a request may speak for.
-	Reporter(r *http.Request, boot fleet.BootID) (registry.Boot, error)
+// Members knows the adopted nodes.
+type Members interface {
 	// Member returns the adopted node that has a MAC, and its group with the node's own settings.
 	Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error)
-	// Withheld returns why a boot gets no secrets, "" if it gets them.
-	Withheld(b registry.Boot, n fleet.Node, g fleet.Group) string
 }
 
 // Commands has running nodes do something.
@@ -48,7 +45,8 @@ type Options struct {
 	Registry *registry.Registry
 	Volumes  *volume.Dir
 	LastSeen func(fleet.Node) time.Time
-	Nodes    Nodes
+	Auth     *nodeauth.Checker
+	Members  Members
 	Commands Commands
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -58,7 +56,7 @@ type Options struct {
 func New(o Options) *Service {
 	return &Service{
 		registry: o.Registry, volumes: o.Volumes, Spool: newSpool(filepath.Join(o.Dir, SpoolDir)),
-		views: fleetview.Nodes{Registry: o.Registry, LastSeen: o.LastSeen}, nodes: o.Nodes, commands: o.Commands,
+		views: fleetview.Nodes{Registry: o.Registry, LastSeen: o.LastSeen}, auth: o.Auth, members: o.Members, commands: o.Commands,
 		now: o.Now, log: o.Log,
 	}
 }
