@@ -122,7 +122,7 @@ func (o *operator) nodeDiff(
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
-			if err := o.compare(ctx, &c); err != nil {
+			if err := o.imageAPI.Compare(ctx, &c); err != nil {
 				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
 			} else {
 				known[key] = &c

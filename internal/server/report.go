@@ -197,7 +197,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if err := s.warnOfFullness(ctx, b, st); err != nil {
 		return err
 	}
-	if err := errors.Join(s.senders.Add(ctx, b, st.Fed), s.keepState(ctx, b, st.State)); err != nil {
+	if err := errors.Join(s.senders.Add(ctx, b, st.Fed), s.state.KeepReport(ctx, b, st.State)); err != nil {
 		return err
 	}
 	st.Fed, st.State = nil, "" // they are kept longer than the status

@@ -19,14 +19,16 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/access"
 	"pando/internal/server/history"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/store"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -36,7 +38,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.loader.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.serveVolume)
+	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -73,15 +75,15 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
-		"volume":         s.nodeVolume,
+		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
 		"stage":          s.nodeStage,
 		"next":           s.loader.SoftReboot,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.takeState,
-		"state/fetch":    s.giveState,
+		"state/send":     s.state.TakeState,
+		"state/fetch":    s.state.GiveState,
 	}
 }
 
@@ -103,7 +105,7 @@ type operator struct {
 
 	store *store.Dir
 
-	signer *signer // the keys that sign versions
+	signer *images.Signer // the keys that sign versions
 
 	key ed25519.PublicKey // the server's
 
@@ -119,6 +121,8 @@ type operator struct {
 
 	dhcp func() api.DHCP // what the DHCP part does now
 
+	flushEvents func(context.Context) error // writes events that are written behind
+
 	heard *lastseen.Times
 
 	faults *history.Faults
@@ -131,11 +135,7 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	volumes *volume.Dir
-
-	parcels *parcels
-
-	swaps *volume.Swaps
+	volumes *volumes.Service
 
 	rollouts *rollouts.Runner
 
@@ -158,12 +158,17 @@ type operator struct {
 	packAPI *packs.API
 
 	storeAPI *objects.API
+
+	imageAPI *images.API
+
+	state *state.Service
 }
 
 func (s *Server) operator() *operator {
 	o := &operator{}
 	o.access = s.access
 	o.reg = s.registry
+	o.flushEvents = s.boots.Flush
 	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
 	o.store = s.store
 	o.signer = s.signer
@@ -182,8 +187,6 @@ func (s *Server) operator() *operator {
 	o.errands = s.errands
 	o.nudger = s.nudger
 	o.volumes = s.volumes
-	o.parcels = s.parcels
-	o.swaps = s.swaps
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods
@@ -194,5 +197,7 @@ func (s *Server) operator() *operator {
 	o.log = s.log
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
+	o.imageAPI = s.imageAPI
+	o.state = s.state
 	return o
 }

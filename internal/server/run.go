@@ -187,7 +187,6 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Error("events lost", "err", err)
 	}
 	s.volumes.Wait()
-	s.swaps.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
@@ -251,7 +250,7 @@ func (s *Server) housekeeping(ctx context.Context) error {
 			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
 			return err
 		})
-		if err = errors.Join(err, s.pruneSwap(ctx), s.settleCopies(ctx)); err != nil && ctx.Err() == nil {
+		if err = errors.Join(err, s.volumes.PruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Error("housekeeping", "err", err)
 		}
 	}

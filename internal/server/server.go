@@ -36,17 +36,19 @@ import (
 	"pando/internal/server/access"
 	"pando/internal/server/boots"
 	"pando/internal/server/history"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // Server is a site's server.
@@ -61,7 +63,7 @@ type Server struct {
 	registry *registry.Registry
 	store    *store.Dir
 	versions *versions.Cache
-	signer   *signer
+	signer   *images.Signer
 	files    boots.Files
 	agents   initrd.Programs
 	traces   *packs.Traces
@@ -70,6 +72,7 @@ type Server struct {
 	keeper   *objects.Collector
 	objects  *objects.Handler
 	storeAPI *objects.API
+	imageAPI *images.API
 	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
@@ -77,12 +80,9 @@ type Server struct {
 	heard      *lastseen.Times
 	errands    *nodecommand.Queue
 	nudger     *nodecommand.Waker
-	tickets    tickets
-	volumes    *volume.Dir
-	parcels    *parcels
-	swaps      *volume.Swaps
+	volumes    *volumes.Service
+	state      *state.Service
 	levels     levels
-	told       told
 	recordings *packs.Recordings
 	rollouts   *rollouts.Runner
 	methods    *bootmethod.Chooser
@@ -171,18 +171,19 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
-	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
+	s.signer = images.NewSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
 	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
 		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
 	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
 	s.faults = history.NewFaults(s.registry, s.now)
-	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
-	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
+	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: s.nodeAuth,
+		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.heard.Seen,
+		Auth: s.nodeAuth, Members: s.planner, Commands: s.errands, Now: s.now, Log: s.log})
 	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
 		if !s.givesAddresses() {
 			return nil
@@ -193,6 +194,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
+	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
+		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
+		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+		Now: s.now, Log: s.log})
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.wireBoot()
@@ -260,7 +265,7 @@ func (s *Server) wireActions() {
 		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
 		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
 		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
-			return slower(ctx, s.registry, group, before, after)
+			return images.Slower(ctx, s.registry, group, before, after)
 		},
 	})
 	s.powers = power.New(s.powerConfig())
@@ -333,7 +338,7 @@ func (s *Server) wireBoot() {
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
 		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
 		Disks: s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
-		StateFiles:   s.stateFiles,
+		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
 		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"cmp"
@@ -23,29 +23,29 @@ import (
 )
 
 // imageDiff answers what a node that has one version fetches for another.
-func (o *operator) imageDiff(r *http.Request) (any, error) {
+func (a *API) imageDiff(r *http.Request) (any, error) {
 	var out api.ImageDiff
 	var err error
-	if out.From, out.FromHas, err = fleetview.VersionParam(r, o.reg, "from", r.PathValue("name")); err != nil {
+	if out.From, out.FromHas, err = fleetview.VersionParam(r, a.registry, "from", r.PathValue("name")); err != nil {
 		return nil, err
 	}
-	if out.To, out.ToHas, err = fleetview.VersionParam(r, o.reg, "to", r.PathValue("name")); err != nil {
+	if out.To, out.ToHas, err = fleetview.VersionParam(r, a.registry, "to", r.PathValue("name")); err != nil {
 		return nil, err
 	}
-	return out, o.compare(r.Context(), &out)
+	return out, a.Compare(r.Context(), &out)
 }
 
-// compare fills in what is different between the versions of a comparison.
-func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
-	from, err := o.store.Manifest(out.FromHas)
+// Compare fills in what is different between the versions of a comparison.
+func (a *API) Compare(ctx context.Context, out *api.ImageDiff) error {
+	from, err := a.store.Manifest(out.FromHas)
 	if err != nil {
 		return err
 	}
-	to, err := o.store.Manifest(out.ToHas)
+	to, err := a.store.Manifest(out.ToHas)
 	if err != nil {
 		return err
 	}
-	d, was, is, err := compare.Versions(ctx, o.store, from, to)
+	d, was, is, err := compare.Versions(ctx, a.store, from, to)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (o *operator) compare(ctx context.Context, out *api.ImageDiff) error {
 		)
 	}
 	out.Packages = packageChanges(was.Packages(), is.Packages(), out.Files)
-	out.Pack, err = o.newInPack(ctx, out.FromHas, out.ToHas)
+	out.Pack, err = a.newInPack(ctx, out.FromHas, out.ToHas)
 	return err
 }
 
@@ -106,12 +106,12 @@ func packageChanges(was, is []image.Package, files []api.FileChange) []api.Packa
 }
 
 // newInPack adds up the pieces of a version's pack that another version's pack does not have.
-func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64, error) {
+func (a *API) newInPack(ctx context.Context, from, to fleet.Digest) (int64, error) {
 	has := map[chunk.ID]bool{}
-	if err := o.store.PackUses(ctx, from, func(id chunk.ID) { has[id] = true }); err != nil {
+	if err := a.store.PackUses(ctx, from, func(id chunk.ID) { has[id] = true }); err != nil {
 		return 0, err
 	}
-	packs, err := o.store.Packs(to)
+	packs, err := a.store.Packs(to)
 	if err != nil {
 		return 0, err
 	}
@@ -119,7 +119,7 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 	if !ok {
 		return 0, nil
 	}
-	b, err := o.store.Get(ctx, r.Object)
+	b, err := a.store.Get(ctx, r.Object)
 	if err != nil {
 		return 0, err
 	}
@@ -135,23 +135,23 @@ func (o *operator) newInPack(ctx context.Context, from, to fleet.Digest) (int64,
 }
 
 // imageSBOM answers the bill of materials of a version.
-func (o *operator) imageSBOM(r *http.Request) (any, error) {
-	_, v, err := fleetview.VersionParam(r, o.reg, "ref", r.PathValue("name"))
+func (a *API) imageSBOM(r *http.Request) (any, error) {
+	_, v, err := fleetview.VersionParam(r, a.registry, "ref", r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
-	m, err := o.store.Manifest(v)
+	m, err := a.store.Manifest(v)
 	if err != nil {
 		return nil, err
 	}
-	t, err := imagefs.OpenTree(r.Context(), o.store, m)
+	t, err := imagefs.OpenTree(r.Context(), a.store, m)
 	if err != nil {
 		return nil, err
 	}
 	c := image.Contents{Name: r.PathValue("name"), Version: v, Architecture: m.Architecture, Packages: t.Packages()}
 	c.System, c.Release = t.System()
-	c.Built = o.store.Written(v)
-	kept, err := o.store.GetVersion(v)
+	c.Built = a.store.Written(v)
+	kept, err := a.store.GetVersion(v)
 	if err != nil {
 		return nil, err
 	}
@@ -162,19 +162,19 @@ func (o *operator) imageSBOM(r *http.Request) (any, error) {
 		}
 	}
 	if m.IsExtension() {
-		c.System, c.Release = o.systemOf(r.Context(), m.Extends.Base)
+		c.System, c.Release = a.systemOf(r.Context(), m.Extends.Base)
 	}
 	b, err := c.SPDX()
 	return json.RawMessage(b), err
 }
 
 // systemOf is the distribution of a version, and its release; both are empty where the version is not here any more.
-func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
-	m, err := o.store.Manifest(v)
+func (a *API) systemOf(ctx context.Context, v fleet.Digest) (name, release string) {
+	m, err := a.store.Manifest(v)
 	if err != nil {
 		return "", ""
 	}
-	t, err := imagefs.OpenTree(ctx, o.store, m)
+	t, err := imagefs.OpenTree(ctx, a.store, m)
 	if err != nil {
 		return "", ""
 	}
@@ -182,12 +182,12 @@ func (o *operator) systemOf(ctx context.Context, v fleet.Digest) (name, release 
 }
 
 // imageHistory answers which versions an image had, of what, and how its tags moved.
-func (o *operator) imageHistory(r *http.Request) (any, error) {
+func (a *API) imageHistory(r *http.Request) (any, error) {
 	out := api.ImageHistory{Image: r.PathValue("name"), Versions: []api.HistoryVersion{}, Tags: []api.TagMove{}}
 	var views []api.Image
 	added := map[fleet.Digest]registry.ImageVersion{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		if views, err = o.imageViews(r.Context(), tx, out.Image); err != nil {
+	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
+		if views, err = a.imageViews(r.Context(), tx, out.Image); err != nil {
 			return err
 		}
 		versions, err := tx.Versions(out.Image)
@@ -207,12 +207,12 @@ func (o *operator) imageHistory(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if len(views) == 0 {
-		return o.imageNamed(r.Context(), out.Image) // which says that there is none
+		return a.imageNamed(r.Context(), out.Image) // which says that there is none
 	}
 	older := map[chunk.ID]bool{}
 	for _, v := range slices.Backward(views[0].Versions) {
-		h := o.historyOf(v, added[v.Digest])
-		if h.New, err = o.newBytes(r.Context(), v.Digest, older); err != nil {
+		h := a.historyOf(v, added[v.Digest])
+		if h.New, err = a.newBytes(r.Context(), v.Digest, older); err != nil {
 			return nil, err
 		}
 		out.Versions = append(out.Versions, h)
@@ -222,9 +222,9 @@ func (o *operator) imageHistory(r *http.Request) (any, error) {
 }
 
 // historyOf joins what is shown of a version with what it was made of.
-func (o *operator) historyOf(v api.Version, known registry.ImageVersion) api.HistoryVersion {
+func (a *API) historyOf(v api.Version, known registry.ImageVersion) api.HistoryVersion {
 	h := api.HistoryVersion{Digest: v.Digest, Tags: v.Tags, Added: known.Added, Stored: v.StoredSize, InUse: v.InUse}
-	kept, err := o.store.GetVersion(v.Digest)
+	kept, err := a.store.GetVersion(v.Digest)
 	if err != nil {
 		return h
 	}
@@ -242,10 +242,10 @@ func (o *operator) historyOf(v api.Version, known registry.ImageVersion) api.His
 
 // newBytes adds up the objects of a version that are not in older, and adds them to it. Of a version that cannot be
 // read whole, those that can be told count.
-func (o *operator) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
+func (a *API) newBytes(ctx context.Context, v fleet.Digest, older map[chunk.ID]bool) (int64, error) {
 	fresh := map[chunk.ID]int64{}
-	err := o.store.Uses(ctx, v, func(u store.Use) {
-		if size, ok := o.store.Stat(u.ID); ok && !older[u.ID] {
+	err := a.store.Uses(ctx, v, func(u store.Use) {
+		if size, ok := a.store.Stat(u.ID); ok && !older[u.ID] {
 			fresh[u.ID] = size
 		}
 	})
@@ -253,7 +253,7 @@ func (o *operator) newBytes(ctx context.Context, v fleet.Digest, older map[chunk
 		return 0, ctx.Err()
 	}
 	if err != nil {
-		o.log.Warn("version cannot be read whole", "version", v, "err", err)
+		a.log.Warn("version cannot be read whole", "version", v, "err", err)
 	}
 	sum := int64(0)
 	for id, size := range fresh {
@@ -264,13 +264,13 @@ func (o *operator) newBytes(ctx context.Context, v fleet.Digest, older map[chunk
 }
 
 // deleteVersion takes a version from an image. Its files go with the next collection.
-func (o *operator) deleteVersion(r *http.Request) (any, error) {
+func (a *API) deleteVersion(r *http.Request) (any, error) {
 	name, v := r.PathValue("name"), fleet.Digest(r.PathValue("version"))
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		holds, err := o.keeper.Roots(r.Context(), tx, 0, 0)
+	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
+		holds, err := a.collector.UsedBy(r.Context(), tx)
 		if err != nil {
 			return err
 		}

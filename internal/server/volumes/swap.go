@@ -1,4 +1,4 @@
-package server
+package volumes
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 // swapsDir is where swap space of nodes is, in the data directory.
 const swapsDir = "swap"
 
-// wantedSwap is the swap space that the settings of a node ask for. A boot that has something in its swap space
-// gets that, whatever they say by now, and hears it at once when it is not here: it must not wait for what never
-// comes back.
-func (s *Server) wantedSwap(ctx context.Context, x *ticket) error {
+// wantedSwap sets in a ticket the swap space that a node's settings ask for. A boot with pages in its swap space gets
+// that space again, whatever the settings are by now. If the space is lost the boot gets an error at once, because
+// waiting for it would never end.
+func (s *Service) wantedSwap(ctx context.Context, x *ticket) error {
 	node := x.boot.Node
 	if x.used {
 		if s.swaps.Has(node, string(x.boot.ID)) {
@@ -50,7 +50,7 @@ func (s *Server) wantedSwap(ctx context.Context, x *ticket) error {
 }
 
 // attachSwap serves the swap space of a boot until the connection is over.
-func (s *Server) attachSwap(ctx context.Context, x ticket, c net.Conn) {
+func (s *Service) attachSwap(ctx context.Context, x ticket, c net.Conn) {
 	s.log.Info("swap space attached", "node", x.boot.Node, "used", x.used)
 	err := s.swaps.Serve(ctx, x.boot.Node, string(x.boot.ID), x.want.Size, x.used, c)
 	s.log.Info("swap space detached", "node", x.boot.Node, "err", err)
@@ -65,8 +65,8 @@ func (s *Server) attachSwap(ctx context.Context, x ticket, c net.Conn) {
 	)
 }
 
-// pruneSwap removes swap space of boots that were followed by others, and of nodes that are gone.
-func (s *Server) pruneSwap(ctx context.Context) error {
+// PruneSwap removes swap space of boots that were followed by others, and of nodes that are gone.
+func (s *Service) PruneSwap(ctx context.Context) error {
 	return s.registry.View(ctx, func(tx *registry.Tx) error {
 		latest, err := tx.LatestBoots()
 		if err != nil {
@@ -76,9 +76,9 @@ func (s *Server) pruneSwap(ctx context.Context) error {
 	})
 }
 
-// retireSwap removes the swap space of a node that was deleted: what its programs had in memory is nobody's.
-func (o *operator) retireSwap(ctx context.Context, node string) {
-	if err := o.swaps.Remove(ctx, node); err != nil {
-		o.log.Error("remove the swap space of a deleted node", "node", node, "err", err)
+// NodeDeleted removes the swap space of a node that was deleted.
+func (s *Service) NodeDeleted(ctx context.Context, node string) {
+	if err := s.swaps.Remove(ctx, node); err != nil {
+		s.log.Error("remove the swap space of a deleted node", "node", node, "err", err)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and
 // another one take that over by its next boot from then on. With force a node that is on sends it at once, as it
 // is.
-func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
+func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
 	if p := has.In(from.place); p == nil || p.Told.IsZero() {
 		return api.NewError(
 			api.Conflict,
@@ -30,12 +30,12 @@ func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.S
 		Place: from.place,
 		To:    of.node,
 		Force: force,
-		Asked: o.now(),
+		Asked: s.now(),
 		Who:   httpapi.CallerOf(ctx).String(),
 	}
 	take := send
 	take.Kind, take.Place, take.To, take.From, take.Through = fleet.CopyState, of.place, "", from.node, true
-	err := o.reg.Update(ctx, func(tx *registry.Tx) error {
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(from.node)
 		if err != nil {
 			return err
@@ -50,16 +50,16 @@ func (o *operator) orderThrough(ctx context.Context, of, from keeps, has fleet.S
 		return addOrder(tx, r, take)
 	})
 	if err == nil && force && from.on {
-		go o.sendNow(context.WithoutCancel(ctx), from.node, send)
+		go s.sendNow(context.WithoutCancel(ctx), from.node, send)
 	}
 	return err
 }
 
-// sendNow has a running node send its state. What keeps it from that is told on its timeline; its next boot sends
+// sendNow has a running node send its state. If it cannot, its timeline tells why, and its next boot sends
 // it then.
-func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
+func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
 	var b registry.Boot
-	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if err == nil {
 			b, err = fleetview.LatestBoot(tx, n)
@@ -68,7 +68,7 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 	})
 	var rep api.ErrandReport
 	if err == nil {
-		rep, err = o.errands.Do(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
+		rep, err = s.commands.Do(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
 	}
 	if err == nil && rep.Error == "" {
 		return
@@ -77,13 +77,13 @@ func (o *operator) sendNow(ctx context.Context, node string, send fleet.StateOrd
 	if err != nil {
 		why = err.Error()
 	}
-	e := trace.Event{Time: o.now(), Boot: b.ID, Node: node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+	e := trace.Event{Time: s.now(), Boot: b.ID, Node: node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
 		Message: fmt.Sprintf(
 			"its state is not sent at once, for %s: %s",
 			send.To,
 			why,
 		), Hint: "its next boot sends it: pando node reboot " + node}
-	if _, err := o.reg.Append(ctx, e); err != nil {
-		o.log.Error("send node state at once", "node", node, "why", why, "err", err)
+	if _, err := s.registry.Append(ctx, e); err != nil {
+		s.log.Error("send node state at once", "node", node, "why", why, "err", err)
 	}
 }

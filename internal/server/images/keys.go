@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 	"pando/internal/store"
 )
 
-func (o *operator) showKeys(*http.Request) (any, error) {
-	signed, only, err := o.signer.signatures()
+func (a *API) showKeys(*http.Request) (any, error) {
+	signed, only, err := a.signer.signatures()
 	if err != nil {
 		return nil, err
 	}
-	out := api.Keys{Server: api.KeyText(o.key)}
-	for i, k := range o.signer.ring.Keys() {
-		view := o.keyView(k, i == 0)
+	out := api.Keys{Server: api.KeyText(a.key)}
+	for i, k := range a.signer.ring.Keys() {
+		view := a.keyView(k, i == 0)
 		view.Versions, view.Only = signed[k.Public], only[k.Public]
 		out.Signing = append(out.Signing, view)
 	}
@@ -34,12 +34,12 @@ func (o *operator) showKeys(*http.Request) (any, error) {
 	return out, nil
 }
 
-func (o *operator) keyView(k identity.SigningKey, first bool) api.Key {
+func (a *API) keyView(k identity.SigningKey, first bool) api.Key {
 	view := api.Key{
 		Name:    k.Name,
 		Public:  k.Public,
 		State:   api.KeyTrusted,
-		Here:    o.signer.ring.Here(k),
+		Here:    a.signer.ring.Here(k),
 		Created: k.Created,
 		Revoked: k.Revoked,
 	}
@@ -56,7 +56,7 @@ func (o *operator) keyView(k identity.SigningKey, first bool) api.Key {
 	return view
 }
 
-func (o *operator) createKey(r *http.Request) (any, error) {
+func (a *API) createKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyCreate](r)
 	if err != nil {
 		return nil, err
@@ -72,20 +72,20 @@ func (o *operator) createKey(r *http.Request) (any, error) {
 			)
 		}
 	}
-	o.signer.mu.Lock()
-	defer o.signer.mu.Unlock()
-	k, err := o.signer.ring.Add(req.Name, req.Public, o.now())
+	a.signer.mu.Lock()
+	defer a.signer.mu.Unlock()
+	k, err := a.signer.ring.Add(req.Name, req.Public, a.now())
 	if err != nil {
 		return nil, keyRefused(err)
 	}
-	o.log.Info("key is trusted from the next boots on", "key", k.Name, "public", k.Public)
+	a.log.Info("key is trusted from the next boots on", "key", k.Name, "public", k.Public)
 	// what is here signs beside the others, so that it is known to all by the time it is the first
 	if req.Public == "" {
-		if _, err := o.signer.signAll(r.Context()); err != nil {
+		if _, err := a.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)
 		}
 	}
-	return o.keyView(k, false), nil
+	return a.keyView(k, false), nil
 }
 
 // keyRefused is the answer to an error of the ring.
@@ -113,10 +113,10 @@ func signingFailed(err error) error {
 			"when it is done, say the same again",
 		)
 	}
-	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; mend that and say the same again")
+	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; fix that and say the same again")
 }
 
-func (o *operator) rotateKey(r *http.Request) (any, error) {
+func (a *API) rotateKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
@@ -125,15 +125,15 @@ func (o *operator) rotateKey(r *http.Request) (any, error) {
 	if err := httpapi.Invalid(fleet.ValidName("key", name)); err != nil {
 		return nil, err
 	}
-	o.signer.mu.Lock()
-	defer o.signer.mu.Unlock()
+	a.signer.mu.Lock()
+	defer a.signer.mu.Unlock()
 	out := api.KeyChange{DryRun: req.DryRun, Without: []api.KeyVersion{}}
-	k, err := o.signer.ring.Find(name)
+	k, err := a.signer.ring.Find(name)
 	switch {
 	case errors.Is(err, identity.ErrNoKey) && req.DryRun:
 		k = identity.SigningKey{Name: name}
 	case errors.Is(err, identity.ErrNoKey):
-		k, err = o.signer.ring.Add(name, "", o.now())
+		k, err = a.signer.ring.Add(name, "", a.now())
 	case err == nil && !k.Revoked.IsZero():
 		err = fmt.Errorf("key %s: %w", name, identity.ErrRevoked)
 	}
@@ -141,28 +141,28 @@ func (o *operator) rotateKey(r *http.Request) (any, error) {
 		return nil, keyRefused(err)
 	}
 	if !req.DryRun {
-		if err := o.signer.ring.Use(name); err != nil {
+		if err := a.signer.ring.Use(name); err != nil {
 			return nil, keyRefused(err)
 		}
-		o.log.Info("key signs from now on", "key", k.Name, "public", k.Public)
-		if out.Signed, err = o.signer.signAll(r.Context()); err != nil {
+		a.log.Info("key signs from now on", "key", k.Name, "public", k.Public)
+		if out.Signed, err = a.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)
 		}
 	}
-	out.Key = o.keyView(k, true)
-	out.Without, err = o.lacking(r.Context(), []string{k.Public})
+	out.Key = a.keyView(k, true)
+	out.Without, err = a.lacking(r.Context(), []string{k.Public})
 	return out, err
 }
 
 // lacking lists the versions that none of keys signed, with what wants them.
-func (o *operator) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
+func (a *API) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, error) {
 	out := []api.KeyVersion{}
-	lacking, err := o.signer.lacking(keys)
+	lacking, err := a.signer.lacking(keys)
 	if err != nil || len(lacking) == 0 {
 		return out, err
 	}
-	err = o.reg.View(ctx, func(tx *registry.Tx) error {
-		holds, err := o.holders(ctx, tx)
+	err = a.registry.View(ctx, func(tx *registry.Tx) error {
+		holds, err := a.holders(ctx, tx)
 		for _, v := range lacking {
 			out = append(out, api.KeyVersion{Version: v, InUse: holds[v]})
 		}
@@ -171,14 +171,14 @@ func (o *operator) lacking(ctx context.Context, keys []string) ([]api.KeyVersion
 	return out, err
 }
 
-func (o *operator) revokeKey(r *http.Request) (any, error) {
+func (a *API) revokeKey(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.KeyUse](r)
 	if err != nil {
 		return nil, err
 	}
-	o.signer.mu.Lock()
-	defer o.signer.mu.Unlock()
-	ring := o.signer.ring
+	a.signer.mu.Lock()
+	defer a.signer.mu.Unlock()
+	ring := a.signer.ring
 	k, err := ring.Find(r.PathValue("name"))
 	if err == nil && !k.Revoked.IsZero() {
 		err = fmt.Errorf("key %s: %w", k.Name, identity.ErrRevoked)
@@ -190,7 +190,7 @@ func (o *operator) revokeKey(r *http.Request) (any, error) {
 		return nil, keyRefused(err)
 	}
 	out := api.KeyChange{DryRun: req.DryRun}
-	if out.Without, err = o.lacking(r.Context(), without(ring.Trust().Accepted(), k.Public)); err != nil {
+	if out.Without, err = a.lacking(r.Context(), without(ring.Trust().Accepted(), k.Public)); err != nil {
 		return nil, err
 	}
 	for _, v := range out.Without {
@@ -208,39 +208,39 @@ func (o *operator) revokeKey(r *http.Request) (any, error) {
 		}
 	}
 	if !req.DryRun {
-		if err := ring.Revoke(k.Name, o.now()); err != nil {
+		if err := ring.Revoke(k.Name, a.now()); err != nil {
 			return nil, keyRefused(err)
 		}
-		o.signer.versions.Forget()
-		o.log.Warn("key is revoked", "key", k.Name, "public", k.Public, "versions", len(out.Without))
-		if out.Signed, err = o.signer.signAll(r.Context()); err != nil {
+		a.signer.forget()
+		a.log.Warn("key is revoked", "key", k.Name, "public", k.Public, "versions", len(out.Without))
+		if out.Signed, err = a.signer.signAll(r.Context()); err != nil {
 			return nil, signingFailed(err)
 		}
 		k, _ = ring.Find(k.Name)
 	}
-	out.Key = o.keyView(k, false)
+	out.Key = a.keyView(k, false)
 	return out, nil
 }
 
 // addSignature takes a signature that was made where a key is kept.
-func (o *operator) addSignature(r *http.Request) (any, error) {
+func (a *API) addSignature(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.SignatureAdd](r)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := o.store.Lock(r.Context(), "keys")
+	unlock, err := a.store.Lock(r.Context(), "keys")
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	v, err := o.store.GetVersion(req.Version)
+	v, err := a.store.GetVersion(req.Version)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, api.NewError(api.NotFound, err.Error(), "`pando image list` shows what there is")
 	}
 	if err != nil {
 		return nil, err
 	}
-	ring := o.signer.ring
+	ring := a.signer.ring
 	by := image.Signers(v.Manifest, []byte(req.Signature), ring.Trust().Accepted())
 	if len(by) == 0 {
 		_, err := ring.Trust().Verify(v.Manifest, []byte(req.Signature))
@@ -253,17 +253,17 @@ func (o *operator) addSignature(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, keyRefused(err)
 	}
-	return o.keyView(k, ring.Keys()[0].Public == k.Public),
-		o.store.PutSignature(
+	return a.keyView(k, ring.Keys()[0].Public == k.Public),
+		a.store.PutSignature(
 			v.Digest,
 			image.JoinSignatures(image.OnlyBy(v.Manifest, []byte(req.Signature), by), v.Signature),
 		)
 }
 
 // unsignedHint says how a version that was built gets its signature.
-func (o *operator) unsignedHint(err error) string {
-	if errors.Is(err, image.ErrUnsigned) && len(o.signer.ring.Signers()) == 0 {
-		k := o.signer.ring.Keys()[0].Name
+func (a *API) unsignedHint(err error) string {
+	if errors.Is(err, image.ErrUnsigned) && len(a.signer.ring.Signers()) == 0 {
+		k := a.signer.ring.Keys()[0].Name
 		return fmt.Sprintf(
 			"no key that signs is kept here: `pando key export %s DIR`, sign there, `pando key import DIR`, and "+
 				"build again",

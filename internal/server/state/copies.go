@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -17,13 +17,12 @@ import (
 	"pando/internal/registry"
 )
 
-// parcelLife is how long what a node sent waits for the node that it is for.
-const parcelLife = 14 * 24 * time.Hour
+// SpoolLife is how long the state that a node sent is kept for the node that it is for.
+const SpoolLife = 14 * 24 * time.Hour
 
-// courier is the node whose latest boot asks, with what is known of its state and the order that it names, which is
-// of this kind. What a boot gets no secrets for is not the node's for certain: it neither sends its state nor gets
-// another's.
-func (s *Server) courier(
+// courier returns the boot that makes a request, and the order of its node with an id and a kind. A boot that gets no
+// secrets has not proved which node it is, so it neither sends nor gets state.
+func (s *Service) courier(
 	r *http.Request,
 	boot fleet.BootID,
 	id string,
@@ -32,14 +31,14 @@ func (s *Server) courier(
 	if httpapi.Credential(r, "Bearer") == "" {
 		return b, o, api.NewError(api.Unauthorized, "the boot has no session yet", "")
 	}
-	if b, err = s.nodeAuth.Reporter(r, boot); err != nil {
+	if b, err = s.auth.Reporter(r, boot); err != nil {
 		return b, o, err
 	}
-	n, g, err := s.planner.Member(r.Context(), b.MAC)
+	n, g, err := s.members.Member(r.Context(), b.MAC)
 	if err != nil {
 		return b, o, err
 	}
-	if why := withheldState(b, n, g); why != "" {
+	if why := withheld(b, n, g); why != "" {
 		return b, o, api.NewError(
 			api.Forbidden,
 			"node state is kept from this boot: "+why,
@@ -54,12 +53,12 @@ func (s *Server) courier(
 	return b, o, err
 }
 
-// withheldState is why a boot has no part in copies between nodes, "" if it has.
-func withheldState(b registry.Boot, n fleet.Node, g fleet.Group) string {
+// withheld returns why a boot has no part in copies between nodes, "" if it has.
+func withheld(b registry.Boot, n fleet.Node, g fleet.Group) string {
 	return nodeconfig.Node{Node: n, Group: g, Boot: b}.Claim().Withheld()
 }
 
-// ordered is an order of a node.
+// ordered returns the order of a node with an id and a kind.
 func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fleet.StateOrder, err error) {
 	r, err := tx.StateRecord(node)
 	if err != nil && !errors.Is(err, registry.ErrNotFound) {
@@ -76,15 +75,15 @@ func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fle
 	return r.Orders[i], nil
 }
 
-// takeState answers POST /v1/node/state/send: a node sends all that it keeps, as a tar archive, for the node of its
+// TakeState answers POST /v1/node/state/send: a node sends all that it keeps, as a tar archive, for the node of its
 // order.
-func (s *Server) takeState(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) TakeState(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("order")
 	b, o, err := s.courier(r, fleet.BootID(r.URL.Query().Get("boot")), id, fleet.SendState)
 	if err != nil {
 		return err
 	}
-	bytes, digest, err := s.parcels.take(
+	bytes, digest, err := s.Spool.take(
 		id,
 		r.Body,
 	) // a node that is gone is noticed by TCP; one may read for long before it sends more
@@ -96,7 +95,7 @@ func (s *Server) takeState(w http.ResponseWriter, r *http.Request) error {
 	result := fleet.StateResult{StateOrder: o, At: s.now()}
 	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return sentState(tx, b.Node, result, bytes, digest) })
 	if err != nil {
-		return errors.Join(err, s.settleCopies(ctx))
+		return errors.Join(err, s.SettleCopies(ctx))
 	}
 	s.log.Info("node state taken", "node", b.Node, "for", o.To, "bytes", bytes)
 	w.WriteHeader(http.StatusNoContent)
@@ -131,8 +130,8 @@ func sentState(tx *registry.Tx, node string, x fleet.StateResult, bytes int64, d
 	return api.NewError(api.NotFound, "nobody waits for the state of "+node+" any more", "")
 }
 
-// giveState answers POST /v1/node/state/fetch: a node gets what another one sent for it.
-func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
+// GiveState answers POST /v1/node/state/fetch: a node gets what another one sent for it.
+func (s *Service) GiveState(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.StateFetch](w, r)
 	if err != nil {
 		return err
@@ -144,7 +143,7 @@ func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
 	if !o.Through || o.Waits() {
 		return api.NewError(api.NotFound, o.From+" has not sent its state", "")
 	}
-	f, err := s.parcels.open(o.ID)
+	f, err := s.Spool.open(o.ID)
 	if err != nil {
 		return api.NewError(
 			api.NotFound,
@@ -159,18 +158,16 @@ func (s *Server) giveState(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// settleCopies ends copies through the server that will not be made, and removes what was sent and is for nobody.
-// It may be called at any time.
-func (s *Server) settleCopies(ctx context.Context) error { return s.operator().settleCopies(ctx) }
-
-func (o *operator) settleCopies(ctx context.Context) error {
+// SettleCopies ends copies that can no longer be made, and removes files of the spool that no order needs. It may be
+// called at any time.
+func (s *Service) SettleCopies(ctx context.Context) error {
 	ctx = registry.Whole(ctx)
-	err := o.reg.Update(ctx, func(tx *registry.Tx) error {
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
 		all, err := tx.StateRecords()
 		if err != nil {
 			return err
 		}
-		for _, r := range unsettled(all, o.now()) {
+		for _, r := range unsettled(all, s.now()) {
 			if err := tx.PutStateRecord(r); err != nil {
 				return err
 			}
@@ -178,7 +175,7 @@ func (o *operator) settleCopies(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		err = o.parcels.sweep(ctx, o.parcelsWanted)
+		err = s.Spool.sweep(ctx, s.spoolWanted)
 	}
 	if err != nil {
 		return fmt.Errorf("copies of node state through the server: %w", err)
@@ -186,10 +183,10 @@ func (o *operator) settleCopies(ctx context.Context) error {
 	return nil
 }
 
-// parcelsWanted are the orders for which something may have been sent.
-func (o *operator) parcelsWanted(ctx context.Context) (map[string]bool, error) {
+// spoolWanted are the orders for which something may have been sent.
+func (s *Service) spoolWanted(ctx context.Context) (map[string]bool, error) {
 	want := map[string]bool{}
-	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		all, err := tx.StateRecords()
 		for _, r := range all {
 			for _, x := range r.Orders {
@@ -201,7 +198,8 @@ func (o *operator) parcelsWanted(ctx context.Context) (map[string]bool, error) {
 	return want, err
 }
 
-// unsettled are the records with an order whose other half is gone, or which was waited for too long, without it.
+// unsettled returns records without the orders that can no longer be done: the order of the other node is gone, or the
+// state was not fetched in time.
 func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.StateRecord) {
 	sends, copies := map[string]bool{}, map[string]bool{}
 	for _, r := range all {
@@ -219,8 +217,8 @@ func unsettled(all map[string]fleet.StateRecord, now time.Time) (out []fleet.Sta
 				return !copies[x.ID]
 			case x.Waits() && !sends[x.ID]:
 				why = x.From + " does not send its state any more"
-			case x.Through && !x.Waits() && now.Sub(x.Sent) > parcelLife:
-				why = fmt.Sprintf("it was not fetched within %d days", int(parcelLife.Hours()/24))
+			case x.Through && !x.Waits() && now.Sub(x.Sent) > SpoolLife:
+				why = fmt.Sprintf("it was not fetched within %d days", int(SpoolLife.Hours()/24))
 			default:
 				return false
 			}

@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"pando/internal/volume"
 )
 
-// keeps is where a node keeps its state by its settings, or kept it before it was deleted.
+// keeps is where a node keeps its state: by its settings, or for a deleted node as it was on record.
 type keeps struct {
 	node  string
 	gone  bool // it was deleted, and its state on file systems and disks is on record
@@ -27,11 +27,11 @@ type keeps struct {
 	on    bool   // it runs
 }
 
-// statesOf looks up where a node keeps its state. One that nobody knows keeps nothing: there may be a volume of its
-// name.
-func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err error) {
+// statesOf looks up where a node keeps its state. A node that is not known keeps nothing; there may be a
+// volume of its name.
+func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err error) {
 	out.node = node
-	err = o.reg.View(ctx, func(tx *registry.Tx) error {
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if errors.Is(err, registry.ErrNotFound) {
 			r, err := tx.StateRecord(node)
@@ -53,26 +53,26 @@ func (o *operator) statesOf(ctx context.Context, node string) (out keeps, err er
 		if out.st, err = fleet.ParseState(out.k.StateText()); err != nil {
 			return err
 		}
-		out.on, err = o.isOn(ctx, tx, n)
+		out.on, err = s.isOn(ctx, tx, n)
 		return err
 	})
 	return out, err
 }
 
 // isOn tells whether a node runs, or is about to.
-func (o *operator) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
-	views, err := o.views.Views(ctx, tx, []fleet.Node{n})
-	return err == nil && o.runs(views[0]), err
+func (s *Service) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
+	views, err := s.views.Views(ctx, tx, []fleet.Node{n})
+	return err == nil && s.runs(views[0]), err
 }
 
-func (o *operator) runs(n api.Node) bool {
-	return n.Boot != nil && n.Boot.State != trace.Down && o.now().Sub(n.Seen) <= lastseen.Within
+func (s *Service) runs(n api.Node) bool {
+	return n.Boot != nil && n.Boot.State != trace.Down && s.now().Sub(n.Seen) <= lastseen.Within
 }
 
-// order puts an order on record. One about everything makes those before it void.
-func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
-	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, o.now(), httpapi.CallerOf(ctx).String()
-	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+// order puts an order on record. An order about all of the state replaces those before it.
+func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
+	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := keptIn(tx, of.node, of.k)
 		if err != nil {
 			return err
@@ -84,7 +84,8 @@ func (o *operator) order(ctx context.Context, of keeps, x fleet.StateOrder) erro
 	})
 }
 
-// sendsOf are the orders that are not about the node's own state: whatever becomes of that, others wait for it.
+// sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because
+// the other nodes wait for it.
 func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
 	return slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.Kind != fleet.SendState })
 }
@@ -102,9 +103,9 @@ func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
 	return tx.PutStateRecord(r)
 }
 
-// voidOrders forgets what was to be done to a state that is another one now.
-func (o *operator) voidOrders(ctx context.Context, node string) error {
-	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+// voidOrders removes the orders about a state that was replaced.
+func (s *Service) voidOrders(ctx context.Context, node string) error {
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(node)
 		if errors.Is(err, registry.ErrNotFound) || err == nil && len(r.Orders) == 0 {
 			return nil
@@ -117,14 +118,14 @@ func (o *operator) voidOrders(ctx context.Context, node string) error {
 	})
 }
 
-// maxOrders bounds what is to be done to a state at one boot.
+// maxOrders is the most orders about the state of a node that one boot does.
 const maxOrders = 16
 
 // orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
-func (o *operator) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
 	for _, p := range req.Paths {
 		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
-			!o.keptBefore(ctx, of, p) {
+			!s.keptBefore(ctx, of, p) {
 			return httpapi.BadRequest(
 				fmt.Sprintf("node %s does not keep %s", of.node, p),
 				"`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on "+
@@ -132,12 +133,12 @@ func (o *operator) orderReset(ctx context.Context, of keeps, req api.StateChange
 			)
 		}
 	}
-	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
+	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
 }
 
 // keptBefore tells whether a path is kept that is not declared any more.
-func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
-	err := o.reg.View(ctx, func(tx *registry.Tx) error {
+func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(of.node)
 		if p := r.In(of.place); err == nil && p != nil {
 			is = slices.ContainsFunc(p.Paths, func(k fleet.KeptPath) bool { return k.Path == path })
@@ -149,16 +150,16 @@ func (o *operator) keptBefore(ctx context.Context, of keeps, path string) (is bo
 
 // orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state,
 // where it is, else through the server.
-func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
 	if req.From == of.node {
 		return httpapi.BadRequest("node "+of.node+" has its own state already", "")
 	}
-	from, err := o.statesOf(ctx, req.From)
+	from, err := s.statesOf(ctx, req.From)
 	if err != nil {
 		return err
 	}
 	var r fleet.StateRecord
-	err = o.reg.View(ctx, func(tx *registry.Tx) (err error) {
+	err = s.registry.View(ctx, func(tx *registry.Tx) (err error) {
 		r, err = tx.StateRecord(req.From)
 		return err
 	})
@@ -166,7 +167,7 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 		return err
 	}
 	if from.place != "" && (!of.st.Shared() || from.place != of.place) {
-		return o.orderThrough(ctx, of, from, r, req.Force)
+		return s.orderThrough(ctx, of, from, r, req.Force)
 	}
 	if p := r.In(of.place); !of.st.Shared() || p == nil || p.Told.IsZero() {
 		return api.NewError(
@@ -182,7 +183,7 @@ func (o *operator) orderCopy(ctx context.Context, of keeps, req api.StateChange)
 			"switch it off until "+of.node+" has booted; --force copies it as it is",
 		)
 	}
-	return o.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
+	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
 }
 
 // keepsNothingHint says what is missing for a copy.
@@ -199,14 +200,14 @@ func keepsNothingHint(of, from keeps) string {
 
 // removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots
 // next.
-func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChange) error {
+func (s *Service) removeState(ctx context.Context, of keeps, req api.StateChange) error {
 	if len(req.Paths) > 0 {
 		return httpapi.BadRequest("the state of a deleted node is removed as a whole", "leave out --path")
 	}
-	if err := o.volumes.Reset(ctx, of.node); err != nil && !errors.Is(err, volume.ErrNone) {
+	if err := s.volumes.Reset(ctx, of.node); err != nil && !errors.Is(err, volume.ErrNone) {
 		return err
 	}
-	return o.reg.Update(ctx, func(tx *registry.Tx) error {
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(of.node)
 		if err != nil {
 			return err
@@ -222,7 +223,7 @@ func (o *operator) removeState(ctx context.Context, of keeps, req api.StateChang
 						Place:   p.Place,
 						From:    of.node,
 						FromDir: r.Dir,
-						Asked:   o.now(),
+						Asked:   s.now(),
 						Who:     httpapi.CallerOf(ctx).String(),
 					},
 				)

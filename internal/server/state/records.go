@@ -1,4 +1,4 @@
-package server
+package state
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// stateFiles are the files by which a boot has its node state in place, with what is to be done to it before.
-func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
+// Files returns the files that put node state in place in a boot, with the orders that the boot does before.
+func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
 	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
 	place := nodestate.Place(g.Keeping)
 	if place == "" {
@@ -45,9 +45,9 @@ func (s *Server) stateFiles(ctx context.Context, b registry.Boot, n fleet.Node, 
 	return nodestate.Files(in), nil
 }
 
-// stateRecord returns what is known of a node's state, and of that of deleted nodes. Where a node keeps its state
-// is on record before it does.
-func (s *Server) stateRecord(
+// stateRecord returns what is known of a node's state, and of that of deleted nodes. The place of a node's
+// state is put on record before the node writes there.
+func (s *Service) stateRecord(
 	ctx context.Context,
 	node string,
 	k fleet.Keeping,
@@ -92,9 +92,8 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 	return r, tx.PutStateRecord(r)
 }
 
-// knowState puts on record where a node keeps its state that booted with an earlier release, which kept no record
-// of it.
-func knowState(tx *registry.Tx, n fleet.Node) error {
+// RecordPlace puts on record where a node keeps its state, for nodes that booted with a release that did not.
+func RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
 		return err
@@ -111,17 +110,17 @@ func knowState(tx *registry.Tx, n fleet.Node) error {
 	return err
 }
 
-// waitsFor tells whether an order has to wait for a later boot: a copy, while the other node writes to what is
-// copied, or has not sent it.
-func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
+// waitsFor tells whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while the
+// other node runs and may write to its state, or has not sent it.
+func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
-	switch withheld := withheldState(b, n, g); {
-	case (o.Through || o.Kind == fleet.SendState) && withheld != "":
-		message, hint = withheld, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
+	switch why := withheld(b, n, g); {
+	case (o.Through || o.Kind == fleet.SendState) && why != "":
+		message, hint = why, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
 			"a boot waits until it is approved"
 	case o.Waits():
 		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
-	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.isOn(ctx, o.From):
+	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.mayRun(ctx, o.From):
 		message, hint = o.From+" is on", "switch it off, then reboot this node; or order it again with --force"
 	default:
 		return false
@@ -137,12 +136,12 @@ func (s *Server) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g 
 	return true
 }
 
-// isOn tells whether a node runs, or may. One that was deleted does not; what it kept is there.
-func (s *Server) isOn(ctx context.Context, node string) (on bool) {
+// mayRun tells whether a node runs, as far as that can be known. A deleted node does not.
+func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
 		if err == nil {
-			on, err = s.operator().isOn(ctx, tx, n)
+			on, err = s.isOn(ctx, tx, n)
 		}
 		return err
 	})
@@ -152,7 +151,7 @@ func (s *Server) isOn(ctx context.Context, node string) (on bool) {
 // stateStage is the mark that a node makes when its state is in place.
 const stateStage = trace.Stage("state")
 
-// told remembers what boots said of their state last: they say it again when only their server is another one.
+// told remembers the last report of each node about its state. Nodes repeat it after they have changed the server.
 type told struct {
 	mu sync.Mutex
 	of map[fleet.MAC]string
@@ -174,8 +173,8 @@ func (t *told) said(b registry.Boot, text string) {
 	t.of[b.MAC] = string(b.ID) + text
 }
 
-// keepState keeps what a node said of its state, and ends the orders that it did.
-func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) error {
+// KeepReport puts on record what a node reports of its state, and ends the orders that the node has done.
+func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) error {
 	if text == "" || b.Node == "" || !s.told.news(b, text) {
 		return nil
 	}
@@ -215,7 +214,7 @@ func (s *Server) keepState(ctx context.Context, b registry.Boot, text string) er
 	}
 	s.told.said(b, text)
 	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
-		err = s.settleCopies(ctx)
+		err = s.SettleCopies(ctx)
 	}
 	return errors.Join(err, s.tellEnded(ctx, b, ended))
 }
@@ -247,7 +246,7 @@ func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended
 	return ended, err
 }
 
-func (s *Server) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
+func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
 	for _, x := range ended {
 		e := trace.Event{
 			Time:    s.now(),
@@ -268,7 +267,7 @@ func (s *Server) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.S
 	return nil
 }
 
-// stateReport is what a node said.
+// stateReport is what a node reports of its state.
 type stateReport struct {
 	place statePlace
 	ended map[string]string // orders by their ids, and why they could not be done, "" when they were
@@ -276,7 +275,7 @@ type stateReport struct {
 
 type statePlace struct{ fleet.StatePlace }
 
-// over is p, with sizes and times of what was told before where it has none of its own.
+// over returns p with the sizes of the report before where p has none.
 func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
 	for i, x := range p.Paths {
 		j := slices.IndexFunc(

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -18,23 +18,23 @@ import (
 	"pando/internal/trace"
 )
 
-func (o *operator) listImages(r *http.Request) (any, error) {
+func (a *API) listImages(r *http.Request) (any, error) {
 	out := api.ImageList{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		out.Images, err = o.imageViews(r.Context(), tx, "")
+	err := a.registry.View(r.Context(), func(tx *registry.Tx) (err error) {
+		out.Images, err = a.imageViews(r.Context(), tx, "")
 		return err
 	})
 	return out, err
 }
 
-func (o *operator) showImage(r *http.Request) (any, error) {
-	return o.imageNamed(r.Context(), r.PathValue("name"))
+func (a *API) showImage(r *http.Request) (any, error) {
+	return a.imageNamed(r.Context(), r.PathValue("name"))
 }
 
-func (o *operator) imageNamed(ctx context.Context, name string) (any, error) {
+func (a *API) imageNamed(ctx context.Context, name string) (any, error) {
 	var out []api.Image
-	err := o.reg.View(ctx, func(tx *registry.Tx) (err error) {
-		out, err = o.imageViews(ctx, tx, name)
+	err := a.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		out, err = a.imageViews(ctx, tx, name)
 		return err
 	})
 	if err != nil {
@@ -47,11 +47,11 @@ func (o *operator) imageNamed(ctx context.Context, name string) (any, error) {
 			"`pando image list` shows what there is",
 		)
 	}
-	return out[0], o.markSlower(ctx, &out[0])
+	return out[0], a.markSlower(ctx, &out[0])
 }
 
 // imageViews joins names, tags and what the store knows of the versions; "" is all images.
-func (o *operator) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
+func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]api.Image, error) {
 	versions, err := tx.Versions(name)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (o *operator) imageViews(ctx context.Context, tx *registry.Tx, name string)
 	if err != nil {
 		return nil, err
 	}
-	holds, err := o.holders(ctx, tx)
+	holds, err := a.holders(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (o *operator) imageViews(ctx context.Context, tx *registry.Tx, name string)
 			out = append(out, api.Image{Name: v.Image, Tags: map[string]fleet.Digest{}})
 		}
 		img := &out[len(out)-1]
-		view := o.versionView(v)
+		view := a.versionView(v)
 		for _, t := range tags {
 			if t.Image == v.Image && t.Version == v.Version {
 				view.Tags, img.Tags[t.Tag] = append(view.Tags, t.Tag), t.Version
@@ -84,16 +84,16 @@ func (o *operator) imageViews(ctx context.Context, tx *registry.Tx, name string)
 
 // versionView is what manifest and provenance tell. A version whose files are gone is still shown, so that it can be
 // seen that they are.
-func (o *operator) versionView(v registry.ImageVersion) api.Version {
+func (a *API) versionView(v registry.ImageVersion) api.Version {
 	out := api.Version{Digest: v.Version, Built: v.Added}
-	kept, err := o.store.GetVersion(v.Version)
+	kept, err := a.store.GetVersion(v.Version)
 	if err != nil {
-		o.log.Warn("version of the registry is not in the store", "image", v.Image, "version", v.Version, "error", err)
+		a.log.Warn("version of the registry is not in the store", "image", v.Image, "version", v.Version, "error", err)
 		return out
 	}
 	m, err := image.Decode(kept.Manifest)
 	if err != nil {
-		o.log.Warn("manifest in the store cannot be read", "version", v.Version, "error", err)
+		a.log.Warn("manifest in the store cannot be read", "version", v.Version, "error", err)
 		return out
 	}
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
@@ -117,7 +117,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 		if p.Origin != nil {
 			out.Recipe = p.Origin.Name
 		}
-		if o.journals.Kept() && out.Extends == "" && p.NoUploader() {
+		if a.logsKept && out.Extends == "" && p.NoUploader() {
 			out.NoLogs = noUploader
 		}
 	}
@@ -128,7 +128,7 @@ func (o *operator) versionView(v registry.ImageVersion) api.Version {
 const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " + image.UploaderPackage + " to its recipe"
 
 // holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
-func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
+func (a *API) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
 	out := map[fleet.Digest][]string{}
 	groups, err := tx.Groups()
 	if err != nil {
@@ -154,7 +154,7 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 	if err != nil {
 		return nil, err
 	}
-	views, err := o.views.Views(ctx, tx, nodes)
+	views, err := a.views.Views(ctx, tx, nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (o *operator) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Dige
 	return out, nil
 }
 
-func (o *operator) addVersion(r *http.Request) (any, error) {
+func (a *API) addVersion(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.VersionAdd](r)
 	if err != nil {
 		return nil, err
@@ -179,16 +179,16 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 	if err := httpapi.Invalid(fleet.ValidName("image", name)); err != nil {
 		return nil, err
 	}
-	defer o.keeper.LockNames()()
-	if err := o.checkVersion(r.Context(), req.Version); err != nil {
+	defer a.collector.LockNames()()
+	if err := a.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}
 	var follow []string
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) (err error) {
-		if err := o.checkArchitecture(tx, name, req.Version); err != nil {
+	err = a.registry.Update(r.Context(), func(tx *registry.Tx) (err error) {
+		if err := a.checkArchitecture(tx, name, req.Version); err != nil {
 			return err
 		}
-		if err := tx.AddVersion(registry.ImageVersion{Image: name, Version: req.Version, Added: o.now()}); err != nil {
+		if err := tx.AddVersion(registry.ImageVersion{Image: name, Version: req.Version, Added: a.now()}); err != nil {
 			return err
 		}
 		for _, t := range req.Tags {
@@ -199,32 +199,32 @@ func (o *operator) addVersion(r *http.Request) (any, error) {
 			if err != nil {
 				return err
 			}
-			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: o.now(), Who: httpapi.CallerName(r)}); err != nil {
+			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: a.now(), Who: httpapi.CallerName(r)}); err != nil {
 				return err
 			}
 		}
-		follow, err = laidBy(tx, name)
+		follow, err = fleetview.NodesWithExtension(tx, name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	o.packs.Look(req.Version)
-	o.follow(r.Context(), follow)
-	return o.imageNamed(r.Context(), name)
+	a.newVersion(req.Version)
+	a.wake(r.Context(), follow)
+	return a.imageNamed(r.Context(), name)
 }
 
 // checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would
 // take the image from all nodes that boot it.
-func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
+func (a *API) checkArchitecture(tx *registry.Tx, name string, d fleet.Digest) error {
 	versions, err := tx.Versions(name)
 	if err != nil {
 		return err
 	}
-	is := o.versionView(registry.ImageVersion{Image: name, Version: d}).Architecture
+	is := a.versionView(registry.ImageVersion{Image: name, Version: d}).Architecture
 	for _, v := range versions {
-		view := o.versionView(v)
-		if (view.Extends == "") != (o.versionView(registry.ImageVersion{Image: name, Version: d}).Extends == "") &&
+		view := a.versionView(v)
+		if (view.Extends == "") != (a.versionView(registry.ImageVersion{Image: name, Version: d}).Extends == "") &&
 			view.Architecture != "" {
 			return api.NewError(
 				api.Conflict,
@@ -244,16 +244,16 @@ func (o *operator) checkArchitecture(tx *registry.Tx, name string, d fleet.Diges
 }
 
 // checkVersion refuses a version that no node of this site would take.
-func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
+func (a *API) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if _, err := fleet.ParseDigest(string(d)); err != nil {
 		return httpapi.Invalid(err)
 	}
-	v, err := o.store.GetVersion(d)
+	v, err := a.store.GetVersion(d)
 	if err == nil {
-		if err := o.signer.renew(ctx, v); err != nil { // it may have been built before there was a key that signs now
+		if err := a.signer.renew(ctx, v); err != nil { // it may have been built before there was a key that signs now
 			return err
 		}
-		v, err = o.store.GetVersion(d)
+		v, err = a.store.GetVersion(d)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return api.NewError(api.NotFound, err.Error(), "build it on this machine with `pando image build`")
@@ -261,13 +261,13 @@ func (o *operator) checkVersion(ctx context.Context, d fleet.Digest) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.signer.ring.Trust().Verify(v.Manifest, v.Signature); err != nil {
-		return api.NewError(api.BadRequest, err.Error(), o.unsignedHint(err))
+	if _, err := a.signer.ring.Trust().Verify(v.Manifest, v.Signature); err != nil {
+		return api.NewError(api.BadRequest, err.Error(), a.unsignedHint(err))
 	}
 	return nil
 }
 
-func (o *operator) setTag(r *http.Request) (any, error) {
+func (a *API) setTag(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.TagSet](r)
 	if err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 	if err := httpapi.Invalid(fleet.ValidName("tag", out.Tag.Tag)); err != nil {
 		return nil, err
 	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		if err := fleetview.CheckRef(tx, req.Ref); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 			Tag:     out.Tag.Tag,
 			Version: out.Tag.Version,
 			Was:     out.Was,
-			At:      o.now(),
+			At:      a.now(),
 			Who:     httpapi.CallerName(r),
 		}
 		if err := tx.AddTagMove(move); err != nil {
@@ -314,20 +314,20 @@ func (o *operator) setTag(r *http.Request) (any, error) {
 		if out.Nodes, err = fleetview.Changed(tx, before); err != nil {
 			return err
 		}
-		if out.Follow, err = laidBy(tx, name); err != nil {
+		if out.Follow, err = fleetview.NodesWithExtension(tx, name); err != nil {
 			return err
 		}
 		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun {
-		o.follow(r.Context(), out.Follow)
+		a.wake(r.Context(), out.Follow)
 	}
 	return out, err
 }
 
-func (o *operator) deleteTag(r *http.Request) (any, error) {
+func (a *API) deleteTag(r *http.Request) (any, error) {
 	name, tag := r.PathValue("name"), r.PathValue("tag")
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		user, err := tagUser(tx, name, tag)
 		if err != nil {
 			return err
@@ -343,7 +343,7 @@ func (o *operator) deleteTag(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: o.now(), Who: httpapi.CallerName(r)}); err != nil {
+		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: a.now(), Who: httpapi.CallerName(r)}); err != nil {
 			return err
 		}
 		return tx.DeleteTag(name, tag)

@@ -1,4 +1,4 @@
-package server
+package volumes
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -24,13 +26,57 @@ import (
 // volumesDir is where volumes are, in the data directory.
 const volumesDir = "volumes"
 
-// volumePath is where a connection of the data path becomes one to a volume. The data path is plain, so that the
-// kernel can speak; who may have it is settled on the control channel, which gives a ticket.
+// volumePath is where a connection to the image port becomes one to a volume. The image port is plain HTTP, so that the
+// node's kernel can use it; the control port decides who may connect, and gives a ticket.
 const (
-	volumePath   = "/v1/volume"
+	Path         = "/v1/volume"
 	volumeExport = "volume" // NBD's name of what is in it
 	ticketLife   = 30 * time.Second
 )
+
+// Service serves volumes and swap space to nodes.
+type Service struct {
+	registry *registry.Registry
+	volumes  *volume.Dir
+	swaps    *volume.Swaps
+	tickets  tickets
+	nodes    Reporter
+	port     func() uint16 // the image port
+	now      func() time.Time
+	log      *slog.Logger
+}
+
+// Reporter knows which node makes a request.
+type Reporter interface {
+	// Reporter returns the boot that a request may speak for.
+	Reporter(r *http.Request, boot fleet.BootID) (registry.Boot, error)
+}
+
+// Options are what a Service needs.
+type Options struct {
+	Dir      string // the data directory
+	Registry *registry.Registry
+	Nodes    Reporter
+	Port     func() uint16 // the image port
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Open opens the volumes and the swap space that are in the data directory.
+func Open(o Options) (*Service, error) {
+	swaps, err := volume.OpenSwaps(filepath.Join(o.Dir, swapsDir), o.Log)
+	return &Service{registry: o.Registry, volumes: volume.Open(filepath.Join(o.Dir, volumesDir), o.Log),
+		swaps: swaps, nodes: o.Nodes, port: o.Port, now: o.Now, log: o.Log}, err
+}
+
+// Dir is the volumes, for what else is done with them.
+func (s *Service) Dir() *volume.Dir { return s.volumes }
+
+// Wait returns when the programs that serve volumes and swap space have ended.
+func (s *Service) Wait() {
+	s.volumes.Wait()
+	s.swaps.Wait()
+}
 
 // tickets are rights to connect to a volume, each once and soon.
 type tickets struct {
@@ -71,13 +117,13 @@ func (t *tickets) take(secret string, now time.Time) (ticket, bool) {
 	return x, ok && x.ends.After(now)
 }
 
-// nodeVolume answers POST /v1/node/volume.
-func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
+// NodeVolume answers POST /v1/node/volume.
+func (s *Service) NodeVolume(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.VolumeRequest](w, r)
 	if err != nil {
 		return err
 	}
-	b, err := s.nodeAuth.Reporter(r, req.Boot)
+	b, err := s.nodes.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -96,8 +142,8 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(
 		w,
 		api.VolumeTicket{
-			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.ports.Data).String(),
-			Path:    volumePath,
+			Address: netip.AddrPortFrom(httpapi.LocalAddr(r), s.port()).String(),
+			Path:    Path,
 			Export:  volumeExport,
 			Ticket:  s.tickets.give(x, s.now()),
 		},
@@ -106,7 +152,7 @@ func (s *Server) nodeVolume(w http.ResponseWriter, r *http.Request) error {
 
 // wantedVolume is the volume that the settings of a node ask for now: it can be made larger while the node runs,
 // and is when it connects again.
-func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
+func (s *Service) wantedVolume(ctx context.Context, x *ticket) error {
 	g, err := s.settingsOf(ctx, x.boot.Node)
 	if err != nil {
 		return err
@@ -124,7 +170,7 @@ func (s *Server) wantedVolume(ctx context.Context, x *ticket) error {
 }
 
 // settingsOf is a group with a node's own settings.
-func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
+func (s *Service) settingsOf(ctx context.Context, name string) (g fleet.Group, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(name)
 		if err != nil {
@@ -139,8 +185,8 @@ func (s *Server) settingsOf(ctx context.Context, name string) (g fleet.Group, er
 	return g, err
 }
 
-// serveVolume answers GET /v1/volume: the connection is one to the volume from then on.
-func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
+// ServeVolume answers GET /v1/volume: the connection is one to the volume from then on.
+func (s *Service) ServeVolume(w http.ResponseWriter, r *http.Request) error {
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Ticket ")
 	x, ok := s.tickets.take(secret, s.now())
 	if !ok || r.Header.Get("Upgrade") != "nbd" {
@@ -165,7 +211,7 @@ func (s *Server) serveVolume(w http.ResponseWriter, r *http.Request) error {
 
 // attachVolume serves a volume until the connection is over. What keeps it from being attached goes to the
 // timeline, once for a boot.
-func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
+func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if x.swap {
 		s.attachSwap(ctx, x, c)
 		return
@@ -186,7 +232,7 @@ func (s *Server) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 }
 
 // tellOf puts a line on the timeline of a boot that is up, once for a boot.
-func (s *Server) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
+func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
 	e := trace.Event{
 		Time:    s.now(),
 		Boot:    b.ID,

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -18,9 +18,9 @@ const (
 	slowerVersions = 6   // of an image, the newest
 )
 
-// slower says that boots of a version take longer than those of the one before, and why; "" if they do not, or if
+// Slower says that boots of a version take longer than those of the one before, and why; "" if they do not, or if
 // it is not more than noise. Only hardware that has booted both counts, of one group or of all ("").
-func slower(ctx context.Context, reg *registry.Registry, group string, before, after fleet.Digest) (string, error) {
+func Slower(ctx context.Context, reg *registry.Registry, group string, before, after fleet.Digest) (string, error) {
 	if before == "" || before == after {
 		return "", nil
 	}
@@ -69,9 +69,9 @@ func endsOf(boots []registry.PastBoot, classes map[string]bool) []trace.Ends {
 }
 
 // markSlower says of the newest versions of an image which are slower than the one before them.
-func (o *operator) markSlower(ctx context.Context, i *api.Image) error {
+func (a *API) markSlower(ctx context.Context, i *api.Image) error {
 	for n := range min(len(i.Versions)-1, slowerVersions) {
-		text, err := slower(ctx, o.reg, "", i.Versions[n+1].Digest, i.Versions[n].Digest)
+		text, err := Slower(ctx, a.registry, "", i.Versions[n+1].Digest, i.Versions[n].Digest)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -11,21 +11,25 @@ import (
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
 	"pando/internal/store"
-	"pando/internal/versions"
 )
 
-// signer signs what is in the store anew when the keys change. A version stays the same: its signatures are beside it.
-type signer struct {
-	ring     *identity.Ring
-	store    *store.Dir
-	versions *versions.Cache
-	log      *slog.Logger
+// Signer signs what is in the store anew when the keys change. A version stays the same: its signatures are beside it.
+type Signer struct {
+	ring   *identity.Ring
+	store  *store.Dir
+	forget func()
+	log    *slog.Logger
 
 	mu sync.Mutex // one change of the keys at a time
 }
 
+// NewSigner returns a Signer. forget is called when a key was revoked, so that versions are verified again.
+func NewSigner(ring *identity.Ring, dir *store.Dir, forget func(), log *slog.Logger) *Signer {
+	return &Signer{ring: ring, store: dir, forget: forget, log: log}
+}
+
 // stored calls each for every version whose manifest can be read.
-func (s *signer) stored(each func(store.Version) error) error {
+func (s *Signer) stored(each func(store.Version) error) error {
 	all, err := s.store.Versions()
 	if err != nil {
 		return err
@@ -44,7 +48,7 @@ func (s *signer) stored(each func(store.Version) error) error {
 }
 
 // renew signs one version that is not signed by every key that signs now. It waits for the store's lock.
-func (s *signer) renew(ctx context.Context, v store.Version) error {
+func (s *Signer) renew(ctx context.Context, v store.Version) error {
 	if _, changed := s.signatureOf(v); !changed {
 		return nil
 	}
@@ -59,7 +63,7 @@ func (s *signer) renew(ctx context.Context, v store.Version) error {
 
 // signatureOf is the signature that a version should have: by every key that signs now, if one that is trusted
 // vouches for it. Signatures of revoked keys go, unless there is no other: then they say why it does not boot.
-func (s *signer) signatureOf(v store.Version) (signature []byte, changed bool) {
+func (s *Signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 	accepted := s.ring.Trust().Accepted()
 	kept := image.OnlyBy(v.Manifest, v.Signature, accepted)
 	if len(kept) == 0 {
@@ -70,7 +74,7 @@ func (s *signer) signatureOf(v store.Version) (signature []byte, changed bool) {
 }
 
 // sign writes it. The store's lock is held.
-func (s *signer) sign(v store.Version) (changed bool, err error) {
+func (s *Signer) sign(v store.Version) (changed bool, err error) {
 	is, changed := s.signatureOf(v)
 	if !changed {
 		return false, nil
@@ -79,7 +83,7 @@ func (s *signer) sign(v store.Version) (changed bool, err error) {
 }
 
 // signAll signs every version and every boot pack anew. It returns how many versions have another signature now.
-func (s *signer) signAll(ctx context.Context) (n int, err error) {
+func (s *Signer) signAll(ctx context.Context) (n int, err error) {
 	unlock, err := s.store.TryLock("keys")
 	if err != nil {
 		return 0, err
@@ -101,7 +105,7 @@ func (s *signer) signAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (s *signer) signPacks(ctx context.Context, v fleet.Digest) error {
+func (s *Signer) signPacks(ctx context.Context, v fleet.Digest) error {
 	accepted, with := s.ring.Trust().Accepted(), s.ring.Signers()
 	return s.store.SignPacks(v, func(r bootpack.Record) (string, error) {
 		data, err := s.store.Get(ctx, r.Object)
@@ -117,7 +121,7 @@ func (s *signer) signPacks(ctx context.Context, v fleet.Digest) error {
 }
 
 // signatures counts what a key signed, and what only it did.
-func (s *signer) signatures() (signed, only map[string]int, err error) {
+func (s *Signer) signatures() (signed, only map[string]int, err error) {
 	signed, only = map[string]int{}, map[string]int{}
 	all, trusted := s.ring.All(), s.ring.Trust().Accepted()
 	err = s.stored(func(v store.Version) error {
@@ -134,7 +138,7 @@ func (s *signer) signatures() (signed, only map[string]int, err error) {
 }
 
 // lacking lists the versions that boot now and are not signed by any of keys.
-func (s *signer) lacking(keys []string) ([]fleet.Digest, error) {
+func (s *Signer) lacking(keys []string) ([]fleet.Digest, error) {
 	var out []fleet.Digest
 	trust := s.ring.Trust()
 	err := s.stored(func(v store.Version) error {
