@@ -13,6 +13,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/server"
 	"pando/internal/server/access"
+	"pando/internal/server/boots"
 	"pando/internal/server/logs"
 	"pando/internal/store/s3"
 )
@@ -122,7 +123,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 		"requests a second that each token, each user, and each address without a login may make for long, ten "+
 			"seconds' worth of them at once; negative: no bound. Nodes have none",
 	)
-	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
 	f.uplink, f.nodeLink = newRate(0), newRate(0)
@@ -220,7 +221,7 @@ func (a *app) serverConfig(ctx context.Context, f serveFlags, logs io.Writer) (s
 		return cfg, err
 	}
 	if cfg.BootFiles == "" {
-		cfg.BootFiles = server.DefaultBootFiles
+		cfg.BootFiles = boots.DefaultBootFiles
 	}
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err
