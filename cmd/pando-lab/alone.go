@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -78,7 +77,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	a.given, a.command = givenFlags(f), commandLine("alone", args, a.dir)
+	a.given, a.command = givenFlags(f), commandLine("alone", args)
 	if len(a.ways) == 0 {
 		a.ways = wayNames()
 	}
@@ -199,11 +198,7 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 			}
 			a.say("%d  %-20s %6.2f s", round+1, w.name, seconds)
 			res.Seconds[w.name] = append(res.Seconds[w.name], seconds)
-			b, err := json.MarshalIndent(res, "", "  ")
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+			if err := saveJSON(file, res); err != nil {
 				return err
 			}
 		}

@@ -75,7 +75,7 @@ func (a *alone) checkReplay() error {
 // not to wait.
 func (a *alone) diskWork(m *material) (float64, error) {
 	counted := &aloneResult{Clock: byInstructions}
-	r, err := readBeside[aloneResult](filepath.Join(a.dir, counted.file()), counted.file())
+	r, err := readJSON[aloneResult](filepath.Join(a.dir, counted.file()))
 	switch {
 	case err == nil && (r == nil || len(r.Seconds["disk"]) == 0):
 		return 0, fmt.Errorf(

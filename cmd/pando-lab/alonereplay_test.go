@@ -103,7 +103,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// What was replayed stands beside what was emulated, says that it was, and has no line for what cannot be replayed.
+// The table of a replay says what was replayed, and by what.
 func TestReplayIsTold(t *testing.T) {
 	r := &aloneResult{
 		Clock:   byReplay,
@@ -111,23 +111,13 @@ func TestReplayIsTold(t *testing.T) {
 		Machine: "2 processors",
 		Seconds: map[string][]float64{"pando": {4.2}, "nbd-erofs": {4.4}, "disk": {4.1}},
 	}
-	got := r.targets()
-	if len(got) != 1 || !strings.Contains(got[0].what, "works on one of two or more processors") ||
-		got[0].limit != 1.05 ||
-		got[0].got < 1.02 ||
-		got[0].got > 1.03 {
-		t.Errorf("%+v", got)
-	}
 	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit", "nbdkit, the raw " +
 		"image", "this machine's disk"} {
 		if !strings.Contains(r.table(), want) {
 			t.Errorf("no %q in\n%s", want, r.table())
 		}
 	}
-	if r.file() != "alone-replay.json" || !slices.Contains(rawFiles, r.file()) {
+	if r.file() != "alone-replay.json" {
 		t.Errorf("it is in %s", r.file())
-	}
-	if !strings.Contains(r.losses(), "these processors") {
-		t.Errorf("losses: %s", r.losses())
 	}
 }

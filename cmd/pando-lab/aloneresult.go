@@ -74,17 +74,6 @@ func (r *aloneResult) file() string {
 	return "alone-" + r.Clock + ".json"
 }
 
-// command is what measures it.
-func (r *aloneResult) command() string {
-	if r.Command != "" {
-		return r.Command
-	}
-	if r.Clock == byInstructions {
-		return "make bench-alone"
-	}
-	return "make bench-alone ALONE=--" + r.Clock
-}
-
 // paired is the median of the ratios of one round each: what else the machine did in a round falls out.
 func paired(a, b []float64) float64 {
 	var ratios []float64
@@ -161,71 +150,4 @@ func (r *aloneResult) describe(w way) string {
 		return describe(system)
 	}
 	return diskRoot().what
-}
-
-// aloneTargets are what is aimed at: beside the quickest of some ways.
-var aloneTargets = []struct {
-	ways  []string
-	what  string
-	limit float64
-}{
-	{[]string{"nbd-squashfs", "nbd-squashfs-1024", "nbd-squashfs-32"}, "squashfs-zstd over NBD", 1},
-	{[]string{"disk"}, "the same file system on a local disk", 1.05},
-}
-
-// quickest is the way of some beside which Pando is slowest, with the median of how much, and of how many ways
-// there was a choice; "": none was measured.
-func (r *aloneResult) quickest(of []string) (way string, ratio float64, choice int) {
-	for _, w := range of {
-		if theirs := r.Seconds[w]; len(theirs) > 0 && len(r.Seconds[pandoWay]) > 0 {
-			if choice++; paired(r.Seconds[pandoWay], theirs) > ratio {
-				way, ratio = w, paired(r.Seconds[pandoWay], theirs)
-			}
-		}
-	}
-	return way, ratio, choice
-}
-
-func (r *aloneResult) targets() (out []target) {
-	by := ""
-	switch {
-	case r.Clock == byReplay:
-		by = ", a recorded boot that works on one of two or more processors"
-	case r.Clock == byWall && !r.KVM:
-		by = ", emulated, by the wall's clock"
-	}
-	for _, x := range aloneTargets {
-		way, ratio, choice := r.quickest(x.ways)
-		if choice == 0 && r.Clock == byReplay {
-			continue // it cannot be
-		}
-		what := x.what
-		if choice > 1 {
-			what += fmt.Sprintf(", the quickest of %d read-aheads (`%s`)", choice, way)
-		}
-		pairs := min(len(r.Seconds[pandoWay]), len(r.Seconds[way]))
-		out = append(
-			out,
-			target{
-				fmt.Sprintf(
-					"one machine alone on a fast link, from /init to booted, to %s%s (median of %d pairs)",
-					what,
-					by,
-					pairs,
-				),
-				x.limit,
-				ratio,
-				choice > 0,
-			},
-		)
-	}
-	return out
-}
-
-// buildText says so when the image was another build than that of the storms beside it.
-func (r *aloneResult) buildText(version string) string {
-	if r.Version == version {
-		return ""
-	}
-	return fmt.Sprintf(", another build of the image: version `%.19s…`", r.Version)
 }

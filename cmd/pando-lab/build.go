@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -21,7 +20,6 @@ type buildBench struct {
 	tree   string // directory; "": one is installed by the recipe
 	docker string // directory with Docker's programs; "": it is not compared with
 	runs   int
-	page   string // written from results, and nothing is measured; "": it is
 }
 
 func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
@@ -48,7 +46,6 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 		"directory with Docker's programs, of scripts/fetch-docker (default: no comparison with it)",
 	)
 	f.IntVar(&b.runs, "runs", 3, "how often each is measured")
-	f.StringVar(&b.page, "page", "", "measure nothing: write this page from results")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -73,9 +70,6 @@ type buildRun struct {
 	Bytes  int64         `json:"bytes"`            // of the result; again: that were written
 }
 
-// before is in seconds.
-func (r buildRun) before() float64 { return r.Before.Seconds() }
-
 // buildResult is what was measured.
 type buildResult struct {
 	Date       time.Time  `json:"date"`
@@ -86,9 +80,6 @@ type buildResult struct {
 }
 
 func (b *buildBench) measure(ctx context.Context) error {
-	if b.page != "" {
-		return b.writePage()
-	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")
 	}
@@ -216,7 +207,7 @@ func (b *buildBench) report(r buildResult) {
 		"\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n",
 		r.count(),
 	)
-	b.say("%s", markdown(r.rows()))
+	b.say("%s", aligned(r.rows()))
 }
 
 // rows are a line for each way.
@@ -240,7 +231,7 @@ func (r buildResult) rows() []row {
 		out = append(
 			out,
 			row{
-				strings.ReplaceAll(way, "|", `\|`),
+				way,
 				cell(false, wall),
 				cell(true, wall),
 				cell(false, cpu),

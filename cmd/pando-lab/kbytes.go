@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -65,15 +64,11 @@ func (k *kBytes) measure(ctx context.Context) error {
 		}
 		r.Images = append(r.Images, all...)
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	k.say("%s", aligned(targetRows(kRows(r.Images)...)))
+	k.say("%s", aligned(kRows(r.Images)))
 	if err := os.MkdirAll(k.dir, 0o755); err != nil {
 		return err
 	}
-	return store.WriteFile(filepath.Join(k.dir, "k.json"), append(b, '\n'), 0o644)
+	return saveJSON(filepath.Join(k.dir, "k.json"), r)
 }
 
 // build makes the images whose K is bounded, one data directory for all. What is there already is built again from the

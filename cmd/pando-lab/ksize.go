@@ -64,43 +64,29 @@ func (k *kSize) withK(r stormRun) (float64, bool) {
 	return r.amplification() + float64(r.Nodes)*float64(k.Known)/float64(r.BootSet), true
 }
 
-// beside are the lines with K that stand beside what the server sends.
-func (k *kSize) beside(most stormRun) []target {
-	with, ok := k.withK(most)
-	out := []target{{what: "all that left the server's link, in W", got: most.amplification(), ok: true},
-		{what: "the same with K for each node, its NIC known, in W", got: with, ok: ok}}
-	if ok {
-		out[1].what = fmt.Sprintf("the same with K of %.1f MB for each node, its NIC known, in W", mega(k.Known))
-	}
-	return out
-}
-
 // kTargets are what K may have, by the recipe of an image: with every NIC, and with one that is known, in MB.
 var kTargets = []struct {
 	recipe, name string
 	every, known float64
 }{{"debian:bookworm", "Debian 12", 18, 12}, {"debian:trixie", "Debian 13", 22, 16}}
 
-// kRows are the lines of all targets of K.
-func kRows(of []kSize) (out []target) {
+// kRows are the images beside what K of them may have.
+func kRows(of []kSize) []row {
+	out := []row{{"image", "Linux", "every usual NIC, MB", "at most", "one NIC, MB", "at most", "NIC"}}
 	for _, x := range kTargets {
-		i := slices.IndexFunc(of, func(k kSize) bool { return k.Recipe == x.recipe })
-		every := target{
-			what:  "K of " + x.name + ", first boot, drivers of every usual NIC, in MB",
-			limit: x.every,
-			ok:    i >= 0,
+		for _, k := range of {
+			if k.Recipe == x.recipe {
+				out = append(out, row{
+					x.name,
+					k.Release,
+					fmt.Sprintf("%.2f", mega(k.Every)),
+					fmt.Sprintf("%.2f", x.every),
+					fmt.Sprintf("%.2f", mega(k.Known)),
+					fmt.Sprintf("%.2f", x.known),
+					k.NIC,
+				})
+			}
 		}
-		known := target{
-			what:  "K of " + x.name + ", the NIC is known, the largest of the usual ones, in MB",
-			limit: x.known,
-			ok:    i >= 0,
-		}
-		if i >= 0 {
-			every.got, known.got = mega(of[i].Every), mega(of[i].Known)
-			every.what += ", Linux " + of[i].Release
-			known.what += ": " + of[i].NIC
-		}
-		out = append(out, every, known)
 	}
 	return out
 }

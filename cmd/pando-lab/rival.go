@@ -19,8 +19,8 @@ const rivalNodes = 10
 
 // rivals are other ways to the same root: by programs that people use, on the same links, with the same reads.
 // Their costs are of W, like ours.
-func rivals(d dnbd3) []system {
-	out := []system{
+func rivals() []system {
+	return []system{
 		{
 			name:     "nfs",
 			what:     "nfs-ganesha and libnfs, NFS 4, files",
@@ -50,44 +50,6 @@ func rivals(d dnbd3) []system {
 			attach:   func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) },
 		},
 		{
-			name:     "ranges",
-			what:     "nginx, ranges of the raw image by HTTP, nbdkit's curl on the node",
-			programs: []string{"nbdkit", "nginx"},
-			most:     rivalNodes,
-			cost:     0.6,
-			full:     true,
-			serve:    serveRaw,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx) },
-		},
-		{
-			name:     "ranges-ahead",
-			what:     "the same with nbdkit's filters readahead and cache on the node",
-			programs: []string{"nbdkit", "nginx"},
-			most:     rivalNodes,
-			cost:     0.5,
-			asked:    true,
-			serve:    serveRaw,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.ranges(ctx, aheadFilters...) },
-		},
-		{
-			name:     "ranges-squash",
-			what:     "nginx, ranges of the squashfs-zstd by HTTP, nbdkit's curl, nbdfuse and squashfuse on the node",
-			programs: []string{"nbdkit", "nginx", "nbdfuse", "squashfuse", makesSquashfs},
-			most:     rivalNodes,
-			cost:     1.2,
-			serve:    serveSquashfs,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.squashRanges(ctx) },
-		},
-		{
-			name:     "whole",
-			what:     "nginx and curl, the image whole as squashfs-zstd, then from memory",
-			programs: []string{"nginx", "curl", makesSquashfs},
-			most:     rivalNodes,
-			cost:     0.3,
-			serve:    serveSquashfs,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.whole(ctx) },
-		},
-		{
 			name:     "torrent",
 			what:     "aria2 and opentracker, the image whole as squashfs-zstd by BitTorrent",
 			programs: []string{"aria2c", "opentracker", makesSquashfs},
@@ -98,10 +60,6 @@ func rivals(d dnbd3) []system {
 			attach:   func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) },
 		},
 	}
-	if d.server != "" && d.client != "" {
-		out = append(out, d.system())
-	}
-	return out
 }
 
 // check says what a system lacks on this machine. bin is where this program and its helpers are.

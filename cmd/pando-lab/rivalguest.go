@@ -54,12 +54,6 @@ func kernelRivals() []kernelRival {
 			args:  nbd("squashfs", "32"),
 		},
 		{
-			name:  "nbd-squashfs-filters",
-			what:  "the same with 128 KiB, and nbdkit's filters readahead and cache",
-			serve: serveFilteredNBD,
-			args:  nbd("squashfs", "128"),
-		},
-		{
 			name:  "nbd-erofs",
 			what:  "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead",
 			serve: serveRawNBD,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -23,16 +22,11 @@ func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err e
 	return serveNBD(ctx, s, m.rawFile)
 }
 
-// aheadFilters have nbdkit read on, into a cache of its own, where it is read from in order: the second is what the
-// first reads into.
-var aheadFilters = []string{"--filter=readahead", "--filter=cache"}
-
 // serveNBD starts nbdkit over a file, beside the server.
 func serveNBD(
 	ctx context.Context,
 	s *storm,
 	file func(context.Context) (string, error),
-	filters ...string,
 ) (stop func(), err error) {
 	path, err := file(ctx)
 	if err != nil {
@@ -40,7 +34,6 @@ func serveNBD(
 	}
 	args := slices.Concat(
 		[]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)},
-		filters,
 		[]string{"file", path},
 	)
 	return s.startServer(ctx, s.star.Server.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
@@ -61,42 +54,9 @@ func (n *node) nbd(ctx context.Context) (root, error) {
 	return r, nil
 }
 
-// ranges attaches the root by a program on the node that asks a web server for ranges of the image.
-func (n *node) ranges(ctx context.Context, filters ...string) (root, error) {
-	p, conn, err := n.curl(ctx, filters...)
-	if err != nil {
-		return nil, err
-	}
-	r := &nbdRoot{program: p}
-	if err := r.add(conn); err != nil {
-		return nil, errors.Join(r.program.gone(err), r.close())
-	}
-	return r, nil
-}
-
-// curl starts the program of ranges on the node, and a connection to it.
-func (n *node) curl(ctx context.Context, filters ...string) (p *program, conn net.Conn, err error) {
-	args := slices.Concat(
-		[]string{"--foreground", "--readonly", "--unix", n.curlSocket()},
-		filters,
-		[]string{"curl", "url=" + n.m.served},
-	)
-	c := n.net.Command(context.Background(), "nbdkit", args...)
-	var refused error
-	p, err = startProgram(ctx, c, filepath.Join(n.dir, "nbdkit.log"), func() bool {
-		conn, refused = net.Dial("unix", n.curlSocket())
-		return refused == nil
-	})
-	return p, conn, err
-}
-
-// curlSocket is where that is asked.
-func (n *node) curlSocket() string { return filepath.Join(n.dir, "nbd.sock") }
-
 // nbdRoot is a root behind NBD connections, used in turn.
 type nbdRoot struct {
 	clients []*nbd.Client
-	program *program // on the node; nil: none
 	next    atomic.Uint32
 }
 
@@ -115,9 +75,6 @@ func (r *nbdRoot) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (r *nbdRoot) taken(context.Context) (t taken, err error) {
-	if r.program != nil {
-		return cost(r.program)
-	}
 	return t, nil
 }
 
@@ -125,9 +82,6 @@ func (r *nbdRoot) close() error {
 	var err error
 	for _, k := range r.clients {
 		err = errors.Join(err, k.Close())
-	}
-	if r.program != nil {
-		r.program.stop()
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -17,30 +16,10 @@ func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), er
 	return serveNBD(ctx, s, m.squashfs)
 }
 
-// serveFilteredNBD starts it with read-ahead and a cache on the server.
-func serveFilteredNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return serveNBD(ctx, s, m.squashfs, aheadFilters...)
-}
-
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
 // export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
 func (n *node) squash(ctx context.Context) (root, error) {
 	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
-}
-
-// squashRanges attaches the root as confluent does: a program on the node asks a web server for ranges of the
-// squashfs when they are read.
-func (n *node) squashRanges(ctx context.Context) (root, error) {
-	p, conn, err := n.curl(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := &squashRoot{beside: p}
-	if err := conn.Close(); err != nil { // nbdfuse makes its own
-		r.Close()
-		return nil, err
-	}
-	return n.squashOf(ctx, r, "nbd+unix:///?socket="+n.curlSocket())
 }
 
 // squashOf attaches the squashfs that an NBD server has.
@@ -91,13 +70,9 @@ type squashRoot struct {
 	*fileRoot
 	programs []*program
 	mounts   []string
-	beside   *program // that the mounts read from; nil: none
 }
 
 func (r *squashRoot) taken(context.Context) (taken, error) {
-	if r.beside != nil {
-		return cost(append(slices.Clone(r.programs), r.beside)...)
-	}
 	return cost(r.programs...)
 }
 
@@ -109,8 +84,5 @@ func (r *squashRoot) Close() {
 	for i := len(r.mounts) - 1; i >= 0; i-- {
 		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // it may not be mounted
 		r.programs[i].stop()
-	}
-	if r.beside != nil {
-		r.beside.stop()
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"pando/internal/testkit"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -218,4 +220,60 @@ func (n *node) bittorrent(ctx context.Context) (root, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// startServer starts a rival's program beside the server and waits until it listens.
+func (s *storm) startServer(ctx context.Context, c *exec.Cmd, name string, port int) (stop func(), err error) {
+	p, err := startProgram(
+		ctx,
+		c,
+		filepath.Join(s.dir, name+".out"),
+		func() bool { return answers(ctx, s.star.Server, port) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	s.rival = p
+	return func() {
+		s.rival = nil
+		p.stop()
+	}, nil
+}
+
+// answers tells whether the server has somebody who listens.
+func answers(ctx context.Context, from *testkit.Net, port int) bool {
+	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(port)))
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// wholeRoot is an image that is on the node. It is read from this machine's own copy, which is in memory: what
+// unpacking costs is left out, in the rival's favour.
+type wholeRoot struct {
+	*os.File
+	sender *program // goes on giving the image to others
+	dir    string   // goes away with it
+}
+
+func (r *wholeRoot) open(ctx context.Context, n *node) error {
+	raw, err := n.m.rawFile(ctx)
+	if err == nil {
+		r.File, err = os.Open(raw)
+	}
+	return err
+}
+
+func (r *wholeRoot) taken(context.Context) (taken, error) { return cost(r.sender) }
+
+// Close ends the sender and removes its files.
+func (r *wholeRoot) Close() {
+	if r.File != nil {
+		_ = r.File.Close()
+	}
+	if r.sender != nil {
+		r.sender.stop()
+	}
+	_ = os.RemoveAll(r.dir) // what stays is seen in /dev/shm
 }

@@ -31,27 +31,25 @@ type storm struct {
 	memory int         // MiB of an emulated machine; 0: what testkit gives it
 	screen bool        // the machine whose boots are recorded has a graphics card
 
-	nodes  []int
-	wanted []string // systems to measure
-	dnbd3  dnbd3
-	runs   int
-	think  float64
-	rate   testkit.Rate  // of a node's link; 0: as fast as this machine can tell
-	uplink testkit.Rate  // of the server's link; 0: as a node's
-	busy   bool          // keep runs of a machine that was too busy
-	full   bool          // the long form
-	add    bool          // to the results that are there
-	guests int           // emulated machines that boot instead
-	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
-	faults []string      // what goes wrong, a run each
-	change change        // that each run is made without, and then with
-	k      bool          // nodes load kernel and initramfs first, as firmware does
-	works  bool          // a boot works on a processor between its reads, and does not sleep
-	tell   bool          // nodes are known to the server, and tell it of their boots
-	page   string        // file to write from results, instead of measuring
-	sim    string        // file to write from results for the simulator, instead of measuring
-	join   []string      // results of labs that were beside this one, to add instead of measuring
-	from   []string      // results
+	nodes          []int
+	wanted         []string // systems to measure
+	runs           int
+	think          float64
+	rate           testkit.Rate  // of a node's link; 0: as fast as this machine can tell
+	uplink         testkit.Rate  // of the server's link; 0: as a node's
+	busy           bool          // keep runs of a machine that was too busy
+	full           bool          // the long form
+	guests         int           // emulated machines that boot instead
+	skew           time.Duration // how wrong their clocks are, in turn ahead and behind
+	faults         []string      // what goes wrong, a run each
+	change         change        // that each run is made without, and then with
+	against        string        // directory of another build's programs, which make the first run of each pair; "": none
+	againstRelease string
+	k              bool     // nodes load kernel and initramfs first, as firmware does
+	works          bool     // a boot works on a processor between its reads, and does not sleep
+	tell           bool     // nodes are known to the server, and tell it of their boots
+	sim            string   // file to write from results for the simulator, instead of measuring
+	from           []string // results that --sim reads
 
 	given   map[string]bool // flags
 	command string          // as it can be given again
@@ -62,7 +60,6 @@ type storm struct {
 	disks   *cacheDisks
 	rival   *program // what serves a rival's nodes, while it runs
 	account *account
-	clock   clock
 	ready   func() // is called before a run, when all is ready; nil: nothing is to do
 	// is called when all is measured, while the server runs; nil: nothing is to do
 	after func(ctx context.Context) error
@@ -100,28 +97,27 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func(
 		"systems",
 		"what to measure, with commas, of "+strings.Join(
-			names(s.systems()),
+			names(systems()),
 			",",
-		)+" (default all but ranges-ahead, and ranges with --full only)",
+		)+" (default: all)",
 		listOf(&s.wanted),
 	)
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
 	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
 	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
-	f.StringVar(
-		&s.dnbd3.server,
-		"dnbd3-server",
-		"",
-		"path of dnbd3-server: there is a system dnbd3 then, if its client is named too",
-	)
-	f.StringVar(&s.dnbd3.client, "dnbd3-client", "", "path of dnbd3-fuse")
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
-	f.BoolVar(&s.add, "add", false, "add the runs to those in storm.json, of the same image")
 	f.Func(
 		"fault",
 		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
 		listOf(&s.faults),
+	)
+	f.StringVar(
+		&s.against,
+		"against",
+		"",
+		"make each run twice: first with the programs pando and pando-init of another build in this directory, "+
+			"then with those beside pando-lab",
 	)
 	f.DurationVar(
 		&s.change.Delay,
@@ -169,7 +165,6 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 			" and ",
 		)+", with --rate",
 	)
-	f.StringVar(&s.page, "page", "", "measure nothing: write this page, and diagrams beside it, from results")
 	f.StringVar(
 		&s.sim,
 		"sim",
@@ -177,21 +172,15 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		"measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results",
 	)
 	f.Func(
-		"join",
-		"measure nothing: add the runs of these results to storm.json, files with commas, of labs that measured "+
-			"the same version, each in a --dir of its own; of another boot pack storms of Pando are left out",
-		listOf(&s.join),
-	)
-	f.Func(
 		"from",
-		"results for --page and --sim, files with commas, one for each image (default: storm.json below --dir)",
+		"results for --sim, files with commas, one for each image (default: storm.json below --dir)",
 		listOf(&s.from),
 	)
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	s.given, s.command = givenFlags(f), commandLine("storm", args, s.dir)
+	s.given, s.command = givenFlags(f), commandLine("storm", args)
 	err := s.place(f.Args())
 	if err == nil {
 		err = s.check()
@@ -211,18 +200,20 @@ func (s *storm) check() error {
 		}
 	}
 	switch {
-	case len(s.faults) > 0 || s.guests > 0 || s.page != "" || s.sim != "" || len(s.join) > 0:
+	case len(s.faults) > 0 || s.guests > 0 || s.sim != "":
 		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0 && s.k:
 		s.wanted = []string{bestName()}
 	case len(s.wanted) == 0 && s.tell:
 		s.wanted = names(own())
+	case len(s.wanted) == 0 && s.against != "":
+		s.wanted = withKSystems
 	case len(s.wanted) == 0:
-		s.wanted = names(s.usual())
+		s.wanted = names(systems())
 	}
 	for _, name := range s.wanted {
-		if !slices.Contains(names(s.systems()), name) {
-			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
+		if !slices.Contains(names(systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
 		}
 		if err := s.system(name).check(s.bin); err != nil {
 			return err
@@ -280,17 +271,11 @@ func rateOf(out *testkit.Rate) func(string) error {
 
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
-	s.clock = newClock()
 	if len(s.from) == 0 {
 		s.from = []string{filepath.Join(s.dir, "storm.json")}
 	}
-	switch {
-	case s.page != "":
-		return s.writePage(ctx)
-	case s.sim != "":
+	if s.sim != "" {
 		return s.writeSim()
-	case len(s.join) > 0:
-		return s.joinAll()
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
@@ -315,6 +300,11 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
+	if s.against != "" {
+		if s.againstRelease, err = releaseIn(ctx, s.against); err != nil {
+			return err
+		}
+	}
 	m, err := s.material(ctx)
 	if err != nil {
 		return err
@@ -331,10 +321,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 
 // runAll makes all runs. What was measured is on disk after each.
 func (s *storm) runAll(ctx context.Context, m *material) error {
-	rep, err := s.results(m)
-	if err != nil {
-		return err
-	}
+	rep := newReport(m, s)
 	if err := s.star.Acquaint(); err != nil {
 		return err
 	}
@@ -344,22 +331,9 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		}
 	}
 	done, failed := s.runPlan(ctx, m, rep)
-	defer func() { s.say("%s", s.clock.text(time.Now())) }()
 	raw := filepath.Join(s.dir, "storm.json")
-	made := rep.since(s.clock.began)
-	if made {
-		rep.took(time.Since(s.clock.began))
-		failed = errors.Join(failed, rep.save(raw))
-	}
 	switch {
-	case !done && !made:
-		return failed
 	case !done:
-		s.say(
-			"\nWhat was measured before is in %s; with --add, and with --nodes and --systems of what is missing, "+
-				"that is added",
-			raw,
-		)
 		return failed
 	case len(s.faults) > 0:
 		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), raw)
@@ -380,7 +354,7 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 			return errors.Join(failed, err)
 		}
 	}
-	return errors.Join(failed, rep.draw(ctx, s.dir, "storm-", s.busy))
+	return failed
 }
 
 // runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
@@ -388,9 +362,7 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 func (s *storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
 	p := newPace(m.bootSet)
 	for _, j := range s.plan() {
-		begin := time.Now()
 		err := s.runUntilGood(ctx, m, rep, p, j)
-		s.clock.add(j.System, time.Since(begin))
 		if err == nil {
 			continue
 		}
@@ -454,14 +426,16 @@ func leftOver(err error) error {
 
 // job is one run to do.
 type job struct {
-	System string
-	Nodes  int
-	Node   testkit.Rate // of a node's link
-	Server testkit.Rate
-	Fault  string
-	Pair   bool // it is one of two
-	Change change
-	Again  int // how often this was done before
+	System  string
+	Nodes   int
+	Node    testkit.Rate // of a node's link
+	Server  testkit.Rate
+	Fault   string
+	Pair    bool   // it is one of two
+	Bin     string // directory of the programs; "": those beside this one
+	Release string // of those in Bin
+	Change  change
+	Again   int // how often this was done before
 }
 
 // choose sets the links of a run.

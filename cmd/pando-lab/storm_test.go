@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -39,8 +38,7 @@ func TestStormFlags(t *testing.T) {
 		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.traces)
 	}
 	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit ||
-		s.command != "pando-lab storm --dir cmd/pando-lab/build/storm --nodes 1,40 --rate 4mbit --server-rate "+
-			"1gbit --systems pack --reads cmd/pando-lab/a,cmd/pando-lab/b" {
+		s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
 		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
@@ -48,28 +46,6 @@ func TestStormFlags(t *testing.T) {
 		var told bytes.Buffer
 		if _, err := newStorm(args, io.Discard, &told); err == nil || told.Len() == 0 {
 			t.Errorf("%v: got %v and told %q", args, err, told.String())
-		}
-	}
-}
-
-// The long form goes to two hundred nodes where none are named, and measures ranges of the raw image too.
-func TestStormInTheLongForm(t *testing.T) {
-	for _, x := range []struct {
-		args   string
-		nodes  []int
-		ranges bool
-	}{
-		{"", []int{1, 10, 40}, false},
-		{"--full", []int{1, 10, 40, 200}, true},
-		{"--full --nodes 2", []int{2}, true},
-	} {
-		s, err := newStorm(append(strings.Fields(x.args), "--systems", "chunks"), io.Discard, io.Discard)
-		if err != nil {
-			t.Fatalf("%q: %v", x.args, err)
-		}
-		usual := names(s.usual())
-		if !slices.Equal(s.nodes, x.nodes) || slices.Contains(usual, "ranges") != x.ranges {
-			t.Errorf("%q: got nodes %v and systems %v, want %v, ranges: %v", x.args, s.nodes, usual, x.nodes, x.ranges)
 		}
 	}
 }
@@ -385,30 +361,6 @@ func TestTypical(t *testing.T) {
 	}
 }
 
-// The diagram is XML, has a point for each run that counts, and doubles of nodes are equal distances.
-func TestStormPlot(t *testing.T) {
-	r := storms()
-	for busy, want := range map[bool]int{false: 2, true: 3} {
-		svg := r.svg(plots["time"], busy)
-		if got := strings.Count(svg, "<circle"); got != want {
-			t.Errorf("busy %v: %d points, want %d", busy, got, want)
-		}
-		if err := xml.Unmarshal([]byte(svg), new(struct{ XMLName xml.Name })); err != nil {
-			t.Error(err)
-		}
-	}
-	if svg := (&report{}).svg(plots["server"], true); svg != "" {
-		t.Errorf("a report without runs: %s", svg)
-	}
-	a := newAxis([]float64{1, 40}, 0, 100)
-	if a.at(1) != 0 || a.at(100) != 100 || a.at(10) != 50 || len(a.ticks()) != 3 {
-		t.Errorf("axis of 1 to 40: 1 at %g, 10 at %g, 100 at %g, %v", a.at(1), a.at(10), a.at(100), a.ticks())
-	}
-	if a := newAxis([]float64{1}, 0, 100); a.at(1) != 0 || a.at(10) != 100 {
-		t.Errorf("axis of one value: %+v", a)
-	}
-}
-
 func TestTorrent(t *testing.T) {
 	content := bytes.Repeat([]byte("x"), torrentPiece+1)
 	got, err := newTorrent("file", int64(len(content)), bytes.NewReader(content), "http://t/announce")
@@ -440,94 +392,4 @@ func TestSessionOf(t *testing.T) {
 	if err != nil || cpu < 0 || memory == 0 {
 		t.Errorf("this process: %g s, %d bytes, %v", cpu, memory, err)
 	}
-}
-
-// The page shows what was measured, what was not, and where a rival is better.
-func TestStormPage(t *testing.T) {
-	if _, err := exec.LookPath("rsvg-convert"); err != nil {
-		t.Skip("rsvg-convert draws the PNG files of the page; scripts/install-packages rivals has it")
-	}
-	dir := t.TempDir()
-	r := storms()
-	for i := range r.Runs {
-		r.Runs[i].System = bestName()
-		r.Runs[i].Discarded = false
-	}
-	r.Image, r.Version, r.Command = "lab", "sha256:0123456789abcdef", "pando-lab storm"
-	r.Guests = []guestRun{{System: pandoWay, Guests: 1, Rate: 20e6, Booted: []float64{40}, SinceInit: []float64{20}}}
-	better := r.Runs[0]
-	better.System, better.Last = "nbd", 10
-	r.Runs = append(r.Runs, better)
-	one, desktop := filepath.Join(dir, "one", "storm.json"), filepath.Join(dir, "desktop", "storm.json")
-	alone, err := json.Marshal(
-		aloneResult{
-			Clock:   byInstructions,
-			Version: r.Version,
-			Seconds: map[string][]float64{pandoWay: {5}, "nfs": {6}, "disk": {4}},
-		},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	put := func(file string, data []byte) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(filepath.Join(dir, "one", "alone.json"), alone)
-	put(filepath.Join(dir, "desktop", screenName), []byte("a picture"))
-	if err := r.save(one); err != nil {
-		t.Fatal(err)
-	}
-	r.Until, r.Guests[0].BootSet = "browser", 5e5
-	if err := r.save(desktop); err != nil {
-		t.Fatal(err)
-	}
-	from := one + "," + desktop
-	b := pageFrom(t, dir, from)
-	for _, want := range []string{"## The image lab\n", "## The image lab-browser\n", "(page/lab-time.svg)", "(page/lab-browser-time.svg)", "| the last of 40 nodes", "not measured", "- `nbd`, N=1, links of 1mbit: the time of the last node 2.00 to 1.00\n",
-		"(page/lab-browser-screen.png)", "| pando | 1 | 20mbit |", "until they have booted: 1.0 MB.\n\n| system | " +
-			"guests |", "until they have booted: 0.5 MB.\n\n| system | guests |", "- `disk`, one machine alone, " +
-			"by the clock of instructions: the time since /init 5.00 s to 4.00 s\n", "nfs                        " +
-			"6.00       6.00       6.00          0.833  nfs-ganesha and the kernel's client",
-		"pando-lab storm --page " + filepath.Join(dir, "page.md") + " --from " + from + "\n"} {
-		if !strings.Contains(b, want) {
-			t.Errorf("the page does not have %q:\n%s", want, b)
-		}
-	}
-	if strings.Contains(b, "(page/lab-screen.png)") || strings.Contains(b, "- `nfs`, one machine") {
-		t.Errorf("the page has a picture of no screen, or a rival that is slower is said to be better:\n%s", b)
-	}
-	raw := filepath.Join(dir, "page", rawDir)
-	kept := filepath.Join(raw, "lab", "storm.json") + "," + filepath.Join(raw, "lab-browser", "storm.json")
-	if again := pageFrom(t, dir, kept); strings.ReplaceAll(again, kept, from) != b {
-		t.Errorf("the page is another one from the raw data beside it:\n%s", again)
-	}
-	for _, name := range []string{"lab-time.svg", "lab-time.png", "lab-server.svg", "lab-server.png", "lab-browser-time.svg", "lab-browser-server.svg"} {
-		if st, err := os.Stat(filepath.Join(dir, "page", name)); err != nil || st.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// pageFrom writes the page from results, and returns its text.
-func pageFrom(t *testing.T, dir, from string) string {
-	t.Helper()
-	file := filepath.Join(dir, "page.md")
-	s, err := newStorm(
-		[]string{"--dir", dir, "--systems", "chunks", "--page", file, "--from", from},
-		io.Discard,
-		io.Discard,
-	)
-	if err == nil {
-		err = s.measure(t.Context())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

@@ -11,29 +11,6 @@ import (
 	"pando/internal/store"
 )
 
-// A command that is printed does the same when it is given at the top of a checkout.
-func TestCommandLine(t *testing.T) {
-	top := checkout()
-	if _, err := os.Stat(filepath.Join(top, "cmd", "pando-lab")); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(top)
-	for want, args := range map[string][]string{
-		"pando-lab storm --dir build/storm --nodes 10":                         {"--nodes", "10"},
-		"pando-lab storm --dir build/storm-desktop --until browser --add":      {"--dir", filepath.Join(top, "build/storm-desktop"), "--until", "browser", "--add"},
-		"pando-lab storm -dir build/a --reads b,/c --fault all":                {"-dir=./build/a", "--reads", "b,/c", "--fault", "all"},
-		"pando-lab storm --dir build/storm --tree /srv/tree --data build/d":    {"--tree", "/srv/tree", "--data", "build/x/../d"},
-		"pando-lab storm --dir /elsewhere --image name --recipe debian:trixie": {"--dir", "/elsewhere", "--image", "name", "--recipe", "debian:trixie"},
-	} {
-		if got := commandLine("storm", args, "build/storm"); got != want {
-			t.Errorf("%q: got %q, want %q", args, got, want)
-		}
-	}
-	if got := inCheckout("build/storm/storm.json", "build/storm-desktop/storm.json"); got != "build/storm/storm.json,build/storm-desktop/storm.json" {
-		t.Errorf("files: %q", got)
-	}
-}
-
 // An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was
 // asked for.
 func TestOtherSource(t *testing.T) {

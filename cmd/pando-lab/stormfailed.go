@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -63,8 +62,8 @@ func worse(a, b stormRun) int {
 	return cmp.Or(cmp.Compare(left(a), left(b)), cmp.Compare(b.missing(), a.missing()), cmp.Compare(b.Last, a.Last))
 }
 
-// faultRuns are those that stand for their faults, in the order in which they were made: the newest of each, or one
-// of the same release in which more nodes failed, or that took longer, so that trying again does not hide it.
+// faultRuns are those that stand for their faults, in the order in which they were made: of each the worst, so that
+// trying again does not hide it.
 func (r *report) faultRuns() (out []stormRun) {
 	for i, x := range r.Faults {
 		if r.faultRun(x.Fault) == i {
@@ -76,55 +75,11 @@ func (r *report) faultRuns() (out []stormRun) {
 
 // faultRun is the run that stands for a fault; -1: it was not measured.
 func (r *report) faultRun(name string) int {
-	newest, best := -1, -1
-	for i := len(r.Faults) - 1; i >= 0; i-- {
-		x := r.Faults[i]
-		switch {
-		case x.Fault != name:
-		case newest < 0:
-			newest, best = i, i
-		case x.Release != "" && x.kind() == r.Faults[newest].kind() && x.Release == r.Faults[newest].Release && worse(x, r.Faults[best]) < 0:
-			best = i
+	worst := -1
+	for i, x := range r.Faults {
+		if x.Fault == name && (worst < 0 || worse(x, r.Faults[worst]) < 0) {
+			worst = i
 		}
 	}
-	return best
-}
-
-// skewRun is the run of machines with wrong clocks that stands for all: as of faults.
-func (r *report) skewRun(atLeast float64) (out guestRun, ok bool) {
-	newest := ""
-	for i := len(r.Guests) - 1; i >= 0; i-- {
-		g := r.Guests[i]
-		switch {
-		case g.Skew < atLeast:
-		case !ok:
-			newest, out, ok = g.Release, g, true
-		case g.Release != "" && g.Release == newest && len(g.Failed) > len(out.Failed):
-			out = g
-		}
-	}
-	return out, ok
-}
-
-// failedText says what was wrong in the runs that stand for their faults; "": nothing.
-func (r *report) failedText() string {
-	var out strings.Builder
-	for _, x := range r.faultRuns() {
-		for i, n := range x.Each {
-			if n.Failed != "" {
-				text := strings.TrimPrefix(n.Failed, shortName(i)+": ")
-				fmt.Fprintf(
-					&out,
-					"- `%s` failed on %s: %s\n",
-					x.Fault,
-					shortName(i),
-					strings.ReplaceAll(text, "`", "'"),
-				)
-			}
-		}
-	}
-	if out.Len() == 0 {
-		return ""
-	}
-	return "\n" + out.String()
+	return worst
 }

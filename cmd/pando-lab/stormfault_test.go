@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -210,32 +209,4 @@ func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int,
 	}
 	failed = errors.Join(failed, c.Sync())
 	return had, count(), failed
-}
-
-// Faults are compared with each other only: all of them can be added to what was measured with another boot pack of
-// the same version, and the page says so.
-func TestFaultsOfAnotherPack(t *testing.T) {
-	s := &storm{lab: lab{dir: t.TempDir()}, add: true}
-	before := &report{Version: "v", BootSet: 1000, Runs: []stormRun{{System: "peers"}}}
-	if err := before.save(filepath.Join(s.dir, "storm.json")); err != nil {
-		t.Fatal(err)
-	}
-	m := &material{version: "v", bootSet: 2000}
-	s.faults = faultNames()[1:3]
-	if _, err := s.results(m); err == nil {
-		t.Error("some faults are added to those of another pack")
-	}
-	s.faults = faultNames()[1:]
-	rep, err := s.results(m)
-	if err != nil || rep.BootSet != 1000 || rep.FaultSet != 2000 || len(rep.Runs) != 1 ||
-		!strings.Contains(rep.faultSetText(), "0.00 MB") {
-		t.Errorf("%+v, %v", rep, err)
-	}
-	m.version = "w"
-	if _, err := s.results(m); err == nil {
-		t.Error("faults of another version are added")
-	}
-	if before.faultSetText() != "" {
-		t.Error("a page without such faults speaks of them")
-	}
 }

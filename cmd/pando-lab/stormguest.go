@@ -53,10 +53,7 @@ var guestRivals = []string{"nbd-squashfs", "nfs"}
 
 // bootGuests boots whole machines on the links of the storm, and again on links without limit.
 func (s *storm) bootGuests(ctx context.Context, m *material) error {
-	rep, err := s.results(m)
-	if err != nil {
-		return err
-	}
+	rep := newReport(m, s)
 	if err := s.readyForGuests(ctx); err != nil {
 		return err
 	}
@@ -78,7 +75,7 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 			if err != nil && len(r.Failed) == 0 {
 				return failed
 			}
-			rep.addGuests(r)
+			rep.Guests = append(rep.Guests, r)
 			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
 				return err
 			}

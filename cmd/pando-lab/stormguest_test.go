@@ -9,7 +9,7 @@ import (
 // held against rivals.
 func TestGuestRows(t *testing.T) {
 	run := func(system string, rate int64, sinceInit float64) guestRun {
-		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6}
+		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6, BootSet: 2e6}
 		received := int64(0)
 		if system == pandoWay {
 			received = 2e6
@@ -43,17 +43,6 @@ func TestGuestRows(t *testing.T) {
 		if got := strings.Join(r.guestRows()[i], "|"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
-	}
-	r.Until = "browser" // the storms' W is of more than what the machines boot
-	for want, alone := range map[string][]*aloneResult{"-": nil, "4.00": {{BootSet: 1e6}}} {
-		if got := r.guestRows(alone...)[0][8]; got != want {
-			t.Errorf("until a mark, with W of %d machines alone: got %s, want %s", len(alone), got, want)
-		}
-	}
-	r.Guests[0].BootSet = 5e5
-	if got, text := r.guestRows()[0][8], r.guestSetText(nil); got != "8.00" ||
-		!strings.HasSuffix(text, "booted: not known of some, 0.5 MB.") {
-		t.Errorf("W was noted: got %s, %q", got, text)
 	}
 	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
 		t.Errorf("clocks are right: %v", got)

@@ -2,37 +2,9 @@ package main
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"pando/internal/testkit"
 )
-
-// guestText goes before the table of guests.
-const guestText = "Whole machines, switched on at once. They are emulated, and no run is discarded for that: " +
-	"their processors are the bottleneck, the run without a limit of the link is the " +
-	"control, and where that is not faster the run says nothing about the network. Of rivals it is the drivers of " +
-	"the kernel that are measured here, which the lab cannot use otherwise. " +
-	"Their machines get kernel and initramfs from the emulator; Pando's load them over the link before /init " +
-	"runs, which is in the time since power-on and in what was sent with K. "
-
-// guestSetText says what W is of the machines, which end when they have booted.
-func (r *report) guestSetText(alone []*aloneResult) string {
-	var all []int64
-	for _, g := range r.Guests {
-		all = append(all, r.guestSet(g, alone))
-	}
-	slices.Sort(all)
-	var words []string
-	for _, w := range slices.Compact(all) {
-		if w == 0 {
-			words = append(words, "not known of some")
-			continue
-		}
-		words = append(words, fmt.Sprintf("%.1f MB", mega(w)))
-	}
-	return "W is that of the boot pack they had, until they have booted: " + strings.Join(words, ", ") + "."
-}
 
 var guestHeads = row{
 	"system",
@@ -50,7 +22,7 @@ var guestHeads = row{
 
 // guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they
 // did not load kernel and initramfs over the link.
-func (r *report) guestRows(alone ...*aloneResult) (out []row) {
+func (r *report) guestRows() (out []row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
 		if g.System == pandoWay {
@@ -71,7 +43,7 @@ func (r *report) guestRows(alone ...*aloneResult) (out []row) {
 				),
 				power,
 				fmt.Sprintf("%.1f MB", mega(g.rootSent())),
-				r.guestUnits(g, alone),
+				r.guestUnits(g),
 				k,
 				fmt.Sprintf("%.0f %%", g.Load.Busy*100),
 			},
@@ -80,27 +52,12 @@ func (r *report) guestRows(alone ...*aloneResult) (out []row) {
 	return out
 }
 
-// guestSet is W of a run of emulated machines, in bytes: until they have booted, where they end, even if the storms
-// of the image go on until a mark. Where that was not noted, one machine alone has it. 0: it is not known.
-func (r *report) guestSet(g guestRun, alone []*aloneResult) int64 {
-	switch {
-	case g.BootSet > 0:
-		return g.BootSet
-	case r.Until == "":
-		return r.BootSet
-	case len(alone) > 0 && alone[0].Version == r.Version:
-		return alone[0].BootSet
-	}
-	return 0
-}
-
 // guestUnits is what the server sent of the root, in W.
-func (r *report) guestUnits(g guestRun, alone []*aloneResult) string {
-	w := r.guestSet(g, alone)
-	if w == 0 {
+func (r *report) guestUnits(g guestRun) string {
+	if g.BootSet == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f", float64(g.rootSent())/float64(w))
+	return fmt.Sprintf("%.2f", float64(g.rootSent())/float64(g.BootSet))
 }
 
 // count is how many machines there were, and how many of them booted if not all did.

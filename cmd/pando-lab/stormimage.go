@@ -31,14 +31,12 @@ type material struct {
 	pieces   int      // that these are
 	beyond   bool     // they are more than those until booted, of which a node tells that it has them
 	boot     script   // what a boot reads, and when
-	unseen   *unseen  // how boots do with a pack that others made
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
 	k        *kSize
 
 	store       *store.Dir
 	scratch     string // directory for files that rivals need
-	served      string // URL of a file that a rival's web server sends
 	torrentFile string
 	mapping     sync.Once // of mapped
 	mapped      *imagefs.Map
@@ -55,7 +53,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.boot, m.unseen = newScript(boots[0]), unseenOf(boots)
+	m.boot = newScript(boots[0])
 	if err := m.packed(ctx, s.until, boots); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 		began = time.Now().UTC()
 	}
 	return stormRun{
-		Release:    release,
+		Release:    cmp.Or(j.Release, release),
 		Why:        s.reason(err),
 		Pair:       j.Pair,
 		Change:     j.Change,
@@ -75,27 +76,22 @@ func (s *storm) guestsOrRepeat(ctx context.Context, system string, run func() (g
 	return r, err
 }
 
-// reason is an error as it is kept: without where the lab is on this machine.
+// reason is an error as it is kept: paths begin below the lab's directory.
 func (s *storm) reason(err error) string {
-	return strings.ReplaceAll(reasonOf(err), s.dir, inCheckout(s.dir))
+	return strings.ReplaceAll(reasonOf(err), s.dir+"/", "")
 }
 
-// nothingText is a line for each run of a rival that came to nothing, with the reason; "": none did.
-func (r *report) nothingText() string {
-	var out strings.Builder
-	for _, x := range r.Failed {
-		fmt.Fprintf(
-			&out,
-			"- failed, and in no figure: `%s`, N=%d, links of %s%s: %s\n",
-			x.System,
-			x.Nodes,
-			x.links(),
-			x.circumstances(),
-			strings.ReplaceAll(x.Why, "`", "'"),
-		)
+// circumstances are what a run had that others had not.
+func (r stormRun) circumstances() string {
+	var out string
+	if r.Fault != "" {
+		out += ", fault " + r.Fault
 	}
-	if out.Len() == 0 {
-		return ""
+	if r.K != nil {
+		out += ", with K"
 	}
-	return "\n" + out.String()
+	if r.Change != (change{}) {
+		out += ", " + r.Change.String()
+	}
+	return out
 }

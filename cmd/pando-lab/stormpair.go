@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// change is what a storm is made twice for: as all are, and with it. Of zero nothing is changed.
+// change is what the second run of a pair has and the first has not. Of zero nothing is changed.
 type change struct {
+	// the programs of --against made the first run, and those beside this one the second
+	Build bool          `json:"build,omitempty"`
 	Delay time.Duration `json:"delay,omitempty"` // of a round trip more, between any two
 	Cold  bool          `json:"cold,omitempty"`  // what the server sends is on its disk, and not in its memory
 }
@@ -22,6 +27,9 @@ type change struct {
 // String is for people.
 func (c change) String() string {
 	var out []string
+	if c.Build {
+		out = append(out, "this build, after the other one")
+	}
 	if c.Delay > 0 {
 		out = append(out, "a round trip is "+c.Delay.String()+" longer")
 	}
@@ -31,13 +39,23 @@ func (c change) String() string {
 	return strings.Join(out, "; ")
 }
 
-// checkChange says what is wrong with --delay and --cold.
+// checkChange completes the change and says what is wrong with --against, --delay and --cold.
 func (s *storm) checkChange() error {
+	s.change.Build = s.against != ""
+	if s.change.Build {
+		for _, name := range []string{"pando", "pando-init"} {
+			if _, err := os.Stat(filepath.Join(s.against, name)); err != nil {
+				return fmt.Errorf("--against: %w", err)
+			}
+		}
+	}
 	switch {
+	case s.change.Build && s.wantsRival():
+		return errors.New("--against compares builds of Pando; choose among its own systems with --systems")
 	case s.change.Delay < 0 || s.change.Delay > time.Second:
 		return fmt.Errorf("--delay %s: want up to 1s", s.change.Delay)
 	case s.change != change{} && (len(s.faults) > 0 || s.guests > 0 || s.tell):
-		return errors.New("--delay and --cold change storms, without --fault, --guests or --tell")
+		return errors.New("--against, --delay and --cold change storms, without --fault, --guests or --tell")
 	}
 	return nil
 }
@@ -48,9 +66,25 @@ func (s *storm) planPairs() (out []job) {
 		j.Pair = true
 		changed := j
 		changed.Change = s.change
+		if s.change.Build {
+			j.Bin, j.Release = s.against, s.againstRelease
+		}
 		out = append(out, j, changed)
 	}
 	return out
+}
+
+// programs is where the programs of a run are.
+func (s *storm) programs() string { return cmp.Or(s.job.Bin, s.bin) }
+
+// releaseIn is what the programs in a directory say that they are.
+func releaseIn(ctx context.Context, dir string) (string, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("--against: pando version: %w", err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line, nil
 }
 
 // alter makes the change of a run, when all that serves it is started.
@@ -126,8 +160,3 @@ func (r *report) pairRows() (out []row) {
 	}
 	return out
 }
-
-const pairText = "Each was run twice, one after the other, without the change and with it, on links that the lab " +
-	"carries by itself. Slow links stand for fast ones: a round trip " +
-	"that is 1.5 ms longer on a link of 10 Mb/s is to it what 150 µs are to 100 Mb/s, and one that is 15 ms " +
-	"longer what 150 µs are to 1 Gb/s.\n\n"

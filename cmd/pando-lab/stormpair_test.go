@@ -34,6 +34,46 @@ func TestPairRows(t *testing.T) {
 	}
 }
 
+// Runs of two builds are pairs: the other build's comes first, by its own programs.
+func TestPairsOfTwoBuilds(t *testing.T) {
+	other := t.TempDir()
+	for _, name := range []string{"pando", "pando-init"} {
+		if err := os.WriteFile(filepath.Join(other, name), []byte("#!/bin/sh\necho other-1.0\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	s, err := newStorm([]string{"--dir", t.TempDir(), "--nodes", "2", "--against", other}, &out, &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if s.againstRelease, err = releaseIn(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	plan := s.plan()
+	if len(plan) != 2*len(withKSystems) {
+		t.Fatalf("%d runs", len(plan))
+	}
+	for i := 0; i < len(plan); i += 2 {
+		first, second := plan[i], plan[i+1]
+		if first.Bin != other || first.Release != "other-1.0" || first.Change != (change{}) || !first.Pair ||
+			second.Bin != "" || second.Release != "" || second.Change != (change{Build: true}) || !second.Pair {
+			t.Errorf("%+v, then %+v", first, second)
+		}
+		if s.job = first; s.programs() != other {
+			t.Errorf("the first one is made by the programs in %s", s.programs())
+		}
+		if s.job = second; s.programs() != s.bin {
+			t.Errorf("the second one is made by the programs in %s", s.programs())
+		}
+	}
+	for _, args := range [][]string{{"--against", t.TempDir()}, {"--against", other, "--systems", "nbd"}} {
+		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--nodes", "2"}, args...), &out, &out); err == nil {
+			t.Errorf("%v is taken", args)
+		}
+	}
+}
+
 // A change goes with storms only, and not without bound.
 func TestCheckChange(t *testing.T) {
 	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"}, {"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {

@@ -257,7 +257,7 @@ func (s *storm) serve(ctx context.Context, dhcp string, more ...string) error {
 	}
 	site, err := testkit.StartSite(
 		ctx,
-		testkit.SiteConfig{Net: s.star.Server, Bin: s.bin, Data: s.dataDir(), DHCP: dhcp,
+		testkit.SiteConfig{Net: s.star.Server, Bin: s.programs(), Data: s.dataDir(), DHCP: dhcp,
 			Log: filepath.Join(s.dir, "server.log"), Args: args},
 	)
 	if err == nil {

@@ -30,8 +30,8 @@ func TestFilesBesideARecording(t *testing.T) {
 		made   bool
 	}{
 		{[]string{"peers", "nbd", "nfs"}, false},
-		{[]string{"nbd", "whole"}, true},
-		{[]string{"ranges-squash"}, true},
+		{[]string{"nbd", "torrent"}, true},
+		{[]string{"nbd-squash"}, true},
 	} {
 		m, file := treeMaterial(t)
 		if err := (&storm{wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
@@ -48,7 +48,7 @@ func TestFilesBesideThatFail(t *testing.T) {
 	m, file := treeMaterial(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := (&storm{wanted: []string{"whole"}}).filesBeside(ctx, m)(); err == nil {
+	if err := (&storm{wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
 		t.Error("no error of a squashfs that was broken off")
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

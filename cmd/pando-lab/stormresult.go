@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -35,9 +33,6 @@ func payload(counted int64, segment int) float64 {
 	return float64(counted) * float64(cmp.Or(segment, stamped)) / 1514
 }
 
-// onWire is what a frame takes on the wire, to what the kernel counts of it.
-const onWire = 1538.0 / 1514
-
 // unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
 func unit(w int64, rate testkit.Rate) time.Duration {
 	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
@@ -57,17 +52,13 @@ type report struct {
 	// bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
 	Pack   int64      `json:"pack,omitempty"`
 	Read   int64      `json:"read"` // bytes that a boot reads
-	Unseen *unseen    `json:"unseen,omitempty"`
 	K      *kSize     `json:"k,omitempty"`
 	Runs   []stormRun `json:"runs"`
 	Faults []stormRun `json:"faults,omitempty"` // storms in which something went wrong
-	// W of those, where it is that of a boot pack that was recorded anew; 0: as of all others
-	FaultSet int64      `json:"fault_set,omitempty"`
-	Pairs    []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
-	WithK    []stormRun `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
-	Guests   []guestRun `json:"guests,omitempty"` // boots of emulated machines
-	Failed   []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
-	Modelled []estimate `json:"modelled"`         // of what was not measured; made anew whenever runs are added
+	Pairs  []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
+	WithK  []stormRun `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
+	Guests []guestRun `json:"guests,omitempty"` // boots of emulated machines
+	Failed []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.
@@ -273,7 +264,6 @@ func newReport(m *material, s *storm) *report {
 		Pieces:   m.pieces,
 		Pack:     m.whole,
 		Read:     m.read,
-		Unseen:   m.unseen,
 		K:        m.k,
 	}
 }
@@ -300,35 +290,14 @@ func hardware() (out string) {
 	return out
 }
 
-func (r *report) save(file string) error {
-	r.Modelled = r.model()
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(file, append(b, '\n'), 0o644)
-}
+func (r *report) save(file string) error { return saveJSON(file, r) }
 
-func readReport(file string) (*report, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	r := &report{}
-	if err := json.Unmarshal(b, r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return r, nil
-}
-
-// add keeps a run. One of another release goes, if there is a figure to take its place: it is no second run of the
-// same program.
+// add keeps a run.
 func (r *report) add(x stormRun) {
 	all := &r.Runs
 	switch {
 	case x.Why != "":
-		r.Failed = append(r.Failed, x)
-		return
+		all = &r.Failed
 	case x.Fault != "":
 		all = &r.Faults
 	case x.K != nil:
@@ -336,20 +305,14 @@ func (r *report) add(x stormRun) {
 	case x.Pair:
 		all = &r.Pairs
 	}
-	*all = append(slices.DeleteFunc(*all, x.replaces), x)
+	*all = append(*all, x)
 }
 
-// replaces tells whether y is the same storm, on links of the same rates, with another release; or on any links, if
-// y was discarded.
-func (r stormRun) replaces(y stormRun) bool {
-	alike := y.kind() == r.kind() || y.Discarded && y.System == r.System && y.Nodes == r.Nodes
-	return !r.Discarded && alike && y.Fault == r.Fault && y.Change == r.Change && y.Release != r.Release
-}
-
-// addGuests is add for machines.
-func (r *report) addGuests(x guestRun) { r.Guests = append(slices.DeleteFunc(r.Guests, x.replaces), x) }
-
-func (r guestRun) replaces(y guestRun) bool {
-	return len(r.Failed) == 0 && y.System == r.System && y.Guests == r.Guests && y.Rate == r.Rate && y.Skew == r.Skew &&
-		y.Release != r.Release
+// total is what all nodes received from a source, in bytes.
+func (r stormRun) total(source string) float64 {
+	sum := int64(0)
+	for _, n := range r.Each {
+		sum += n.Taken.Received[source]
+	}
+	return float64(sum)
 }

@@ -16,9 +16,9 @@ import (
 func TestRivalsAttach(t *testing.T) {
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
 	s.bin = binWithHelpers(t, s.bin)
-	s.wanted, s.dnbd3 = nil, dnbd3InPath()
+	s.wanted = nil
 	lacks := map[string]error{}
-	for _, x := range rivals(s.dnbd3) {
+	for _, x := range rivals() {
 		lacks[x.name] = x.check(s.bin)
 		if x.name == "nbd-squash" && lacks[x.name] == nil {
 			_, lacks[x.name] = os.Stat("/dev/fuse")
@@ -33,11 +33,11 @@ func TestRivalsAttach(t *testing.T) {
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r, err := readReport(filepath.Join(s.dir, "storm.json"))
+	r, err := readJSON[report](filepath.Join(s.dir, "storm.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range rivals(s.dnbd3) {
+	for _, x := range rivals() {
 		t.Run(x.name, func(t *testing.T) {
 			if lacks[x.name] != nil {
 				t.Skip(lacks[x.name])
@@ -52,16 +52,6 @@ func TestRivalsAttach(t *testing.T) {
 		})
 	}
 	nothingLeft(t, s)
-}
-
-// dnbd3InPath are its programs where somebody has put them: Debian has none.
-func dnbd3InPath() (d dnbd3) {
-	server, err := exec.LookPath("dnbd3-server")
-	client, err2 := exec.LookPath("dnbd3-fuse")
-	if err != nil || err2 != nil {
-		return d
-	}
-	return dnbd3{server, client}
 }
 
 // attached checks the one run of a rival.
@@ -94,7 +84,7 @@ func binWithHelpers(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
-	for _, x := range rivals(dnbd3{}) {
+	for _, x := range rivals() {
 		if x.helper == "" {
 			continue
 		}
@@ -134,25 +124,4 @@ func erofsRoot(t *testing.T) []byte {
 		root = append(root, 0)
 	}
 	return root
-}
-
-// What is like another rival is measured in the long form, and what differs by a filter where it is named: the
-// short form has a quarter of an hour.
-func TestUsualSystems(t *testing.T) {
-	s := &storm{}
-	for _, s.full = range []bool{false, true} {
-		usual := names(s.usual())
-		left := 2
-		if s.full {
-			left = 1
-		}
-		if slices.Contains(usual, "ranges-ahead") || slices.Contains(usual, "ranges") != s.full ||
-			!slices.Contains(usual, "ranges-squash") ||
-			len(usual) != len(s.systems())-left {
-			t.Errorf("full %v, without --systems: %v", s.full, usual)
-		}
-	}
-	if s.system("ranges-ahead").name != "ranges-ahead" {
-		t.Error("it cannot be named")
-	}
 }

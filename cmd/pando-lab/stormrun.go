@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	r = stormRun{
-		Release:    release,
+		Release:    cmp.Or(j.Release, release),
 		Overhead:   testkit.FrameOverhead,
 		Fault:      j.Fault,
 		Pair:       j.Pair,
@@ -144,7 +145,7 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 			net:    s.star.Nodes[i],
 			link:   s.star,
 			dir:    filepath.Join(dir, strconv.Itoa(i)),
-			bin:    s.bin,
+			bin:    s.programs(),
 			m:      m,
 			works:  s.works,
 			server: "http://" + stormNet.Addr().String() + ":" + dataPort,

@@ -1,22 +1,24 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"pando/internal/sim"
-	"pando/internal/store"
 )
 
 // writeSim writes the storms that the simulator is compared with: those of all of Pando, and of unicast, that count.
 func (s *storm) writeSim() error {
 	var out sim.Lab
 	for _, file := range s.from {
-		r, err := readReport(file)
+		r, err := readJSON[report](file)
 		if err != nil {
 			return err
+		}
+		if r == nil {
+			return fmt.Errorf("there is no %s", file)
 		}
 		out.Date = r.Date.Truncate(24 * time.Hour)
 		out.Storms = append(out.Storms, r.labStorms()...)
@@ -26,11 +28,7 @@ func (s *storm) writeSim() error {
 			"--sim: no run with peers or by unicast counts, of a boot pack whose number of pieces was noted",
 		)
 	}
-	b, err := json.MarshalIndent(out, "", "\t")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(s.sim, append(b, '\n'), 0o644)
+	return saveJSON(s.sim, out)
 }
 
 // workMost is the part of a storm that its nodes may work for: the simulator leaves processors out. One desktop at

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"pando/internal/build/recipe"
 	"pando/internal/fleet"
@@ -62,7 +63,7 @@ func (s *storm) checkSource(version fleet.Digest) error {
 		return fmt.Errorf(
 			"the image %s in %s was made by %s, and not by %s: name that, or another --image or --dir",
 			s.image,
-			inCheckout(s.dataDir()),
+			s.dataDir(),
 			made,
 			wanted,
 		)
@@ -81,14 +82,19 @@ func (s *storm) otherSource(p image.Provenance) (made, wanted string) {
 		if p.Recipe == "" {
 			return "", ""
 		}
-		return "the recipe " + p.Recipe, "the tree " + inCheckout(s.tree)
+		return "the recipe " + p.Recipe, "the tree " + s.tree
 	case p.Recipe == "" && (p.FromDir == "" || !asked), p.Recipe == s.recipe:
 		return "", ""
 	case p.Recipe == "":
-		return "the tree " + inCheckout(p.FromDir), "the recipe " + s.recipe
+		return "the tree " + p.FromDir, "the recipe " + s.recipe
 	}
 	if r, err := recipe.Load(s.recipe); err == nil && r.Text == p.RecipeText {
 		return "", "" // another name of the same file
 	}
 	return "the recipe " + p.Recipe, "the recipe " + s.recipe
+}
+
+// commandLine is a command as it can be given again.
+func commandLine(name string, args []string) string {
+	return strings.Join(append([]string{"pando-lab", name}, args...), " ")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -23,8 +22,6 @@ type system struct {
 	helper   string   // program of the lab that it needs; "": none
 	most     int      // nodes that it is measured with; 0: any number
 	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
-	asked    bool     // it is measured where it is named, and not by itself
-	full     bool     // by itself it is measured with --full only: another one is like it
 	shared   bool     // nodes give each other what they have
 	segment  int      // data in the longest frame, in bytes; 0: stamped
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
@@ -67,7 +64,7 @@ type taken struct {
 }
 
 // systems are all that can be measured.
-func (s *storm) systems() []system { return append(own(), rivals(s.dnbd3)...) }
+func systems() []system { return append(own(), rivals()...) }
 
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
@@ -125,11 +122,6 @@ type pandoStep struct{ pack, idle, peers bool }
 
 func (p pandoStep) attach(ctx context.Context, n *node) (root, error) { return n.pando(ctx, p) }
 
-// usual are those that are measured where none are named.
-func (s *storm) usual() []system {
-	return slices.DeleteFunc(s.systems(), func(x system) bool { return x.asked || x.full && !s.full })
-}
-
 func names(of []system) (out []string) {
 	for _, s := range of {
 		out = append(out, s.name)
@@ -138,7 +130,7 @@ func names(of []system) (out []string) {
 }
 
 func (s *storm) system(name string) system {
-	for _, x := range append(s.systems(), diskRoot()) {
+	for _, x := range append(systems(), diskRoot()) {
 		if x.name == name {
 			return x
 		}
@@ -235,4 +227,20 @@ func shortName(i int) string { return "node " + strconv.Itoa(i) }
 func (n *node) received() (int64, error) {
 	now, err := n.link.NodeReceived(n.index)
 	return now - n.before, err
+}
+
+// bestName is the system that has all of Pando.
+func bestName() string {
+	all := own()
+	return all[len(all)-1].name
+}
+
+// describe says what a system is.
+func describe(name string) string {
+	for _, s := range systems() {
+		if s.name == name {
+			return s.what
+		}
+	}
+	return ""
 }

@@ -45,7 +45,7 @@ func (r *report) kinds() (out []kind) {
 			out = append(out, k)
 		}
 	}
-	order := names(append(own(), rivals(dnbd3{"-", "-"})...))
+	order := names(append(own(), rivals()...))
 	slices.SortStableFunc(out, func(a, b kind) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)),
@@ -143,15 +143,10 @@ var heads = row{
 	"machine",
 }
 
-// rows are the median run of each system and number of nodes, and what is modelled. busy: discarded runs, too, with
+// rows are the median run of each system and number of nodes. busy: discarded runs, too, with
 // a mark.
 func (r *report) rows(busy bool) (out []row) {
-	last := ""
 	for _, k := range r.kinds() {
-		if last != "" && last != k.system {
-			out = append(out, r.modelledRows(last)...)
-		}
-		last = k.system
 		m, ok := r.typical(k, busy)
 		all := r.of(k, true)
 		if !ok {
@@ -161,7 +156,7 @@ func (r *report) rows(busy bool) (out []row) {
 		}
 		out = append(out, r.row(m, r.of(k, busy), len(all), busy))
 	}
-	return append(out, r.modelledRows(last)...)
+	return out
 }
 
 // row is the line of a kind: its median run, and how far the others that count are from it.
@@ -213,31 +208,6 @@ func orDash(v float64, format string, scale float64) string {
 	return fmt.Sprintf(format, v*scale)
 }
 
-// modelledRows are what a system would take with more nodes than it was measured with.
-func (r *report) modelledRows(system string) (out []row) {
-	for _, e := range r.Modelled {
-		if e.System == system {
-			out = append(
-				out,
-				row{
-					system,
-					fmt.Sprint(e.Nodes),
-					"",
-					"modelled",
-					"",
-					"",
-					"",
-					fmt.Sprintf("%.2f", e.Units),
-					"",
-					fmt.Sprintf("%.2f", e.Ratio),
-					fmt.Sprintf("%.2f", e.Server),
-				},
-			)
-		}
-	}
-	return out
-}
-
 // table is for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
@@ -259,9 +229,6 @@ func (r *report) table(busy bool) string {
 		r.Machine,
 		r.Date.Format(time.DateOnly),
 	)
-	if len(r.Modelled) > 0 {
-		fmt.Fprintf(&out, "modelled: %s.\n", modelText)
-	}
 	if busy {
 		out.WriteString("* the machine was too busy for this figure to mean anything about the links.\n")
 	}

@@ -19,13 +19,6 @@ var costHeads = row{
 	"server memory",
 }
 
-const costText = "What nodes and server took for it, on average of the nodes, and the most of any node for the " +
-	"wait of 99 in 100 reads and for memory. A boot stands still until its root can be read, and for reads; " +
-	"the waits are those of reads only. The memory of `whole` and `torrent` is without the image, which they have " +
-	"in memory too. " +
-	"The hit rate is what of the bytes that a boot reads its boot pack had, \"not read\" what of the pack until " +
-	"booted was fetched for nothing. The daemon of a rival is its client's programs.\n\n"
-
 // costRows are what the median run of each system and number of nodes took.
 func (r *report) costRows(busy bool) (out []row) {
 	for _, k := range r.kinds() {

@@ -42,11 +42,11 @@ func (s *storm) checkK() error {
 	switch other := slices.IndexFunc(s.wanted, func(name string) bool { return !slices.Contains(withKSystems, name) }); {
 	case !s.k:
 		return nil
-	case len(s.faults) > 0 || s.guests > 0 || s.tell || s.change != change{}:
+	case len(s.faults) > 0 || s.guests > 0 || s.tell || s.change.Delay > 0 || s.change.Cold:
 		return errors.New("--k goes without --fault, --guests, --tell, --delay and --cold")
 	case other >= 0:
 		return fmt.Errorf("--k: K is loaded before %v, and not before %s", withKSystems, s.wanted[other])
-	case s.rate == 0 && s.page == "" && s.sim == "":
+	case s.rate == 0 && s.sim == "":
 		return errors.New(
 			"--k: name the rate of links with --rate; what is chosen is for storms in which all links are full " +
 				"from the beginning, and K would take an hour",

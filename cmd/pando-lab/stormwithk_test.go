@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,42 +99,6 @@ func TestWithKRows(t *testing.T) {
 		if len(rows) != 3 || strings.Join(rows[i], "|") != want {
 			t.Errorf("line %d of %v\nwant %s", i, rows, want)
 		}
-	}
-	var page strings.Builder
-	r.Version = "sha256:0123456789abcdef0123456789"
-	r.section(&page, "page", "", nil)
-	for _, want := range []string{"### From power-on, with K\n\nEach node asks", "| peers | 3 | 851.1kbit | 1 of " +
-		"1 | 2.0 MB |", "- discarded, and in no figure: `prefetch`, N=1, links of 851.1kbit, with K: "} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page does not have %q:\n%s", want, &page)
-		}
-	}
-	if strings.Contains(page.String(), "| peers | 3 | 851.1kbit | 1 of 1 | -") {
-		t.Errorf("a storm with K is among those without:\n%s", &page)
-	}
-}
-
-// They can be added to what was measured with another boot pack of the same version, and the page says so.
-func TestWithKOfAnotherPack(t *testing.T) {
-	r := withK()
-	if r.withKSetText() != "" {
-		t.Error("a page without such storms speaks of them")
-	}
-	s := &storm{lab: lab{dir: t.TempDir()}, add: true, k: true}
-	before := &report{Version: "v", BootSet: 2e6, Pieces: 20, Runs: []stormRun{{System: bestName()}}}
-	if err := before.save(filepath.Join(s.dir, "storm.json")); err != nil {
-		t.Fatal(err)
-	}
-	rep, err := s.results(&material{version: "v", bootSet: 1e6, pieces: 10})
-	if err != nil || rep.BootSet != 2e6 || rep.Pieces != 20 || len(rep.Runs) != 1 {
-		t.Fatalf("%+v, %v", rep, err)
-	}
-	rep.add(r.WithK[0])
-	if !strings.Contains(rep.withKSetText(), "1.00 MB") {
-		t.Errorf("the page says %q", rep.withKSetText())
-	}
-	if _, err := s.results(&material{version: "w", bootSet: 1e6}); err == nil {
-		t.Error("storms of another version are added")
 	}
 }
 

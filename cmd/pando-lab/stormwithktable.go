@@ -89,24 +89,7 @@ func (r stormRun) withKRow(runs string) row {
 	}
 }
 
-// withKSetText says so when these storms were measured with another boot pack.
-func (r *report) withKSetText() string {
-	for _, x := range r.WithK {
-		if x.BootSet != r.BootSet {
-			return otherSetText(x.BootSet)
-		}
-	}
-	return ""
-}
-
 // against is a time of the lab to what is simulated.
 func against(lab float64, simulated time.Duration) string {
 	return fmt.Sprintf("%.2f", lab/simulated.Seconds())
 }
-
-const withKText = "Each node asks the server for its script as iPXE does, is kept on the line or sleeps as that " +
-	"says, and loads kernel and initramfs over its own link when its " +
-	"turn has come; then it has its root as in all other storms. Times are since power-on, when all ask. The " +
-	"bound is what the server's link takes for K of each node and W once " +
-	"(of `" + unicastName + "`, W of each node), or a node's for its own K and W where that is more. Simulated is " +
-	"what `pando plan` would say, with the pauses of the boots.\n\n"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"pando/internal/image"
-	"pando/internal/store"
 )
 
 // update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had
@@ -26,7 +24,6 @@ type update struct {
 	archive string // address of Debian's archive
 	boots   string // directory with recorded boots of a server
 	only    bool   // measure boot packs and nothing else
-	page    string // "": measure; else write the page
 	days    int
 	atMost  time.Duration // 0: until it is done
 	work    string        // trees and versions that are measured
@@ -50,19 +47,13 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 		&u.dir,
 		"dir",
 		"build/storm",
-		"where the result is written; beside storm.json the page of storms takes it",
+		"where the result is written",
 	)
 	f.StringVar(
 		&u.archive,
 		"archive",
 		"",
 		"address of an archive that has "+updateSuite+" without later updates (default: this machine's own)",
-	)
-	f.StringVar(
-		&u.page,
-		"page",
-		"",
-		"write this page from update.json, and from build.json beside it or in build/build, and measure nothing",
 	)
 	f.DurationVar(
 		&u.atMost,
@@ -121,35 +112,7 @@ type dayResult struct {
 	Update   bool     `json:"update"`             // it is one source package of Debian's updates
 }
 
-// mostNew is the aim: so much of a compressed image may be new; mostNewOne: of one package.
-const (
-	mostNew    = 0.38
-	mostNewOne = 0.05
-)
-
-// target is the update's line; nil: it was not measured.
-func (r *updateResult) target() target {
-	t := target{
-		what:  "bytes that are new in an update of a dozen packages without the kernel, to the compressed image",
-		limit: mostNew,
-	}
-	if r != nil && r.Image > 0 {
-		t.what = fmt.Sprintf(
-			"bytes that are new in an update of %d packages without the kernel, to the compressed image (%.1f of "+
-				"%.1f MB)",
-			len(r.Packages),
-			mega(r.New),
-			mega(r.Image),
-		)
-		t.got, t.ok = float64(r.New)/float64(r.Image), true
-	}
-	return t
-}
-
 func (u *update) measure(ctx context.Context) error {
-	if u.page != "" {
-		return u.writePage()
-	}
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: packages are installed")
 	}
@@ -184,7 +147,7 @@ func (u *update) measure(ctx context.Context) error {
 
 // addPack measures boot packs beside what was measured before.
 func (u *update) addPack(ctx context.Context) error {
-	before, err := readBeside[updateResult](filepath.Join(u.dir, "x"), "update.json")
+	before, err := readJSON[updateResult](filepath.Join(u.dir, "update.json"))
 	if err != nil {
 		return err
 	}
@@ -204,7 +167,7 @@ func (u *update) addPack(ctx context.Context) error {
 
 // goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
 func (u *update) goOn(ctx context.Context) (*updateResult, error) {
-	r, err := readBeside[updateResult](filepath.Join(u.work, "x"), "update.json")
+	r, err := readJSON[updateResult](filepath.Join(u.work, "update.json"))
 	if err == nil && r != nil && !r.Busy {
 		return r, nil
 	}
@@ -344,15 +307,6 @@ func (u *update) publish(r *updateResult) error {
 	public := *r
 	public.Plan, public.Busy, public.Begun = nil, false, false
 	return saveJSON(filepath.Join(u.dir, "update.json"), public)
-}
-
-// saveJSON writes a result for people and for pages.
-func saveJSON(path string, result any) error {
-	text, err := json.MarshalIndent(result, "", "  ")
-	if err != nil {
-		return err
-	}
-	return store.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // addDay keeps a version in each of the daily ways, all at the same time.

@@ -29,6 +29,12 @@ type packResult struct {
 	Unused int64  `json:"unused"` // bytes before compression that the second one has for nothing
 }
 
+// bootsOf is what a result of storms says of the image whose boots were recorded.
+type bootsOf struct {
+	Image   string `json:"image"`
+	Version string `json:"version"`
+}
+
 // orderedBoots is what recorded boots of a server read, and where that lies.
 type orderedBoots struct {
 	image string
@@ -80,7 +86,7 @@ func (u *update) haveBoots() bool {
 
 // recordedBoots reads what make bench-storm has recorded.
 func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
-	storm, err := readBeside[report](filepath.Join(u.boots, "x"), "storm.json")
+	storm, err := readJSON[bootsOf](filepath.Join(u.boots, "storm.json"))
 	if err == nil && storm == nil {
 		err = errors.New("no boot was recorded there: run `make bench-storm`, or name a directory with --boots")
 	}
@@ -200,22 +206,10 @@ func unusedBytes(p bootpack.Map) (n int64) {
 	return n
 }
 
-// section is the part of the page about the boot pack, nothing if it was not measured.
-func (x *packResult) section() string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf(`
-A node with a cache has the pieces of its version's boot pack. The pack of the next version keeps those of them that are at least three
-quarters as they were, and has what is new in pieces of its own ([ADR 0049](adr/0049-pieces-that-are-kept.md)). What a boot of the tree reads is known from
-recorded boots of the image %q, by path; of the %.2f MB of its pack:
-`, x.Image, mega(x.First)) + x.text()
-}
-
 // text is a table of it.
 func (x *packResult) text() string {
 	share := func(n int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(x.Second)) }
-	return "\n" + markdown([]row{
+	return "\n" + aligned([]row{
 		{"boot pack after all updates at once", "MB on the wire", "of it"},
 		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", mega(x.Second)), ""},
 		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", mega(x.New)), share(x.New)},

@@ -21,9 +21,9 @@ type SwarmConfig struct {
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
-	Said swarm.Control `json:"said,omitzero"` // to trackers and by them, when this boot started
+	Said swarm.Control `json:"said,omitzero"` // bytes exchanged with trackers when this boot started
 
-	// word may be on its way for so long, as a tracker said when this boot started; 0: no longer than usual
+	// delay of the network that a tracker announced when this boot started; 0: none
 	Late time.Duration `json:"late,omitempty"`
 }
 
@@ -35,7 +35,7 @@ const (
 )
 
 // Socket is the block daemon's unix socket below the directory that it lives in: HTTP, GET /status?since=SEQ
-// answers a BlockStatus, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
+// answers a Status, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
 // answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
 const Socket = "block.sock"
 

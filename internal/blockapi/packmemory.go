@@ -1,9 +1,8 @@
 package blockapi
 
-// How many bytes of the boot pack are kept as they were sent, where the group does not say. All of it is best:
-// programs that start side by side read it in another order each time, and peers want any of it. So a node gives it
-// a sixteenth of its memory: a kiosk of 1 GB has 64 MB for it, a machine of 2 GB room for a desktop's pack, which
-// has 96 MB. A server's has 9 to 24, which any machine can spare.
+// How much of the boot pack a node keeps in memory, compressed, unless the group sets it: a sixteenth of the memory within
+// these bounds. To keep all of it is best, because programs read it in a different order at each boot, and peers ask for
+// any piece.
 const (
 	leastKeep = 24 << 20
 	MostKeep  = 256 << 20
@@ -11,8 +10,8 @@ const (
 	SharePart = 4 // the part of its memory that no group can ask for more than: what is kept is locked in memory
 )
 
-// KeepOf is how many bytes of a pack of size bytes a node with so much memory keeps. share is what its group says,
-// 0: nothing. An unknown memory is 0.
+// KeepOf is how many bytes of a pack of size bytes a node keeps. memory is the machine's, 0 if it is not known; share is
+// the group's setting, 0 if there is none.
 func KeepOf(size, memory, share int64) int64 {
 	keep := min(max(memory/keepPart, leastKeep), MostKeep)
 	if share > 0 {

@@ -29,7 +29,7 @@ type Start struct {
 
 // Start returns when the supervisor runs. The device must exist: module nbd loaded with nbds_max=1
 // max_part=0. Both daemons get an OOM score of -1000, a session of their own and the names SupervisorName
-// and BlockName.
+// and DaemonName.
 func (s Start) Start() (*Process, error) {
 	if err := s.Config.Validate(); err != nil {
 		return nil, err

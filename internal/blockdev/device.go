@@ -106,14 +106,6 @@ func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	return d, nil
 }
 
-// KeepRaw says how many raw bytes are kept from now on.
-func (d *Device) KeepRaw(bytes int64) {
-	d.raws.mu.Lock()
-	defer d.raws.mu.Unlock()
-	d.raws.kept.limit = bytes
-	d.raws.drop(d.raws.kept.shrink(bytes))
-}
-
 // begin has the boot pack come; a link that waits for the index root alone would be idle.
 func (d *Device) begin(size int64) {
 	d.usePack(d.opts.Pack, size)

@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
+	"pando/internal/piecestore"
 )
 
 // Pack is a boot pack to read from. Zero values mean the defaults.
@@ -97,8 +98,8 @@ type pieces struct {
 	Pack
 	running group[int, chunk.Verified] // fetches; keeps nothing itself
 
-	shelf shelf
-	all   int64 // memory of all pieces
+	memory piecestore.Memory
+	all    int64 // memory of all pieces
 
 	mu    sync.Mutex
 	state []piece
@@ -134,7 +135,7 @@ func newPieces(p Pack, size int64) (*pieces, error) {
 	blocks := l.ends[len(l.ends)-1] / chunk.BlockSize
 	s := &pieces{layout: l, Pack: p, state: make([]piece, len(l.pieces)), moved: make(chan struct{}),
 		read: make([]uint64, (blocks+63)/64), late: int(p.Keep * int64(len(l.pieces)) / p.Map.StoredSize()),
-		due: min(p.Map.Booted, len(l.pieces)), rest: len(l.pieces), shelf: newShelf(p.Map.Pieces, p.Keep)}
+		due: min(p.Map.Booted, len(l.pieces)), rest: len(l.pieces), memory: piecestore.New(p.Map.Pieces, p.Keep)}
 	for i := range s.state {
 		s.state[i].place, s.state[i].left = i, l.pieces[i].RawSize/chunk.BlockSize
 		s.all += s.size(i)
@@ -179,7 +180,7 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	s := &p.state[i]
 	p.arrived(i)
 	if !s.kept && (s.coming || p.room(i, true)) {
-		s.held, s.kept, s.coming = p.shelf.put(i, v), true, false
+		s.held, s.kept, s.coming = p.memory.Put(i, v), true, false
 	}
 }
 
@@ -191,7 +192,7 @@ func (p *pieces) put(i int, v chunk.Verified) bool {
 	s := &p.state[i]
 	p.arrived(i)
 	if !s.kept && !s.lost && (s.coming || p.room(i, false)) {
-		s.held, s.kept, s.coming = p.shelf.put(i, v), true, false
+		s.held, s.kept, s.coming = p.memory.Put(i, v), true, false
 	}
 	return s.kept
 }

@@ -77,10 +77,10 @@ const (
 	heapLarge = 32 << 10
 )
 
-// size is how much memory piece i takes: on the shelf its bytes, in the heap some more.
+// size is how much memory piece i takes: in its mapping its bytes, in the heap some more.
 func (p *pieces) size(i int) int64 {
 	size := int64(p.pieces[i].StoredSize)
-	if p.shelf.memory == nil && size > heapLarge {
+	if !p.memory.Mapped() && size > heapLarge {
 		size = (size + heapPage - 1) / heapPage * heapPage
 	}
 	return size

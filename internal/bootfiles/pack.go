@@ -13,11 +13,11 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. Without it the boot takes more
-// bytes, and as long as a boot took before there were packs. Where word is late it waits longer.
+// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. A boot without the map goes on, and
+// receives more bytes. On a network with announced delays it waits longer.
 const packPatience = 5 * time.Second
 
-// Pack is a map that is to be had.
+// Pack is the map of a boot pack that is to be fetched.
 type Pack struct {
 	Ref     fleet.PackRef
 	Version fleet.Digest // that it has to be of

@@ -16,22 +16,22 @@ import (
 	"pando/internal/swarm/peer"
 )
 
-// How long a peer may take for a file that a boot starts with, and a server for all of them. They are small, and a
-// server has them too. Where the tracker says that word is late, both may take longer.
+// How long a peer may take for one of these files, and a server for all of them. Both get more time on a network where
+// the tracker announces delays.
 const (
 	startPatience  = 2 * time.Second
 	serverPatience = 20 * time.Second
 )
 
-// Source is who is asked for what a boot starts with: manifest, signature, map of the boot pack.
+// Source is a peer or a server that is asked for manifest, signature and the map of the boot pack.
 type Source struct {
 	URL  string
 	Peer bool
-	late time.Duration // how long word may be on its way; 0: no longer than usual
-	said swarm.Control // to trackers and by them, to learn of these sources
+	late time.Duration // delay of the network that the tracker announced; 0: none
+	said swarm.Control // bytes exchanged with trackers to learn of these sources
 }
 
-// patience is how long it may take. What a server sends waits behind what it sends others, too.
+// patience is the time-out of a request. A server gets more, because its answer waits behind those to other nodes.
 func (s Source) patience() time.Duration {
 	if s.Peer {
 		return max(startPatience, s.late)
@@ -44,8 +44,8 @@ func (s Source) Bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, s.patience())
 }
 
-// Sources are the servers, and before them peers that have it where the node shares a boot pack and the
-// tracker names some. prefix is the length of the node's subnet.
+// Sources lists whom to ask: peers that the tracker names, if the node shares a boot pack, and then the servers.
+// prefix is the length of the node's subnet.
 func Sources(
 	ctx context.Context,
 	client *http.Client,
@@ -92,7 +92,7 @@ func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
 	return c
 }
 
-// lateness is how long word may be on its way, as a tracker told of these sources.
+// lateness is the delay of the network that the tracker announced with these sources.
 func lateness(sources []Source) time.Duration {
 	if len(sources) == 0 {
 		return 0
@@ -100,8 +100,8 @@ func lateness(sources []Source) time.Duration {
 	return sources[0].late
 }
 
-// Accuse tells the trackers of a peer that sent something else than it was asked for; it is nothing to wait for.
-func Accuse(servers []string, s Source, err error) {
+// ReportCorrupt reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for an answer.
+func ReportCorrupt(servers []string, s Source, err error) {
 	var file *wrongFileError
 	var object *chunk.WrongBytesError
 	a, parse := netip.ParseAddrPort(strings.TrimPrefix(s.URL, "http://"))
@@ -112,12 +112,7 @@ func Accuse(servers []string, s Source, err error) {
 		go func() {
 			client := NewClient()
 			defer client.CloseIdleConnections()
-			_ = peer.ReportCorrupt(
-				context.Background(),
-				client,
-				tracker,
-				a,
-			) // three others will say so if this one is not heard
+			_ = peer.ReportCorrupt(context.Background(), client, tracker, a) // other nodes report the same peer
 		}()
 	}
 }

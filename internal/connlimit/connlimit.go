@@ -1,8 +1,8 @@
-// Package crowd bounds the connections of a listener: all together, and those of one address.
+// Package connlimit limits the connections of a listener: in all, and of one address.
 //
-// A server and a node's block daemon are open to everybody on their network. What is above the bounds is closed at
-// once and never served, so that a stranger can neither fill their memory nor take the places of all others. A
-// connection keeps what net/http looks for: its descriptor, and sendfile(2).
+// A server and a node's block daemon are open to everybody on their network. Connections above the limits are closed
+// at once and never served, so that a stranger can neither fill the memory nor take the places of others. It owns
+// the counts of one listener, and must not hide the socket: net/http uses its descriptor and sendfile(2).
 package connlimit
 
 import (
@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// Listener gives the connections within its bounds.
+// Listener accepts connections within its limits.
 type Listener struct {
 	net.Listener
 	all, each int
@@ -24,12 +24,12 @@ type Listener struct {
 	of    map[netip.Addr]int
 }
 
-// Limit takes l over.
+// Limit wraps l, which must not be used any more: at most all connections, and each of one address.
 func Limit(l net.Listener, all, each int) *Listener {
 	return &Listener{Listener: l, all: all, each: each, of: map[netip.Addr]int{}}
 }
 
-// Accept returns the next connection within the bounds.
+// Accept returns the next connection within the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

@@ -108,7 +108,7 @@ func (s Source) pack(
 }
 
 func (s Source) peerFailed(e fleet.Extension, from bootfiles.Source, err error) {
-	bootfiles.Accuse(s.As.Servers, from, err)
+	bootfiles.ReportCorrupt(s.As.Servers, from, err)
 	s.Tell("extension "+e.Name+": peer "+from.URL+": "+err.Error(), "another source is asked")
 }
 

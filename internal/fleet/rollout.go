@@ -141,3 +141,13 @@ func (p RolloutPlan) WithDefaults() RolloutPlan {
 	}
 	return p
 }
+
+// Versions are the versions that a rollout leaves and goes to, as far as it names them by their digests.
+func (r Rollout) Versions() (out []Digest) {
+	for _, ref := range []Ref{r.From, r.To} {
+		if _, _, d, err := ref.Split(); err == nil && d != "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}

@@ -74,7 +74,7 @@ var settingTable = []Setting{
 		Usage:  "reboot a node that is stuck in its boot this long, such as 10m, or never",
 		slot:   func(s *Settings) slot { return durationSlot(&s.RebootAfter) },
 		check:  func(s Settings) error { return validReboot(ValueOf(s.RebootAfter)) },
-		actual: func(l Layers, _ Settings) string { return RebootText(l.RebootAfter) },
+		actual: func(l Layers, _ Settings) string { return rebootText(l.RebootAfter) },
 	},
 	{
 		Key: "write_limit", Flag: "write-limit", Kind: KindText, Default: DefaultWriteLimit,

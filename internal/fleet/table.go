@@ -122,7 +122,7 @@ func boolSlot(at **bool) slot { return wordSlot(at, strconv.FormatBool, ParseBoo
 
 func sizeSlot(at **int64) slot { return wordSlot(at, SizeText, ParseSize) }
 
-func durationSlot(at **time.Duration) slot { return wordSlot(at, RebootText, parseReboot) }
+func durationSlot(at **time.Duration) slot { return wordSlot(at, rebootText, parseReboot) }
 
 func listSlot(at **[]string) slot {
 	same := func(items []string) []string { return items }
@@ -226,8 +226,8 @@ func parseReboot(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// RebootText is after how long a stuck boot reboots, as files have it: a duration, "never", or "" for the default.
-func RebootText(d time.Duration) string {
+// rebootText is after how long a stuck boot reboots, as files have it: a duration, "never", or "" for the default.
+func rebootText(d time.Duration) string {
 	switch {
 	case d < 0:
 		return never

@@ -11,6 +11,9 @@ import (
 	"pando/internal/fleet"
 )
 
+// Within is how recently a running node was seen: it reports about once a minute.
+const Within = 3 * time.Minute
+
 // Times are the times of the last reports, by MAC. A report a minute from each node is not worth a write to the
 // registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
 type Times struct {

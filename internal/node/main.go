@@ -100,7 +100,7 @@ func runAgent(release string, stderr io.Writer) int {
 	a.Use(agent.Parts{
 		Extensions: extensions,
 		Next:       next,
-		Medium:     medium.New(a.Control(), a.Self, a.Kick, stderr),
+		Medium:     medium.New(a.Control(), a.Self, a.Wake, stderr),
 		Beside:     []func(context.Context){next.Retire, extensions.Retire},
 	})
 	go (&lease.Renewer{Dir: rundir.Dir, Network: a.Block(), Info: a.Info, Log: stderr}).Run(ctx)

@@ -7,6 +7,8 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/openid"
+	"pando/internal/server/boots"
+	"pando/internal/server/objects"
 	"pando/internal/store"
 )
 
@@ -52,8 +54,8 @@ type Config struct {
 	// many as they like
 	APIRate int
 
-	Store  *store.Dir // where images are kept; nil: the directory "store" in Dir
-	Direct Direct     // how nodes read objects past this server; nil: they do not
+	Store  *store.Dir     // where images are kept; nil: the directory "store" in Dir
+	Direct objects.Direct // how nodes read objects past this server; nil: they do not
 
 	DHCP      dhcp.Config // Mode "" is off; its loaders and ports are filled in here
 	BootFiles string      // directory with iPXE's builds; "": where Debian's package ipxe puts them
@@ -67,6 +69,8 @@ type Config struct {
 	RebootAfter time.Duration
 	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
 	Now         func() time.Time // the clock; time.Now
+
+	sampleLeast int64 // bytes in a second that begin samples of traffic, for tests; 0: the default
 }
 
 // DefaultRebootAfter is how long a node tries to boot before it begins anew.
@@ -92,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.BootFiles == "" {
-		c.BootFiles = DefaultBootFiles
+		c.BootFiles = boots.DefaultBootFiles
 	}
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter

@@ -10,13 +10,14 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
 // goTogether refuses an image and extensions of which the nodes of a group, or one node, could not be given all.
 func (o *operator) goTogether(tx *registry.Tx, g fleet.Group, n fleet.Node) error {
 	g = n.Settings.Of(g)
-	return o.methods.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
+	return o.versions.GoTogether(tx, cmp.Or(n.Version, g.Image), g.ExtensionList())
 }
 
 // nodeGoesTogether is goTogether for a node whose image or extensions become its own, or others.
@@ -49,7 +50,7 @@ func (o *operator) showExtensions(tx *registry.Tx, n *api.Node) error {
 		return nil
 	}
 	var problems []error
-	n.Over, problems = o.methods.versions.Over(tx, refs, base)
+	n.Over, problems = o.versions.Over(tx, refs, base)
 	for _, p := range problems {
 		n.OverProblems = append(n.OverProblems, p.Error())
 	}
@@ -63,7 +64,7 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 	if err != nil || n.Desired == "" || n.Running == "" {
 		return nil, nil, err
 	}
-	want, _ := o.methods.versions.Over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
+	want, _ := o.versions.Over(tx, n.Settings.Of(g).ExtensionList(), n.Desired)
 	var has []fleet.Extension
 	if n.Status != nil {
 		has = n.Status.Extensions
@@ -77,33 +78,16 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 	return gets, loses, nil
 }
 
-// overBoot are the extensions of what a boot runs.
-func (s *Server) overBoot(
-	ctx context.Context,
-	g fleet.Group,
-	base fleet.Digest,
-) (out []fleet.Extension, problems []error, err error) {
-	refs := g.ExtensionList()
-	if len(refs) == 0 {
-		return nil, nil, nil
-	}
-	err = s.registry.View(ctx, func(tx *registry.Tx) error {
-		out, problems = s.versions.Over(tx, refs, base)
-		return nil
-	})
-	return out, problems, err
-}
-
 // otherExtensions tells whether a node that reports should have other extensions than it says.
 func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has string) bool {
 	if has == "" || b.Session.IsZero() {
 		return false
 	}
-	_, group, err := s.member(ctx, b.MAC)
+	_, group, err := s.planner.Member(ctx, b.MAC)
 	if err != nil {
 		return false
 	}
-	want, _, err := s.overBoot(ctx, group, b.Version)
+	want, _, err := s.loader.Extensions(ctx, group, b.Version)
 	return err == nil && fleet.ExtensionsKey(want) != has
 }
 
@@ -114,21 +98,21 @@ func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.bySession(r, req.Boot)
+	b, err := s.nodeAuth.BySession(r, req.Boot)
 	if err != nil {
 		return err
 	}
-	node, group, err := s.member(r.Context(), b.MAC)
+	node, group, err := s.planner.Member(r.Context(), b.MAC)
 	if err != nil {
 		return err
 	}
 	group.Keeping = fleet.Keeping{Extensions: group.Extensions}
 	var resp api.StageResponse
-	resp.Assignment, resp.Signature, err = s.assign(
+	resp.Assignment, resp.Signature, err = s.loader.Assign(
 		r.Context(),
 		b,
-		nodeConfig{node: node, group: group, boot: b},
-		configSet{},
+		nodeconfig.Node{Node: node, Group: group, Boot: b},
+		nodeconfig.Set{},
 		nil,
 		httpapi.LocalAddr(r),
 	)

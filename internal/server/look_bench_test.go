@@ -58,7 +58,7 @@ func BenchmarkLook(b *testing.B) {
 					MAC:   mac,
 					Stage: trace.Script,
 					Kind:  trace.Info,
-					Attrs: map[string]string{attrArgs: "quiet splash"},
+					Attrs: map[string]string{trace.AttrArgs: "quiet splash"},
 				},
 				trace.Event{
 					Time:  now.Add(time.Minute),
@@ -85,7 +85,8 @@ func BenchmarkLook(b *testing.B) {
 	}
 	b.Run("fleet", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.lookNow(b.Context()); err != nil {
+			s.clock.add(time.Minute) // a new look
+			if _, err := s.lookout.Look(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -101,7 +102,8 @@ func BenchmarkLook(b *testing.B) {
 	})
 	b.Run("failed", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := s.faults.all(b.Context()); err != nil {
+			s.faults.Forget()
+			if _, err := s.faults.List(b.Context(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

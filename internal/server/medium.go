@@ -4,18 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"pando/internal/api"
+	"pando/internal/bootplan"
 	"pando/internal/build/initramfs"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
+	"pando/internal/initrd"
 	"pando/internal/media"
 	"pando/internal/registry"
 )
@@ -65,7 +65,7 @@ func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Writ
 
 // planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
 // same with the same arguments, because a medium has one K.
-func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
+func (s *Server) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -77,25 +77,25 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 		return err
 	})
 	if err != nil {
-		return plan{}, err
+		return bootplan.Plan{}, err
 	}
 	if len(nodes) == 0 {
-		return s.plan(ctx, fleet.Node{Name: selection, Group: name}, fleet.Hardware{})
+		return s.planner.Plan(ctx, fleet.Node{Name: selection, Group: name}, fleet.Hardware{})
 	}
-	var first plan
+	var first bootplan.Plan
 	for i, n := range nodes {
-		p, err := s.plan(ctx, n, fleet.Hardware{})
+		p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
 		if err != nil {
 			return p, err
 		}
 		if i == 0 {
 			first = p
 		}
-		if p.version != first.version || !slices.Equal(p.kernelArgs(), first.kernelArgs()) {
+		if p.Version != first.Version || !slices.Equal(p.KernelArgs(), first.KernelArgs()) {
 			return p, httpapi.BadRequest(
 				fmt.Sprintf(
 					"%s and %s boot different versions, or with different kernel arguments",
-					first.node.Name,
+					first.Node.Name,
 					n.Name,
 				),
 				"make a medium for each",
@@ -106,16 +106,16 @@ func (s *Server) planOf(ctx context.Context, selection string) (plan, error) {
 }
 
 // mediumK is K as a medium has it: for no boot in particular, so with the drivers of every NIC and without a token.
-func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K, error) {
+func (s *Server) mediumK(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
 	var k media.K
-	if a := p.manifest.Architecture; a != "amd64" {
+	if a := p.Manifest.Architecture; a != "amd64" {
 		return k, httpapi.BadRequest(
-			fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.image, a),
+			fmt.Sprintf("a boot medium starts amd64 machines, and %s is for %s", p.Image, a),
 			"machines of "+a+" boot from the network",
 		)
 	}
 	if len(control) == 0 {
-		control = s.controlURLs()
+		control = s.ports.ControlURLs(s.cfg.DHCP.Interfaces)
 	}
 	if len(control) == 0 {
 		return k, httpapi.BadRequest(
@@ -124,22 +124,22 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 		)
 	}
 	trust, err := initramfs.TrustCPIO(api.BootConfig{
-		Format: 1, Medium: p.version, Control: control,
+		Format: 1, Medium: p.Version, Control: control,
 		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
-		Release: s.cfg.Release, RebootAfter: s.rebootAfter(p.group),
+		Release: s.cfg.Release, RebootAfter: s.planner.RebootAfter(p.Group),
 	})
 	if err != nil {
 		return k, err
 	}
-	agent, err := s.agents.get(ctx, p.manifest.Architecture)
+	agent, err := s.agents.Get(ctx, p.Manifest.Architecture)
 	if err != nil {
 		return k, err
 	}
-	disks, err := s.disks.get(ctx, p.version, p.manifest)
+	disks, err := s.disks.Get(ctx, p.Version, p.Manifest)
 	if err != nil {
-		s.log.Warn("a boot medium has no drivers of disks, so no cache", "version", p.version.Short(), "err", err)
+		s.log.Warn("a boot medium has no drivers of disks, so no cache", "version", p.Version.Short(), "err", err)
 	}
-	joined, err := s.join(trust, p.manifest.AllDrivers(), disks, agent)
+	joined, err := initrd.Join(s.store, trust, p.Manifest.AllDrivers(), disks, agent)
 	if err != nil {
 		return k, err
 	}
@@ -147,32 +147,12 @@ func (s *Server) mediumK(ctx context.Context, p plan, control []string) (media.K
 	if k.Initramfs, err = io.ReadAll(joined); err != nil {
 		return k, fmt.Errorf("initramfs of a medium: %w", err)
 	}
-	kernel, err := s.store.Open(p.manifest.Kernel.Object)
+	kernel, err := s.store.Open(p.Manifest.Kernel.Object)
 	if err != nil {
 		return k, fmt.Errorf("kernel of a medium: %w", err)
 	}
 	defer kernel.Close()
 	k.Kernel, err = io.ReadAll(kernel)
-	k.Args = p.kernelArgs()
+	k.Args = p.KernelArgs()
 	return k, err
-}
-
-// controlURLs are the control channel at every address of the interfaces that nodes are on; of all interfaces where
-// none are named.
-func (s *Server) controlURLs() []string {
-	var urls []string
-	all, _ := net.Interfaces() // what cannot be listed is not known
-	for _, i := range all {
-		names := s.cfg.DHCP.Interfaces
-		if len(names) > 0 && !slices.Contains(names, i.Name) || i.Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		addrs, _ := i.Addrs()
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() {
-				urls = append(urls, s.controlURL(p.Addr()))
-			}
-		}
-	}
-	return urls
 }

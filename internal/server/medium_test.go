@@ -16,6 +16,7 @@ import (
 	"pando/internal/media"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	"pando/internal/server/boots"
 	"pando/internal/trace"
 )
 
@@ -56,7 +57,7 @@ func TestBootFromAMedium(t *testing.T) {
 	if e != nil || third.Boot == second.Boot {
 		t.Errorf("begin after hello is the same boot: %+v, %v", third, e)
 	}
-	n.wait(exchangeFresh + time.Second)
+	n.wait(boots.ExchangeTime + time.Second)
 	if _, e := n.begun(version); e == nil {
 		t.Error("begin long after DHCP")
 	}

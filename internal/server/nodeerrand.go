@@ -22,7 +22,7 @@ func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: rep.Boot})
+	b, err := s.nodeAuth.Reporter(r, rep.Boot)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"pando/internal/api"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
@@ -22,7 +23,7 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 // renewal is what the boot medium of a running node lacks.
 type renewal struct {
 	server  *Server
-	plan    plan
+	plan    bootplan.Plan
 	control []string
 	key     string // of all that K depends on
 	now     [media.Slots]media.Header
@@ -61,7 +62,7 @@ type renewal struct {
 }
 
 func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
-	n = renewal{server: s, control: s.controlURLs()}
+	n = renewal{server: s, control: s.ports.ControlURLs(s.cfg.DHCP.Interfaces)}
 	if n.plan, err = s.ranPlan(ctx, b); err != nil {
 		return n, err
 	}
@@ -70,8 +71,8 @@ func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMediu
 	}
 	n.key = strings.Join(
 		slices.Concat(
-			[]string{string(n.plan.version), fmt.Sprint(s.rebootAfter(n.plan.group))},
-			n.plan.kernelArgs(),
+			[]string{string(n.plan.Version), fmt.Sprint(s.planner.RebootAfter(n.plan.Group))},
+			n.plan.KernelArgs(),
 			n.control,
 			s.keys.Ring.Trust().Accepted(),
 		),
@@ -104,19 +105,19 @@ func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) 
 }
 
 // ranPlan is a plan for what a boot runs already.
-func (s *Server) ranPlan(ctx context.Context, b registry.Boot) (p plan, err error) {
-	p.image, p.version = b.Image, b.Version
-	if p.node, p.group, err = s.member(ctx, b.MAC); err != nil {
+func (s *Server) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
+	p.Image, p.Version = b.Image, b.Version
+	if p.Node, p.Group, err = s.planner.Member(ctx, b.MAC); err != nil {
 		return p, err
 	}
 	err = s.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		p.classes, err = hardwareClasses(tx, p.node, fleet.Hardware{})
+		p.Classes, err = bootplan.HardwareClasses(tx, p.Node, fleet.Hardware{})
 		return err
 	})
 	if err != nil {
 		return p, err
 	}
-	if p.manifest, err = s.versions.Bootable(b.Version); err != nil {
+	if p.Manifest, err = s.versions.Bootable(b.Version); err != nil {
 		return p, fmt.Errorf("medium of %s: %w", b.Version.Short(), err)
 	}
 	return p, nil

@@ -205,7 +205,10 @@ func TestUsualTimeIsOfFirmware(t *testing.T) {
 	usual := func() (d time.Duration) {
 		t.Helper()
 		s.update(
-			func(tx *registry.Tx) (err error) { d, err = s.operator().usual(t.Context(), tx, "node001"); return err },
+			func(tx *registry.Tx) (err error) {
+				d, err = s.rollouts.UsualTime(t.Context(), tx, "node001")
+				return err
+			},
 		)
 		return d
 	}

@@ -11,6 +11,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/registry"
+	"pando/internal/server/objects"
 )
 
 // debian is a root with dpkg's databases of packages that have one file each.
@@ -185,7 +186,7 @@ func TestCollectLeavesWhatATagJustLeft(t *testing.T) {
 	if out := s.gc(t); len(out.Versions) > 0 {
 		t.Errorf("gone are %v", gone(out))
 	}
-	s.clock.add(leftKept + time.Second)
+	s.clock.add(objects.TagKept + time.Second)
 	if out := s.gc(t); !slices.Equal(gone(out), v[1:]) {
 		t.Errorf("gone are %v", gone(out))
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/registry"
@@ -69,13 +71,13 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 
 // nextArgs are the kernel arguments of a node's next boot that do not come from its image.
 func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
-	p := plan{node: n}
+	p := bootplan.Plan{Node: n}
 	var err error
-	if p.group, err = tx.Group(n.Group); err != nil {
+	if p.Group, err = tx.Group(n.Group); err != nil {
 		return nil, err
 	}
-	p.classes, err = hardwareClasses(tx, n, fleet.Hardware{})
-	return p.kernelArgs(), err
+	p.Classes, err = bootplan.HardwareClasses(tx, n, fleet.Hardware{})
+	return p.KernelArgs(), err
 }
 
 // nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were
@@ -101,7 +103,7 @@ func (o *operator) nodeDiff(
 	if err != nil {
 		return d, err
 	}
-	had, told, err := bootArgs(ctx, o.reg, n.Boot.ID)
+	had, told, err := bootmethod.Args(ctx, o.reg, n.Boot.ID)
 	if err != nil {
 		return d, err
 	}
@@ -116,11 +118,11 @@ func (o *operator) nodeDiff(
 		if was.Kernel.Object != is.Kernel.Object {
 			d.KernelWas, d.KernelIs = was.Kernel.Release, is.Kernel.Release
 		}
-		d.Drivers, d.Root = !sameDrivers(was, is), was.Root.Index != is.Root.Index
+		d.Drivers, d.Root = !bootmethod.SameDrivers(was, is), was.Root.Index != is.Root.Index
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
-			if err := o.compare(ctx, &c); err != nil {
+			if err := o.imageAPI.Compare(ctx, &c); err != nil {
 				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
 			} else {
 				known[key] = &c
@@ -138,7 +140,7 @@ func (o *operator) nodeDiff(
 // nodeMethod tells by which method a node would come to its next boot if the choice was free.
 func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
 	var err error
-	if d.Method, d.MethodWhy, err = o.methods.choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
+	if d.Method, d.MethodWhy, err = o.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
 		d.Problem = err.Error()
 	}
 }

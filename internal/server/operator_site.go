@@ -11,6 +11,9 @@ import (
 	"pando/internal/trace"
 )
 
+// statusFaults is how many faulty boots are in the status of the site.
+const statusFaults = 10
+
 func (o *operator) status(r *http.Request) (any, error) {
 	out := api.Status{
 		Release: o.release, Started: o.started, Time: o.now(), DHCP: o.dhcp(), Loads: o.loads(), Logs: o.journals.Status(),
@@ -49,7 +52,7 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed, err := o.faults.list(r.Context(), own)
+	failed, err := o.faults.List(r.Context(), own)
 	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), statusFaults)]
 	return out, err
 }

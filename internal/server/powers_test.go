@@ -14,6 +14,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/hooks"
 	"pando/internal/registry"
+	"pando/internal/server/power"
 	"pando/internal/trace"
 )
 
@@ -35,7 +36,7 @@ type switched struct {
 	*site
 	t *testing.T
 	c *api.Client
-	p *powers
+	p *power.Controller
 }
 
 func startSwitched(t *testing.T, settings fleet.Settings) *switched {
@@ -71,9 +72,10 @@ func switchedBy(t *testing.T, on *site, settings fleet.Settings) *switched {
 // again is the part that switches, as after a start, and without waiting between nodes. The server's own has had
 // its first look then, and the next one is later than the test.
 func (s *switched) again() {
-	s.p = newPowers(s.Server)
-	s.p.pace = func(context.Context) {}
-	for !s.p.alive(s.t.Context()).Equal(s.clock.now()) {
+	c := s.powerConfig()
+	c.Pace = func(context.Context) {}
+	s.p = power.New(c)
+	for !s.p.LastAlive(s.t.Context()).Equal(s.clock.now()) {
 		time.Sleep(time.Millisecond) // it happens beside us
 	}
 }
@@ -95,7 +97,7 @@ func (s *switched) node(name string, n byte) {
 // log is what the relay was asked to do since the last look.
 func (s *switched) log() string {
 	s.t.Helper()
-	s.p.doing.Wait()
+	s.p.Wait()
 	path := filepath.Join(s.cfg.Dir, "relay", "log")
 	b, _ := os.ReadFile(path)
 	_ = os.Remove(path)
@@ -248,7 +250,7 @@ func TestHoursSwitchNodes(t *testing.T) {
 	look := func(d time.Duration) string {
 		t.Helper()
 		s.clock.add(d)
-		if err := s.p.hours(t.Context()); err != nil {
+		if err := s.p.SwitchByHours(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return s.log()
@@ -327,10 +329,10 @@ func TestSweepAfterAPowerCut(t *testing.T) {
 	before := s.clock.now()
 	s.clock.add(3 * time.Hour)
 	s.restart()
-	s.clock.add(sweepAfter)
+	s.clock.add(power.WakeAfter)
 	seen("came-back")
 	_ = s.log()
-	s.p.sweep(t.Context(), before)
+	s.p.WakeLost(t.Context(), before)
 	if got := sorted(s.log()); got != "hangs cycle, ran on" {
 		t.Errorf("woken are %q", got)
 	}

@@ -103,9 +103,7 @@ func startRooms(t *testing.T) *rooms {
 
 // faultsAfresh has what is wrong with boots looked up when it is asked for next.
 func (s *site) faultsAfresh(context.Context) error {
-	s.faults.listing.Lock()
-	defer s.faults.listing.Unlock()
-	s.faults.found = nil
+	s.faults.Forget()
 	return nil
 }
 

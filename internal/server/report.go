@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Events) > maxReported || req.Uptime < 0 || req.Uptime > maxUptime {
 		return api.NewError(api.BadRequest, "report has too many events, or an uptime that cannot be", "")
 	}
-	b, err := s.reporter(r, req)
+	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -46,6 +45,9 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	for i := range events {
 		events[i].Time = b.Init.Add(events[i].Offset)
+	}
+	if err := s.boots.Flush(r.Context()); err != nil { // the server's own events of this boot came before
+		return err
 	}
 	if _, err := s.registry.Append(r.Context(), events...); err != nil {
 		return err
@@ -81,37 +83,9 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 // alive notes that a node has reported. A report without anything in it says just this.
 func (s *Server) alive(ctx context.Context, b registry.Boot) {
 	s.heard.Note(b.MAC, s.now())
-	if n, err := s.nodeOf(ctx, b.MAC); err == nil {
-		s.touch(ctx, n, "", "")
+	if n, err := s.discovery.Node(ctx, b.MAC); err == nil {
+		s.discovery.Touch(ctx, n, "", "")
 	}
-}
-
-// reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
-// that far, the one of its token.
-func (s *Server) reporter(r *http.Request, req api.ReportRequest) (b registry.Boot, err error) {
-	session, token := registry.HashSecret(httpapi.Credential(r, "Bearer")), registry.HashSecret(httpapi.Credential(r, "Boot"))
-	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
-		if !session.IsZero() {
-			b, err = tx.BootBySession(session)
-			return err
-		}
-		b, err = tx.Boot(req.Boot)
-		return err
-	})
-	switch {
-	case errors.Is(err, registry.ErrNotFound):
-	case err != nil:
-		return b, err
-	case !session.IsZero() && b.ID == req.Boot:
-		return b, nil
-	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 && s.now().Sub(b.TokenMade) < tokenLife:
-		return b, nil
-	}
-	return b, api.NewError(
-		api.Unauthorized,
-		"neither session nor token of this boot",
-		"a newer boot of the node ends the older one's session",
-	)
 }
 
 // reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or
@@ -120,21 +94,21 @@ func (s *Server) reached(ctx context.Context, b registry.Boot, uptime time.Durat
 	if !b.Init.IsZero() {
 		return b, nil
 	}
-	c, err := s.boots.of(ctx, b.MAC)
+	c, err := s.boots.Of(ctx, b.MAC)
 	if err != nil {
 		return b, err
 	}
-	defer c.mu.Unlock()
-	if c.boot.ID != b.ID { // an older boot whose first report comes late
+	defer c.Unlock()
+	if c.Boot.ID != b.ID { // an older boot whose first report comes late
 		b.Init = s.now().Add(-uptime)
 		return b, nil
 	}
-	err = s.boots.save(ctx, c, func(b *registry.Boot) {
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
 		if b.Init.IsZero() {
 			b.Init = s.now().Add(-uptime)
 		}
 	})
-	return c.boot, err
+	return c.Boot, err
 }
 
 // markName is what an image may call its own stages.
@@ -214,7 +188,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), httpapi.Clip(st.ExtensionError, httpapi.MaxMessage)
 	if st.Systemd != nil {
 		st.Systemd.State = httpapi.Clip(st.Systemd.State, 64)
-		st.Systemd.Failed = clipList(st.Systemd.Failed, 64)
+		st.Systemd.Failed = httpapi.ClipList(st.Systemd.Failed, 64)
 		st.Systemd.Units = st.Systemd.Units[:min(len(st.Systemd.Units), 200)]
 		for i := range st.Systemd.Units {
 			st.Systemd.Units[i].Unit = httpapi.Clip(st.Systemd.Units[i].Unit, 256)
@@ -223,7 +197,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if err := s.warnOfFullness(ctx, b, st); err != nil {
 		return err
 	}
-	if err := errors.Join(s.keepFeeding(ctx, b, st.Fed), s.keepState(ctx, b, st.State)); err != nil {
+	if err := errors.Join(s.senders.Add(ctx, b, st.Fed), s.state.KeepReport(ctx, b, st.State)); err != nil {
 		return err
 	}
 	st.Fed, st.State = nil, "" // they are kept longer than the status

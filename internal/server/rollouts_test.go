@@ -98,7 +98,7 @@ func (r *rolling) nodeOf(name string) api.Node {
 // round lets each machine speak and do what it is asked, time pass, and the server look after the rollout.
 func (r *rolling) round() {
 	r.t.Helper()
-	if err := r.rollouts.look(r.t.Context()); err != nil {
+	if err := r.rollouts.Look(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, p := range r.nodes {
@@ -330,26 +330,5 @@ func TestNodeDiff(t *testing.T) {
 	if err != nil || len(d) != 1 || !d[0].Changes || d[0].Desired != r.new || d[0].Root ||
 		!slices.Equal(d[0].ArgsNew, []string{"new", "console=ttyS0"}) {
 		t.Errorf("%+v, %v", d, err)
-	}
-}
-
-// A hook is a file of root's in the directory for hooks, and nothing else is run.
-func TestFindHook(t *testing.T) {
-	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"good": 0o700, "open": 0o722, "plain": 0o600} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := hooks.Find(dir, "good"); err != nil {
-		t.Error(err)
-	}
-	for _, name := range []string{"open", "plain", "none", "../" + filepath.Base(dir) + "/good", "", "."} {
-		if path, err := hooks.Find(dir, name); err == nil {
-			t.Errorf("hook %q is %s", name, path)
-		}
 	}
 }

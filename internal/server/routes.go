@@ -8,28 +8,37 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootmethod"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
 	"pando/internal/media"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/history"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
+	"pando/internal/server/objects"
 	"pando/internal/server/packs"
+	"pando/internal/server/power"
+	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/store"
-	"pando/internal/volume"
+	"pando/internal/versions"
 )
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.serveObject)
-	m.Route("GET /m/{name}", s.serveManifest)
-	m.Route("GET /boot/script", s.serveScript)
+	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /m/{name}", s.objects.ServeManifest)
+	m.Route("GET /boot/script", s.loader.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.serveVolume)
+	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -39,9 +48,9 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "file":
-		return s.serveBootFile(w, r, second)
+		return s.loader.ServeBootFile(w, r, second)
 	case second == "initramfs":
-		return s.serveInitramfs(w, r, fleet.BootID(first))
+		return s.loader.ServeInitramfs(w, r, fleet.BootID(first))
 	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
@@ -60,21 +69,21 @@ func (s *Server) controlRoutes() http.Handler {
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
-		"begin":          s.begin,
-		"hello":          s.hello,
+		"begin":          s.loader.BeginFromMedium,
+		"hello":          s.loader.Hello,
 		"events":         s.nodeEvents,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.nodeMedium,
 		"errand":         s.nodeErrand,
-		"volume":         s.nodeVolume,
-		"kexec":          s.nodeKexec,
+		"volume":         s.volumes.NodeVolume,
+		"kexec":          s.loader.Kexec,
 		"stage":          s.nodeStage,
-		"next":           s.nodeNext,
+		"next":           s.loader.SoftReboot,
 		"extensions":     s.nodeExtensions,
 		"config":         s.giveConfig,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.takeState,
-		"state/fetch":    s.giveState,
+		"state/send":     s.state.TakeState,
+		"state/fetch":    s.state.GiveState,
 	}
 }
 
@@ -96,7 +105,7 @@ type operator struct {
 
 	store *store.Dir
 
-	signer *signer // the keys that sign versions
+	signer *images.Signer // the keys that sign versions
 
 	key ed25519.PublicKey // the server's
 
@@ -106,15 +115,19 @@ type operator struct {
 
 	packs *packs.Maker
 
-	keeper *keeper
+	keeper *objects.Collector
 
 	loads func() api.Loads // how many nodes load kernel and initramfs now
 
 	dhcp func() api.DHCP // what the DHCP part does now
 
+	flushEvents func(context.Context) error // writes events that are written behind
+
 	heard *lastseen.Times
 
-	faults *faults
+	faults *history.Faults
+
+	history *history.API
 
 	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
 
@@ -122,19 +135,17 @@ type operator struct {
 
 	nudger *nodecommand.Waker
 
-	volumes *volume.Dir
+	volumes *volumes.Service
 
-	parcels *parcels
+	rollouts *rollouts.Runner
 
-	swaps *volume.Swaps
+	powers *power.Controller
 
-	rollouts *rollouts
+	methods *bootmethod.Chooser
 
-	powers *powers
+	versions *versions.Cache
 
-	methods *methods
-
-	configs *configs
+	configs *nodeconfig.Renderer
 
 	journals *logs.Journals
 
@@ -145,12 +156,19 @@ type operator struct {
 	rebootAfter time.Duration // of nodes whose group says nothing
 
 	packAPI *packs.API
+
+	storeAPI *objects.API
+
+	imageAPI *images.API
+
+	state *state.Service
 }
 
 func (s *Server) operator() *operator {
 	o := &operator{}
 	o.access = s.access
 	o.reg = s.registry
+	o.flushEvents = s.boots.Flush
 	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
 	o.store = s.store
 	o.signer = s.signer
@@ -159,24 +177,27 @@ func (s *Server) operator() *operator {
 	o.started = s.started
 	o.packs = s.packs
 	o.keeper = s.keeper
-	o.loads = s.turns.status
+	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
 	o.medium = s.medium
 	o.heard = s.heard
 	o.faults = s.faults
+	o.history = history.NewAPI(s.registry)
 	o.rebootAfter = s.cfg.RebootAfter
 	o.errands = s.errands
 	o.nudger = s.nudger
 	o.volumes = s.volumes
-	o.parcels = s.parcels
-	o.swaps = s.swaps
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods
+	o.versions = s.versions
 	o.configs = s.configs
 	o.journals = s.journals
 	o.now = s.now
 	o.log = s.log
 	o.packAPI = s.packAPI
+	o.storeAPI = s.storeAPI
+	o.imageAPI = s.imageAPI
+	o.state = s.state
 	return o
 }

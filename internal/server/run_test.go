@@ -110,7 +110,7 @@ func TestOperatorToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.controlPort), made.Secret)
+	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.ports.Control), made.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestNodeIsNoOperator(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	resp := n.hello(n.load())
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", s.controlURL(local)+"/v1/nodes", nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", s.ports.ControlURL(local)+"/v1/nodes", nil)
 	req.Header.Set("Authorization", "Bearer "+resp.Session)
 	res, err := n.http.Do(req)
 	if err != nil {

@@ -86,7 +86,7 @@ func (s *site) speedGate(before, after fleet.Digest) {
 	for gate, want := range map[fleet.Gate]bool{fleet.GateSpeed: true, fleet.GateBooted: false} {
 		var o rollout.Observed
 		err := s.registry.View(s.t.Context(), func(tx *registry.Tx) (err error) {
-			o, err = s.rollouts.observe(
+			o, err = s.rollouts.Observe(
 				s.t.Context(),
 				tx,
 				fleet.Rollout{ID: "default-1", Group: "default", From: fleet.Ref("lab@" + string(before)),

@@ -96,7 +96,7 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := s.errandFor(n, boot, session, func() {
-		if err := s.rollouts.look(t.Context()); err != nil {
+		if err := s.rollouts.Look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

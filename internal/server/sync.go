@@ -10,6 +10,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -23,7 +24,7 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
+	b, err := s.nodeAuth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -34,20 +35,20 @@ func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	set := s.configs.render(n, s.configs.secrets(n))
-	s.errands.Handed(b.ID, s.configs.digests(set.all()))
-	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.all()})
+	set := s.configs.Render(n, s.configs.Secrets(n))
+	s.errands.Handed(b.ID, s.configs.Digests(set.All()))
+	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.All()})
 }
 
 // runningConfig is what the config files of a boot are made of that has a session.
-func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConfig, err error) {
+func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeconfig.Node, err error) {
 	err = s.registry.View(ctx, func(tx *registry.Tx) error {
 		node, err := tx.NodeByMAC(b.MAC)
 		if fleetview.Absent(err) || err == nil && node.State != fleet.Adopted {
 			return api.NewError(api.Unauthorized, "no adopted node has MAC "+b.MAC.String(), "")
 		}
 		if err == nil {
-			n, err = configOf(tx, node, b)
+			n, err = nodeconfig.Read(tx, node, b)
 		}
 		return err
 	})
@@ -65,12 +66,12 @@ func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
 	for _, f := range rep.Files {
 		differs[f.Path] = f.Error != "" || dryRun
 	}
-	c, err := s.boots.byID(ctx, rep.Boot)
+	c, err := s.boots.ByID(ctx, rep.Boot)
 	if err != nil {
 		return err
 	}
-	defer c.mu.Unlock()
-	return s.boots.save(ctx, c, func(b *registry.Boot) {
+	defer c.Unlock()
+	return s.boots.Save(ctx, c, func(b *registry.Boot) {
 		b.Config = maps.Clone(b.Config)
 		for path, digest := range handed {
 			if differs[path] {
@@ -130,9 +131,9 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 	}
 	out.Files, out.Error, out.Hint = rep.Files, rep.Error, rep.Hint
 	err = o.reg.View(ctx, func(tx *registry.Tx) error {
-		c, err := configOf(tx, n, b)
+		c, err := nodeconfig.Read(tx, n, b)
 		if err == nil {
-			out.Problems = o.configs.render(c, o.configs.secrets(c)).problems
+			out.Problems = o.configs.Render(c, o.configs.Secrets(c)).Problems
 		}
 		return err
 	})
@@ -147,10 +148,10 @@ func (o *operator) configState(tx *registry.Tx, n fleet.Node, b registry.Boot) (
 	if b.Session.IsZero() || b.Config == nil {
 		return nil, nil, nil
 	}
-	c, err := configOf(tx, n, b)
+	c, err := nodeconfig.Read(tx, n, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	old, gone = configChanges(b.Config, o.configs.digests(o.configs.render(c, o.configs.secrets(c)).all()))
+	old, gone = nodeconfig.Changes(b.Config, o.configs.Digests(o.configs.Render(c, o.configs.Secrets(c)).All()))
 	return old, gone, nil
 }

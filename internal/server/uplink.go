@@ -18,10 +18,7 @@ const sysNet = "/sys/class/net"
 
 // links are the rates that were set, and for what was not the interfaces' own.
 func (c Config) links() netboot.Links {
-	l := netboot.Links{Server: c.Uplink, Node: c.NodeLink}
-	if l.Server == 0 {
-		l.Server = interfaceRate(sysNet, c.DHCP.Interfaces)
-	}
+	l := netboot.Links{Server: c.uplink(), Node: c.NodeLink}
 	if l.Server == 0 {
 		l.Server = gigabit
 	}
@@ -29,6 +26,14 @@ func (c Config) links() netboot.Links {
 		l.Node = gigabit
 	}
 	return l
+}
+
+// uplink is the rate of the server's link that was set, or that its interfaces have; 0: it is not known.
+func (c Config) uplink() int64 {
+	if c.Uplink != 0 {
+		return c.Uplink
+	}
+	return interfaceRate(sysNet, c.DHCP.Interfaces)
 }
 
 // interfaceRate is what some interfaces send together, in bytes a second; if none are named, the fastest of all. 0: not

@@ -1,6 +1,6 @@
 // Package sim runs a boot storm of thousands of nodes on a virtual clock. Whom a node asks for what its boot starts
-// with, for the pieces of its pack and for loose objects, who waits for whom, and what the server allows, and when,
-// is decided by the code that runs on real nodes and servers, package peer and the queue for K of package netboot;
+// with, for the pieces of its pack and for demand objects, who waits for whom, and what the server allows, and when,
+// is decided by the code that runs on real nodes and servers, package swarm and the queue for K of package netboot;
 // this package is the network between them: links with rates, delays, machines that die.
 //
 // The words. A fleet is nodes and servers with their links. A link is full duplex; each direction is a queue that

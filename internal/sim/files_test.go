@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// whole is a storm of whole boots: with the files that they start with, and the objects that they read beside the pack.
+// whole is a storm of whole boots: with the files that they start with, and the objects that they read beside the
+// pack.
 func whole(nodes int) Config {
 	c := set(nodes, 237)
-	c.Reads, c.Files, c.Loose, c.LooseSize = true, 38<<10, 12, 40<<10
+	c.Reads, c.Files, c.Demand, c.DemandSize = true, 38<<10, 12, 40<<10
 	return c
 }
 
@@ -37,11 +38,11 @@ func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 			x.nodes,
 		)
 		t.Logf(
-			"%.1f copies of the files; a node asks %.1f times who has them, and %.1f times for loose objects, of %d",
+			"%.1f copies of the files; a node asks %.1f times who has them, and %.1f times for demand objects, of %d",
 			copies,
 			starts,
 			finds,
-			c.Loose,
+			c.Demand,
 		)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, x.server)
@@ -66,13 +67,13 @@ func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 func TestCrowdThatKnowsNobody(t *testing.T) {
 	c := whole(200)
 	c.Files = 0
-	extra := float64(c.Nodes) * float64(c.LooseSize) / float64(c.W)
+	extra := float64(c.Nodes) * float64(c.DemandSize) / float64(c.W)
 	r := run(t, c)
 	times(t, c, "last", r.Last, 1.6+extra)
 	amplification(t, c, r, 1.5+extra)
 }
 
-// What goes wrong with peers goes wrong with files and loose objects as well, and every node boots. Those that are
+// What goes wrong with peers goes wrong with files and demand objects as well, and every node boots. Those that are
 // banned, as they sent wrong bytes, have all from the server, and the others hardly notice: before they stood in
 // line, ten of them had all others take 9 W/B.
 func TestWholeBootsWithFaults(t *testing.T) {
@@ -111,7 +112,7 @@ func TestWholeBootsWithFaults(t *testing.T) {
 
 // Boots whose files have no bytes, and objects of none, are no boots.
 func TestImpossibleFiles(t *testing.T) {
-	for _, change := range []func(*Config){func(c *Config) { c.Files = -1 }, func(c *Config) { c.Loose = -1 }, func(c *Config) { c.LooseSize = 0 }} {
+	for _, change := range []func(*Config){func(c *Config) { c.Files = -1 }, func(c *Config) { c.Demand = -1 }, func(c *Config) { c.DemandSize = 0 }} {
 		c := whole(1)
 		if change(&c); func() error { _, err := Run(c); return err }() == nil {
 			t.Errorf("%+v", c)

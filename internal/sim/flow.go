@@ -13,7 +13,7 @@ const (
 	piece     cargo = iota
 	kernelSet       // K
 	files           // that a boot starts with
-	loose           // an object outside of the pack
+	demand          // an object outside of the pack
 )
 
 // flow is a transfer. It passes two links in quanta, a few of which are on their way at a time, as TCP's window has it.
@@ -28,7 +28,7 @@ type flow struct {
 	what     cargo
 	live     bool
 	admitted bool
-	of       *looseFlow // nil: it is of no loose object
+	demand   *demandFlow // nil: it is of no demand object
 }
 
 // windowQuanta is how many quanta of a flow are on their way at a time: a piece fits into TCP's window.
@@ -80,7 +80,7 @@ func (f *storm) requested(id int32) {
 	case n.dead || n.closed || f.nodes[x.to].alone:
 		f.after(f.Delay, refused, id, int32(swarm.Broken))
 	case !f.has(n, x):
-		if x.what == loose && f.park(n, id) {
+		if x.what == demand && f.park(n, id) {
 			return
 		}
 		f.after(f.Delay, refused, id, int32(swarm.Missing))
@@ -94,8 +94,8 @@ func (f *storm) has(n *node, x *flow) bool {
 	switch x.what {
 	case files:
 		return n.files
-	case loose:
-		return n.objects[x.of.read.object]
+	case demand:
+		return n.objects[x.demand.read.object]
 	}
 	return n.swarm.Have().Has(x.fetch.Piece)
 }
@@ -203,8 +203,8 @@ func (f *storm) complete(id int32) {
 	case files:
 		f.filesCame(n, x)
 		return
-	case loose:
-		f.looseCame(n, x)
+	case demand:
+		f.demandCame(n, x)
 		return
 	}
 	if x.from >= 0 {
@@ -244,9 +244,9 @@ func (f *storm) detach(id int32) {
 		f.places(from, x).Done()
 		from.sends = slices.DeleteFunc(from.sends, func(i int32) bool { return i == id })
 	}
-	if x.of != nil && x.of.wait != nil {
-		x.of.wait.Leave()
-		x.of.wait = nil
+	if x.demand != nil && x.demand.wait != nil {
+		x.demand.wait.Leave()
+		x.demand.wait = nil
 	}
 	if x.from < 0 {
 		f.servers[-1-x.from].sent(f, to, id)
@@ -288,7 +288,7 @@ func (f *storm) failed(n *node, x flow, why swarm.Failure) {
 	switch x.what {
 	case files:
 		f.filesFailed(n)
-	case loose:
+	case demand:
 		f.looseFailed(n, x, why)
 	default:
 		f.fail(n, x.fetch, why)

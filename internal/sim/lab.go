@@ -64,6 +64,6 @@ const (
 
 // Whole is the same storm with what a boot has beside the pieces of its pack.
 func (c Config) Whole() Config {
-	c.Files, c.Loose, c.LooseSize = swarm.BootstrapSize(c.Pieces), IndexObjects, IndexSize
+	c.Files, c.Demand, c.DemandSize = swarm.BootstrapSize(c.Pieces), IndexObjects, IndexSize
 	return c
 }

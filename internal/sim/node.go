@@ -20,7 +20,7 @@ type node struct {
 	home    *server
 	watch   []int32       // nodes that are told what this one has
 	later   []int32       // pieces that it has and has not told
-	word    time.Duration // when it tells them; 0: there are none
+	tellAt  time.Duration // when it tells them; 0: there are none
 	news    []news        // that it was told and has not looked at
 	coming  int           // transfers from peers
 	flows   []int32       // transfers to it
@@ -46,7 +46,7 @@ type node struct {
 	sources []netip.AddrPort // of the files, those that were not asked; none: the server
 	files   bool             // it has what it starts with
 	reader  *swarm.DemandReads
-	reading *read   // of a loose object; nil: none
+	reading *read   // of a demand object; nil: none
 	objects []bool  // loose, that it has
 	looked  int     // how many of them it has read, or is reading
 	parked  []int32 // transfers that wait here for what this node is getting
@@ -58,9 +58,11 @@ func newNode(f *storm, i int) *node {
 	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
 	n.places.Pieces.Limit = f.uploads
-	n.objects = make([]bool, f.Loose)
-	n.swarm = swarm.NewFetcher(swarm.FetcherOptions{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
-		Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))})
+	n.objects = make([]bool, f.Demand)
+	n.swarm = swarm.NewFetcher(
+		swarm.FetcherOptions{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
+			Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))},
+	)
 	return n
 }
 
@@ -70,7 +72,7 @@ func (f *storm) act(n *node) {
 		return
 	}
 	f.hear(n)
-	f.readLoose(n)
+	f.readDemand(n)
 	if f.Reads {
 		f.read(n)
 	}
@@ -110,7 +112,7 @@ func (f *storm) read(n *node) {
 			return
 		}
 		n.reads++
-		f.readLoose(n)
+		f.readDemand(n)
 		if f.Think > 0 {
 			n.ready = f.now + f.Think/time.Duration(f.Pieces)
 			f.at(n.ready, thought, n.id, 0)
@@ -121,7 +123,7 @@ func (f *storm) read(n *node) {
 
 // finish notes that a node has what it booted for.
 func (f *storm) finish(n *node) {
-	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Loose ||
+	if n.done > 0 || n.swarm.Missing() > 0 || n.reading != nil || n.looked < f.Demand ||
 		f.Think > 0 && n.reads < f.Pieces {
 		return
 	}
@@ -161,8 +163,8 @@ func (f *storm) watched(a, b *node) {
 func (f *storm) got(n *node, piece int) {
 	if len(n.watch) > 0 {
 		n.later = append(n.later, int32(piece))
-		if at := f.now + f.Delay + n.swarm.HaveDelay(piece); n.word == 0 || at < n.word {
-			n.word = at
+		if at := f.now + f.Delay + n.swarm.HaveDelay(piece); n.tellAt == 0 || at < n.tellAt {
+			n.tellAt = at
 			f.at(at, tell, n.id, 0)
 		}
 	}
@@ -175,7 +177,7 @@ type news struct{ node, piece int32 }
 // tellAll passes on what a node has and has not told. Who has as many transfers as it may have looks at it before
 // it decides something again: what many were told is then looked at together, which is quicker by far.
 func (f *storm) tellAll(n *node) {
-	if n.word > f.now {
+	if n.tellAt > f.now {
 		return // it was told meanwhile, and this is not the moment of what waits now
 	}
 	for _, w := range n.watch {
@@ -192,12 +194,12 @@ func (f *storm) tellAll(n *node) {
 		if len(o.news) == before {
 			continue
 		}
-		f.res.Words++
+		f.res.Haves++
 		if o.coming < f.fetches && f.hear(o) {
 			f.act(o)
 		}
 	}
-	n.later, n.word = n.later[:0], 0
+	n.later, n.tellAt = n.later[:0], 0
 }
 
 // hear looks at what a node was told, and says whether there may be something to do with it.

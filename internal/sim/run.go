@@ -28,8 +28,8 @@ type Config struct {
 
 	Files int64 // bytes of manifest, signature and map, which a boot starts with; 0: it has them
 	// objects outside of the pack that a boot reads, the first of them before all else, such as the index
-	Loose     int
-	LooseSize int64 // bytes of each
+	Demand     int
+	DemandSize int64 // bytes of each
 
 	Unicast bool // no peers: everything from the servers
 	Reads   bool // each node always waits for the first piece that it misses, as a boot does that the network holds up
@@ -43,7 +43,7 @@ type Config struct {
 
 	Faults Faults
 
-	window, fetches, uploads int // 0: as package peer does it; tests measure others
+	window, fetches, uploads int // 0: as package swarm does it; tests measure others
 }
 
 // Faults are what goes wrong.
@@ -76,9 +76,9 @@ type Result struct {
 	FileBytes   int64 // of what boots start with that servers sent
 	Requests    int64 // messages to the trackers
 	Starts      int64 // those of boots that start
-	Finds       int64 // and those for loose objects
+	Finds       int64 // and those for demand objects
 	Control     int64 // bytes that all of them and their answers had, with HTTP's headers
-	Words       int64 // times that a node was told what another has
+	Haves       int64 // times that a node was told what another has
 	Busy        int64 // uploads that a peer refused
 	Wasted      int64 // bytes of transfers that brought nothing
 	Banned      int   // addresses banned by some tracker
@@ -121,19 +121,20 @@ func (c *Config) defaults() error {
 		return errors.New("a link needs a rate")
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
 		return fmt.Errorf("%d bytes in %d pieces: no such boot set", c.W, c.Pieces)
-	case c.Files < 0 || c.Loose < 0 || c.Loose > 0 && c.LooseSize <= 0:
+	case c.Files < 0 || c.Demand < 0 || c.Demand > 0 && c.DemandSize <= 0:
 		return errors.New("a boot starts with bytes, and reads objects of some bytes")
 	case c.KRate < 0:
 		return errors.New("firmware needs a rate")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
-	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes || c.Faults.Kill < 0 || c.Faults.Kill > 1:
+	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes,
+		c.Faults.Kill < 0, c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}
 	return nil
 }
 
-// peerFetches is how many transfers from peers a node of package peer has at a time.
+// peerFetches is how many transfers from peers a node of package swarm has at a time.
 const peerFetches = 6
 
 // manyNodes is from how many nodes on transfers are simulated in coarser parts, to be done in a minute.
@@ -153,7 +154,7 @@ func Run(c Config) (Result, error) {
 		quanta = 2
 	}
 	f.quantum = max(1, (f.size()+quanta-1)/quanta)
-	f.pieces, f.objects = names(0, c.Pieces), names(c.Pieces, c.Loose)
+	f.pieces, f.objects = names(0, c.Pieces), names(c.Pieces, c.Demand)
 	for i := range c.Servers {
 		f.servers = append(f.servers, newServer(f, i))
 	}

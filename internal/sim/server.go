@@ -72,8 +72,8 @@ func (f *storm) object(x *flow) chunk.ID {
 	switch x.what {
 	case files:
 		return packID
-	case loose:
-		return f.objects[x.of.read.object]
+	case demand:
+		return f.objects[x.demand.read.object]
 	}
 	return f.pieces[x.fetch.Piece]
 }

@@ -9,29 +9,29 @@ import (
 
 // The kinds of events, and what their two numbers are.
 const (
-	start       kind = iota // node: it is switched on, or begins after K
-	join                    // node: its join arrives at the tracker
-	noTracker               // node: it learns that there is none
-	call                    // number of a deferred call
-	watch                   // node, node: the first watches the second
-	haves                   // node, node: the first learns all that the second has
-	gone                    // node, node: the first learns that the second is gone
-	unreached               // node, node: the first cannot reach the second
-	tell                    // node: those who watch it learn what it has since it told them last
-	wake                    // node, number of the timer
-	trackerWake             // server, number of the timer
-	startWake               // node: it may ask again who has what it starts with
-	looseWake               // node, number of the read: it may turn to others
-	helped                  // flow, node: a helper has had its time
-	request                 // flow: its request arrives
-	refused                 // flow, failure: the refusal arrives
-	sent                    // flow, bytes that left the sender
-	arrived                 // flow, bytes that reached the receiver
-	thought                 // node: its boot has thought
-	script                  // node: its firmware asks for its script
-	kernel                  // node: its firmware asks for its kernel
-	kill                    // nothing
-	lose                    // nothing
+	start         kind = iota // node: it is switched on, or begins after K
+	join                      // node: its join arrives at the tracker
+	noTracker                 // node: it learns that there is none
+	call                      // number of a deferred call
+	watch                     // node, node: the first watches the second
+	haves                     // node, node: the first learns all that the second has
+	gone                      // node, node: the first learns that the second is gone
+	unreached                 // node, node: the first cannot reach the second
+	tell                      // node: those who watch it learn what it has since it told them last
+	wake                      // node, number of the timer
+	trackerWake               // server, number of the timer
+	startWake                 // node: it may ask again who has what it starts with
+	demandWake                // node, number of the read: it may turn to others
+	bootstrapLate             // flow, node: a bootstrap peer has had its time
+	request                   // flow: its request arrives
+	refused                   // flow, failure: the refusal arrives
+	sent                      // flow, bytes that left the sender
+	arrived                   // flow, bytes that reached the receiver
+	thought                   // node: its boot has thought
+	script                    // node: its firmware asks for its script
+	kernel                    // node: its firmware asks for its kernel
+	kill                      // nothing
+	lose                      // nothing
 )
 
 // shortAlone is how long those that break off are alone, so that the first copies are theirs.
@@ -135,12 +135,12 @@ func (f *storm) handle(e event) {
 		}
 	case startWake:
 		f.nextStart(f.nodes[e.a])
-	case looseWake:
+	case demandWake:
 		if n := f.nodes[e.a]; n.reading != nil && n.reading.object == int(e.b) {
-			f.nextLoose(n)
+			f.nextDemand(n)
 		}
-	case helped:
-		f.helperLate(e.a, e.b)
+	case bootstrapLate:
+		f.bootstrapTimeout(e.a, e.b)
 	case request:
 		f.requested(e.a)
 	case refused:
@@ -183,14 +183,16 @@ func (f *storm) start(n *node) {
 // enter begins the boot of a node that has what it starts with.
 func (f *storm) enter(n *node) {
 	n.files = true
-	n.reader = swarm.NewDemandReads(swarm.DemandOptions{Bootstrap: n.sources, AnnounceDelay: n.swarm.AnnounceDelay, Banned: n.swarm.Banned})
+	n.reader = swarm.NewDemandReads(
+		swarm.DemandOptions{Bootstrap: n.sources, AnnounceDelay: n.swarm.AnnounceDelay, Banned: n.swarm.Banned},
+	)
 	if f.Unicast {
 		n.heard = true
 		n.swarm.SetTracker(f.now, false)
 		f.act(n)
 		return
 	}
-	f.readLoose(n)
+	f.readDemand(n)
 	f.after(f.Delay, join, n.id, 0)
 }
 

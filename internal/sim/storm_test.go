@@ -60,8 +60,8 @@ func amplification(t *testing.T, c Config, r Result, most float64) {
 	}
 }
 
-// A storm costs about one boot, and the server about one copy, with a server that is no faster than a node. The pack of
-// 237 pieces is what is built; 80 coarser pieces show what the size of a piece costs.
+// A storm costs about one boot, and the server about one copy, with a server that is no faster than a node. The pack
+// of 237 pieces is what is built; 80 coarser pieces show what the size of a piece costs.
 func TestStormCostsAboutOneBoot(t *testing.T) {
 	for _, x := range []struct {
 		nodes, pieces int
@@ -101,7 +101,7 @@ func TestStormIsTheSameOnAnyLink(t *testing.T) {
 		r := median(t, c)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, 1.3)
-		if words := r.Words / int64(c.Nodes*c.Pieces); words > 7 {
+		if words := r.Haves / int64(c.Nodes*c.Pieces); words > 7 {
 			t.Errorf("of each piece a node is told %d times; half of its peers have it before", words)
 		}
 	}
@@ -138,7 +138,7 @@ func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 // nodes do not take for lost what is late. With time-outs that are made for usual links these storms took 8 and 29
 // W/B, and the server sent as much. That it sends more than elsewhere is room that it has while all wait for word
 // of each other.
-func TestStormWhereWordIsLate(t *testing.T) {
+func TestStormWithAnnounceDelay(t *testing.T) {
 	for _, x := range []struct {
 		nodes int
 		rate  int64
@@ -329,7 +329,11 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 func TestPeerFetches(t *testing.T) {
 	const pieces = 100
 	s := swarm.NewFetcher(
-		swarm.FetcherOptions{Self: netip.MustParseAddrPort("10.0.0.1:1"), Pieces: pieces, Random: rand.New(rand.NewPCG(1, 2))},
+		swarm.FetcherOptions{
+			Self:   netip.MustParseAddrPort("10.0.0.1:1"),
+			Pieces: pieces,
+			Random: rand.New(rand.NewPCG(1, 2)),
+		},
 	)
 	s.SetTracker(0, true)
 	all := swarm.NewBitmap(pieces)

@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connKey is the key of a request's connection in its context.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
 // conn is a connection, whose requests come one after the other.
 type conn struct {
 	net.Conn
 
-	mu       sync.Mutex // a Line changes the priority while a request is answered
+	mu       sync.Mutex // a Scheduler changes the priority while a request is answered
 	priority int
 }
 
-// ConnContext remembers the connection of a request: set it in the http.Server that serves a Handler, so that an upload
-// counts until it is sent, and lets messages pass.
+// ConnContext remembers the connection of a request. Set it in the http.Server of a handler that uses Drain, Messages
+// or a Scheduler.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &conn{Conn: c})
 }
 
-// socket calls f with the socket of a request. A connection of another kind is left as it is.
+// socket calls f with the socket of a request. It does nothing for a connection of another kind.
 func socket(ctx context.Context, f func(fd int)) bool {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	return ok && c.control(f)
@@ -43,13 +43,11 @@ func (c *conn) control(f func(fd int)) bool {
 	return err == nil && raw.Control(func(fd uintptr) { f(int(fd)) }) == nil
 }
 
-// LetMessagesPass is for an answer that is long, and no piece. It shares this machine's link with the upload whose
-// turn it is: a question of a few hundred bytes, with which the next transfer begins, shall not wait behind
-// manifests. It holds until the connection's next request comes to a handler of Messages. For requests of a server
-// with ConnContext; elsewhere it does nothing.
+// LetMessagesPass lowers the priority of a long response, such as a manifest, below that of messages. It holds until
+// the next request of the connection comes to a handler of Messages. It needs ConnContext; otherwise it does nothing.
 func LetMessagesPass(ctx context.Context) { prioritize(ctx, First) }
 
-// Messages is a handler whose answers pass all else, unless they say otherwise.
+// Messages returns a handler whose responses have the priority of messages, unless they lower it.
 func Messages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		prioritize(r.Context(), Message)
@@ -74,11 +72,11 @@ func (c *conn) prioritize(priority int) {
 	}
 }
 
-// Between two looks at a connection's queue. On a fast link a piece is gone in half a millisecond.
+// Time between two looks at a connection's queue. On a fast link a piece is sent in half a millisecond.
 const (
 	drainLeast   = 500 * time.Microsecond
 	drainMost    = 250 * time.Millisecond
-	drainedBytes = 8 << 10 // bytes that may be under way when the next upload begins
+	drainedBytes = 8 << 10 // bytes that may be unsent when the next upload begins
 )
 
 // Drain waits until nearly all of the response to a request has reached the client, at most until the timeout.
@@ -93,9 +91,9 @@ func drainTo(ctx context.Context, timeout time.Duration, rest int) {
 	drain(ctx, rest)
 }
 
-// drain waits until no more than rest of what was written to a request's connection is still to reach the peer.
-// Until then the upload shares this node's link with others, whether or not the kernel has taken all of it. It
-// looks again when, at the speed so far, that should be so.
+// drain waits until at most rest of the bytes that were written to a connection are still to reach the client: until
+// then the response uses the link, even if the kernel took all of it. It looks again when, at the speed so far, that
+// should be the case.
 func drain(ctx context.Context, rest int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

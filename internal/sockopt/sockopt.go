@@ -1,7 +1,8 @@
-// Package band says in which order a machine sends what waits for its link. The queue that Linux gives an
-// interface, pfifo_fast, has three bands, and sends of the next one when there is nothing in those before it. It
-// stays within this machine: nothing of it is in a packet. A queue of another kind sends one after the other, as it
-// would without.
+// Package sockopt sets the priority of sockets (SO_PRIORITY): in which order a machine sends what waits for its link.
+//
+// The default queue of a Linux interface, pfifo_fast, has three bands, and sends of one only while those before it are
+// empty. Nothing of it appears in a packet, and other queues ignore it. Servers and nodes use it for messages and
+// uploads. It decides no order itself, but for that of a Scheduler's uploads.
 package sockopt
 
 import (
@@ -10,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The priorities of what is sent, of linux/pkt_sched.h, one for each band.
+// The priorities, of linux/pkt_sched.h, one for each band.
 const (
-	Message = 6 // what others wait for: DHCP, TFTP, questions, answers, who has what, acknowledgements
-	First   = 0 // the upload whose turn it is, and all that says nothing
+	Message = 6 // DHCP, TFTP, requests, replies, news of pieces
+	First   = 0 // the oldest upload, and everything without a priority
 	Bulk    = 2
 )
 

@@ -28,7 +28,7 @@ func (t *Tracker) admit(
 	now time.Duration,
 	node netip.Addr,
 	size int64,
-	waited time.Duration,
+	waiting time.Duration,
 ) (after time.Duration, counts bool) {
 	u := &t.uplink
 	takes, long := u.time(size), time.Duration(admitFactor)
@@ -44,7 +44,7 @@ func (t *Tracker) admit(
 	if size <= smallObject {
 		free = now >= u.busyUntil-smallAhead*u.time(usualPiece)
 	}
-	if !free && waited < long*takes {
+	if !free && waiting < long*takes {
 		return min(max(time.Millisecond, takes/4), time.Second), false
 	}
 	if size <= smallObject {

@@ -12,11 +12,13 @@ import (
 // claims is a tracker with an uplink of 100 Mb/s.
 func claims() *Tracker { return NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()}) }
 
-// claimLoose asks for as many loose objects of a size as it says, and fetches none.
+// claimLoose asks for as many demand objects of a size as it says, and fetches none.
 func claimLoose(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
 	t.Helper()
 	for i := range objects {
-		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), from, size); len(peers) > 0 {
+		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), from, size); len(
+			peers,
+		) > 0 {
 			t.Fatalf("named %v", peers)
 		}
 	}
@@ -57,8 +59,8 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 	}
 }
 
-// Who asks for loose objects and fetches none takes little from the budget, and who is in no swarm nothing.
-func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
+// Who asks for demand objects and fetches none takes little from the budget, and who is in no swarm nothing.
+func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
 	claimLoose(t, s, 0, at(1), 2000, 1<<40)
 	if s.uplink.busyUntil > 0 ||
@@ -104,7 +106,7 @@ func TestLooseObjectsThatAreNeverFetched(t *testing.T) {
 }
 
 // One object that is asked for again and again is counted once.
-func TestLooseObjectIsExpectedOnce(t *testing.T) {
+func TestDemandObjectIsExpectedOnce(t *testing.T) {
 	s := claims()
 	join(t, s, 0, 1)
 	for range 10 {

@@ -29,11 +29,11 @@ func (t *Tracker) announceDelay(nodes int) time.Duration {
 	if t.o.NodeLink > 0 && t.o.NodeLink < t.uplink.rate {
 		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(t.o.NodeLink))
 	}
-	late := min(resendFactor*(2*queue+t.uplink.time(int64(nodes)*exchangeBytes)), MaxAnnounceDelay)
-	if late < delayMin {
+	delay := min(resendFactor*(2*queue+t.uplink.time(int64(nodes)*exchangeBytes)), MaxAnnounceDelay)
+	if delay < delayMin {
 		return 0
 	}
-	return late
+	return delay
 }
 
 // AnnounceDelay is the delay for the nodes of a swarm, while so many more are about to join it.
@@ -42,18 +42,18 @@ func (t *Tracker) AnnounceDelay(key string, more int) time.Duration {
 }
 
 // BoundDelay limits a delay that a node was told.
-func BoundDelay(late time.Duration) time.Duration { return min(max(late, 0), MaxAnnounceDelay) }
+func BoundDelay(delay time.Duration) time.Duration { return min(max(delay, 0), MaxAnnounceDelay) }
 
 // MessageTimeout is how long a node waits for a reply that the tracker sends at once.
-func MessageTimeout(late time.Duration) time.Duration { return trackerTimeout + 2*BoundDelay(late) }
+func MessageTimeout(delay time.Duration) time.Duration { return trackerTimeout + 2*BoundDelay(delay) }
 
 // RequestTimeout is how long a node waits for the reply to a piece request, which the tracker may hold. On a slow
 // uplink a node that waits its turn costs less than one that is sent away and asks again.
-func RequestTimeout(late time.Duration) time.Duration {
-	return max(MessageTimeout(late), trackerTimeout+min(holdDelays*BoundDelay(late), holdDelayMax))
+func RequestTimeout(delay time.Duration) time.Duration {
+	return max(MessageTimeout(delay), trackerTimeout+min(holdDelays*BoundDelay(delay), holdDelayMax))
 }
 
 // requestHold is how long the tracker may hold a request whose node waits for so long; 0: the node did not say.
-func requestHold(patience time.Duration) time.Duration {
-	return min(max(patience, trackerTimeout), RequestTimeout(MaxAnnounceDelay)) * 2 / 3
+func requestHold(timeout time.Duration) time.Duration {
+	return min(max(timeout, trackerTimeout), RequestTimeout(MaxAnnounceDelay)) * 2 / 3
 }

@@ -73,9 +73,9 @@ func TestAbsurdPatience(t *testing.T) {
 	}
 }
 
-// Where word is late a node does not take the tracker for lost that it would take for lost elsewhere, and says how
-// long it waits.
-func TestTrackerIsNotLostWhereWordIsLate(t *testing.T) {
+// Where messages are delayed a node does not take the tracker for lost that it would take for lost elsewhere, and
+// says how long it waits.
+func TestTrackerIsNotLostWithAnnounceDelay(t *testing.T) {
 	s := newSwarm(40, 0)
 	s.SetAnnounceDelay(10 * time.Second)
 	step := s.Next(0)
@@ -91,7 +91,7 @@ func TestTrackerIsNotLostWhereWordIsLate(t *testing.T) {
 }
 
 // Nor are peers slow that are slow elsewhere.
-func TestPeersAreNotSlowWhereWordIsLate(t *testing.T) {
+func TestPeersAreNotSlowWithAnnounceDelay(t *testing.T) {
 	for late, slow := range map[time.Duration]bool{0: true, 10 * time.Second: false} {
 		s := newSwarm(40, 1)
 		s.SetAnnounceDelay(late)

@@ -9,11 +9,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// looseReads are those of a node that was helped by nodes 1 and 2, and had its last loose objects of nodes 3 and 4.
+// looseReads are those of a node that was helped by nodes 1 and 2, and had its last demand objects of nodes 3 and 4.
 // Node 9 is banned.
 func looseReads(late time.Duration) *DemandReads {
-	l := NewDemandReads(DemandOptions{Bootstrap: []netip.AddrPort{at(1), at(2)}, AnnounceDelay: func() time.Duration { return late },
-		Banned: func(a netip.Addr) bool { return a == at(9).Addr() }})
+	l := NewDemandReads(
+		DemandOptions{Bootstrap: []netip.AddrPort{at(1), at(2)}, AnnounceDelay: func() time.Duration { return late },
+			Banned: func(a netip.Addr) bool { return a == at(9).Addr() }},
+	)
 	l.addRecent(at(4))
 	l.addRecent(at(3))
 	return l
@@ -31,7 +33,15 @@ func wantAsks(t *testing.T, what string, r *DemandRead, now time.Duration, wake 
 func TestReadOfANodeThatIsAlone(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), false)
-	one, two := DemandRequest{FromBootstrap, at(1), bootstrapTimeout}, DemandRequest{FromBootstrap, at(2), bootstrapTimeout}
+	one, two := DemandRequest{
+		FromBootstrap,
+		at(1),
+		bootstrapTimeout,
+	}, DemandRequest{
+		FromBootstrap,
+		at(2),
+		bootstrapTimeout,
+	}
 	wantAsks(t, "first", r, 0, 0, one)
 	wantAsks(t, "while it is asked", r, time.Hour, 0)
 	r.Failed(one, Broken)
@@ -46,8 +56,8 @@ func TestReadOfANodeThatIsAlone(t *testing.T) {
 	}
 }
 
-// A node among others asks its givers, the tracker, whom that names, and the origin, each when those before failed
-// or are late; and all may still answer.
+// A node among others asks its recent peers, the tracker, whom that names, and the origin, each when those before
+// failed or are late; and all may still answer.
 func TestReadOfANodeAmongOthers(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
@@ -79,11 +89,15 @@ func TestReadOfANodeAmongOthers(t *testing.T) {
 	}
 }
 
-// A tracker that names nobody, or is silent, has the origin asked at once; where word is late all wait longer.
+// A tracker that names nobody, or is silent, has the origin asked at once; where messages are delayed all wait
+// longer.
 func TestReadThatNobodyIsNamedFor(t *testing.T) {
 	late := 4 * time.Second
 	l := NewDemandReads(
-		DemandOptions{AnnounceDelay: func() time.Duration { return late }, Banned: func(netip.Addr) bool { return false }},
+		DemandOptions{
+			AnnounceDelay: func() time.Duration { return late },
+			Banned:        func(netip.Addr) bool { return false },
+		},
 	)
 	r := l.Begin(chunk.Sum(nil), true)
 	wantAsks(t, "no givers", r, 0, 0, DemandRequest{From: FromTracker, Timeout: late / demandDelayPart})

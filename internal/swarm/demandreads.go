@@ -52,7 +52,7 @@ type PendingObject struct {
 //
 // Recent peers are asked before the tracker. Boots of one version read about the same in about the same order, so a
 // peer that was ahead of this node still is.
-func (l *DemandReads) Begin(id chunk.ID, social bool) *DemandRead {
+func (l *DemandReads) Begin(id chunk.ID, sharing bool) *DemandRead {
 	w := l.pending[id]
 	if w == nil {
 		w = &PendingObject{id: id}
@@ -65,7 +65,7 @@ func (l *DemandReads) Begin(id chunk.ID, social bool) *DemandRead {
 		stage:   FromRecent,
 		first:   candidates{ask: DemandRequest{From: FromRecent}, rest: slices.Clone(l.recent)},
 	}
-	if !social {
+	if !sharing {
 		r.stage, r.first = FromBootstrap, candidates{
 			ask:  DemandRequest{From: FromBootstrap, Timeout: max(bootstrapTimeout, l.o.AnnounceDelay())},
 			rest: slices.Clone(l.bootstrap),

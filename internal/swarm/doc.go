@@ -1,21 +1,26 @@
-// Package peer lets nodes that boot the same version give each other its objects, so that in a boot storm each byte
+// Package swarm decides how nodes that boot the same version share its objects, so that in a boot storm each byte
 // leaves the server about once.
 //
-// The words. A piece is one object of a boot pack, named by its place in it; the pack's order is the order in which
-// a boot reads. A swarm is the nodes that want or have the pieces of one pack. A peer is another node of the swarm,
-// known by the address at which it serves objects. The tracker is the server's part: it knows who is there and what
-// left the server already, and says who fetches which piece from the server. The origin is where any object can be
-// had: a server. A demand is a read that waits; everything else is fetched because it will be read. A loose object
-// is one that is in no pack.
+// It owns the state of a node's downloads (Fetcher, DemandReads, Joiner, UploadSlots) and of the server's tracker
+// (Tracker). Package swarm/peer moves the bytes of a node, swarm/tracker answers over HTTP, and sim runs both on a
+// virtual clock. It must never have a socket, goroutine, lock or clock: a moment is a duration since one that the
+// caller chose, and chance is an argument.
 //
-// Nodes are simple and the server directs. A node takes from its peers the rarest of the next few pieces that it
-// misses; it asks the tracker when no peer that it knows has one of them. It tells who watches it which pieces it
-// has. Nothing here is needed to boot: without peers, or without a tracker, every piece comes from the origin.
+// The words. A piece is one object of a boot pack, named by its place in the order in which boots read. A demand
+// object is in no pack, and is fetched when it is read. A swarm is the nodes that want or have the pieces of one
+// pack; a peer is another node of it, known by the address where it serves. The tracker is the server's part: it
+// knows the nodes, grants transfers from the server, and names peers. The origin is where every object can be had: a
+// server. An urgent piece is one that a read waits for. Bootstrap files are what a boot starts with: manifest,
+// signature and the pack's map. The announce delay is how long a message to the tracker may take on this network.
 //
-// Swarm, LooseReads, StartAsks and Uploads decide for a node, Tracker for a server. They have no socket, goroutine
-// or clock: a moment is a duration since one that the caller chose, and chance comes from a source that the caller
-// gives. Node, StartPeers, TrackerServer and the client move bytes for them. Package sim drives the same decisions
-// on a clock of its own.
+// The messages to the tracker, whose paths are older than these words:
 //
-// What goes over the wire is specified in docs/swarm.md.
+//	/swarm/start  join request: who has the bootstrap files?
+//	/swarm/join   announcement: where a node serves and what it has; the reply names peers
+//	/swarm/ask    piece request: which of these pieces may the node fetch from the server?
+//	/swarm/loose  demand request: who has this object?
+//	/swarm/wrong  report of wrong bytes
+//	/swarm/leave  goodbye
+//
+// docs/swarm.md describes the whole and its rules.
 package swarm

@@ -54,7 +54,8 @@ func TestFirstFailureIsTold(t *testing.T) {
 			s := usually(2, 100*ms)
 			end := x.fail(s, 0, 1)
 			step := s.Next(end)
-			if len(step.Failed)+len(step.Avoided) > 0 || step.WakeFailed < end+failureDelay-time.Second || step.WakeFailed > end+failureDelay {
+			if len(step.Failed)+len(step.Avoided) > 0 || step.WakeFailed < end+failureDelay-time.Second ||
+				step.WakeFailed > end+failureDelay {
 				t.Fatalf("at once: %+v", step)
 			}
 			tell := step.WakeFailed
@@ -144,8 +145,8 @@ func TestFailuresAreToldTogether(t *testing.T) {
 	}
 }
 
-// Word that a peer is gone takes longer where all word is late.
-func TestFailuresAreToldLaterWhereWordIsLate(t *testing.T) {
+// Word that a peer is gone takes longer where all messages are delayed.
+func TestFailuresAreReportedLaterWithAnnounceDelay(t *testing.T) {
 	s := usually(1, 100*ms)
 	s.SetAnnounceDelay(3 * time.Second)
 	s.begin(0, Fetch{1, at(1)})

@@ -32,7 +32,7 @@ const (
 	// wait of an urgent piece before the tracker is asked although a peer has it
 	hedgeMin       = 75 * time.Millisecond
 	hedgeMax       = 2 * time.Second        // and at most
-	directedFactor = 256                    // transfer times that a directed node waits before an urgent piece comes from the origin
+	directedFactor = 256                    // transfer times before a directed node asks the origin
 	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
 	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
 	rejoinMin      = 500 * time.Millisecond // between announcements while peers are few; grows
@@ -217,11 +217,11 @@ func NewFetcher(o FetcherOptions) *Fetcher {
 
 // SetTracker says whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
 // stay. An announcement that only brought more peers leaves the open request open.
-func (s *Fetcher) SetTracker(now time.Duration, there bool) {
-	if there && s.tracker && !s.rejoining {
+func (s *Fetcher) SetTracker(now time.Duration, available bool) {
+	if available && s.tracker && !s.rejoining {
 		return
 	}
-	s.tracker, s.requestOpen, s.requestedAt, s.keptAlive, s.rejoining = there, false, now, false, false
+	s.tracker, s.requestOpen, s.requestedAt, s.keptAlive, s.rejoining = available, false, now, false, false
 	s.joinWait = rejoinMin
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {
@@ -230,7 +230,7 @@ func (s *Fetcher) SetTracker(now time.Duration, there bool) {
 }
 
 // SetAnnounceDelay takes the delay that the tracker told, within MaxAnnounceDelay.
-func (s *Fetcher) SetAnnounceDelay(late time.Duration) { s.delay = BoundDelay(late) }
+func (s *Fetcher) SetAnnounceDelay(delay time.Duration) { s.delay = BoundDelay(delay) }
 
 // Have is what this node has; it changes with Done.
 func (s *Fetcher) Have() Bitmap { return s.have }

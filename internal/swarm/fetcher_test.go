@@ -138,7 +138,8 @@ func TestWhatComesAfterTheWindowIsAskedFor(t *testing.T) {
 		t.Fatalf("asks %+v", step.Request)
 	}
 	s.Answered(ms, Answer{Grant: []int{60}, Held: []HeldPiece{{Piece: 61}}, RetryAfter: 50 * ms})
-	if step = s.Next(ms); !slices.Contains(step.Fetch, Fetch{Piece: 60}) || step.Request == nil || step.Request.Want[0] != 62 {
+	if step = s.Next(ms); !slices.Contains(step.Fetch, Fetch{Piece: 60}) || step.Request == nil ||
+		step.Request.Want[0] != 62 {
 		t.Errorf("granted 60, and 61 is coming: %+v", step)
 	}
 	s = newSwarm(100, 1)
@@ -158,7 +159,8 @@ func TestReadFarAheadIsAskedFor(t *testing.T) {
 		s.Urgent(0, 30)
 		s.Urgent(0, 2)
 		step := s.Next(0)
-		if step.Request == nil || step.Request.Want[0] != 30 || !slices.Contains(step.Request.Want[:step.Request.Urgent], 2) {
+		if step.Request == nil || step.Request.Want[0] != 30 ||
+			!slices.Contains(step.Request.Want[:step.Request.Urgent], 2) {
 			t.Fatalf("reach %d: %+v", reach, step.Request)
 		}
 		want := slices.Sorted(slices.Values(step.Request.Want))
@@ -425,7 +427,7 @@ func TestUploads(t *testing.T) {
 }
 
 // One that was busy is asked again for what no read waits for after half of what a transfer takes here: its places
-// are free no sooner. On slow links four questions in five were refused. Where a read waits, it is asked sooner.
+// are free no sooner. On slow links four requests in five were refused. Where a read waits, it is asked sooner.
 func TestBusyPeersAreLeftInPeace(t *testing.T) {
 	const takes = 4 * time.Second
 	for _, waits := range []bool{false, true} {
@@ -459,7 +461,8 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 	}
 }
 
-// The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer takes.
+// The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer
+// takes.
 func TestBusyAgainIsAskedLater(t *testing.T) {
 	s := newSwarm(40, 1)
 	s.PeerHas(at(1), upTo(40, 39))
@@ -470,7 +473,12 @@ func TestBusyAgainIsAskedLater(t *testing.T) {
 		s.Fail(0, Fetch{3, at(1)}, Busy)
 		k := s.find(at(1))
 		if k.askAfter < last || k.urgentAfter > busyWaitMax {
-			t.Errorf("it is asked again after %v, and %v before; where a read waits after %v", k.askAfter, last, k.urgentAfter)
+			t.Errorf(
+				"it is asked again after %v, and %v before; where a read waits after %v",
+				k.askAfter,
+				last,
+				k.urgentAfter,
+			)
 		}
 		last = k.askAfter
 	}

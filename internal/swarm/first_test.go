@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// While a read waits for a loose object nothing is fetched ahead, but what reads wait for is; and after a while it
+// While a read waits for a demand object nothing is fetched ahead, but what reads wait for is; and after a while it
 // is again.
-func TestLooseReadsGoBeforeTheWindow(t *testing.T) {
+func TestDemandReadsGoBeforeTheWindow(t *testing.T) {
 	s := newSwarm(100, 1)
 	s.PeerHas(at(1), upTo(100, 100))
 	s.SetDemandReads(ms, 1)
@@ -22,17 +22,17 @@ func TestLooseReadsGoBeforeTheWindow(t *testing.T) {
 		t.Errorf("a read waits for piece 40, fetched %v", step.Fetch)
 	}
 	if step := s.Next(ms + s.hedgeDelay()); len(step.Fetch) == 0 {
-		t.Error("a loose object that does not come holds up all others")
+		t.Error("a demand object that does not come holds up all others")
 	}
 	s.SetDemandReads(time.Second, 0)
 	s.SetDemandReads(time.Second, 1)
 	if s.yieldsToDemand(time.Second+s.hedgeDelay()) || !s.yieldsToDemand(time.Second+ms) {
-		t.Error("the next loose object is waited for as well, and for no longer")
+		t.Error("the next demand object is waited for as well, and for no longer")
 	}
 }
 
-// Who has no tracker leaves the link to a loose object, too.
-func TestLooseReadsWithoutATracker(t *testing.T) {
+// Who has no tracker leaves the link to a demand object, too.
+func TestDemandReadsWithoutATracker(t *testing.T) {
 	s := NewFetcher(FetcherOptions{Self: at(200), Pieces: 6, Random: chance()})
 	s.SetDemandReads(ms, 1)
 	if step := s.Next(ms); len(step.Fetch) != 0 {
@@ -72,7 +72,7 @@ func TestUnreachedPeerIsTold(t *testing.T) {
 	}
 }
 
-// Of nodes that shun each other, the word of the one that is shunned first does not count: it may be the one that
+// Of nodes that shun each other, the word of the one that is unreliable first does not count: it may be the one that
 // nobody reaches.
 func TestTheShunnedAreNotHeard(t *testing.T) {
 	tr := newTracker()
@@ -100,7 +100,7 @@ func TestTheShunnedAreNotHeard(t *testing.T) {
 
 // A node that peers give nothing is served as if it were alone once it was sent to them in vain for long, until
 // they do.
-func TestStrandedNodeIsServed(t *testing.T) {
+func TestStalledNodeIsServed(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)

@@ -298,7 +298,12 @@ func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answe
 	if len(grant) == 0 && len(x.want) > 0 {
 		x.node.sendAway(now)
 	}
-	a := Answer{Grant: grant, RetryAfter: t.copyDelay(x), AnnounceDelay: t.announceDelay(t.nodesOf[x.swarm.pack]), Banned: t.bannedSince(x.node)}
+	a := Answer{
+		Grant:         grant,
+		RetryAfter:    t.copyDelay(x),
+		AnnounceDelay: t.announceDelay(t.nodesOf[x.swarm.pack]),
+		Banned:        t.bannedSince(x.node),
+	}
 	for _, p := range x.want {
 		if slices.Contains(grant, p) || x.node.stalled { // the holders do not help that node
 			continue

@@ -9,7 +9,7 @@ import (
 	"pando/internal/chunk"
 )
 
-func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
+func TestDemandObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Brief()
 	for n := byte(1); n <= 3; n++ {
@@ -43,7 +43,7 @@ func TestLooseObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 }
 
 // While K fills the uplink, who has it is named though the pieces leave room; and what nobody has is sent.
-func TestLooseObjectsWhileKIsSent(t *testing.T) {
+func TestDemandObjectsWhileKIsSent(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Brief()
 	join(t, tr, 0, 1)
@@ -62,7 +62,7 @@ func TestLooseObjectsWhileKIsSent(t *testing.T) {
 
 // A crowd that wants the same at the same moment has it from each other: each sends it a few times, to those that
 // came later, so that nobody waits for himself; and the way from the server is short.
-func TestLooseObjectsGoRoundAsATree(t *testing.T) {
+func TestDemandObjectsGoRoundAsATree(t *testing.T) {
 	tr := newTracker()
 	id := chunk.Sum([]byte("firefox")).Brief()
 	for n := byte(1); n <= 200; n++ {
@@ -97,7 +97,7 @@ func TestLooseObjectsGoRoundAsATree(t *testing.T) {
 }
 
 // What is remembered has bounds, whatever is asked.
-func TestLooseObjectsHaveBounds(t *testing.T) {
+func TestDemandObjectsHaveBounds(t *testing.T) {
 	var l demandObjects
 	for i := range maxDemandObjects + 10 {
 		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Brief(), at(1))

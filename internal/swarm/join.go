@@ -109,4 +109,4 @@ func (t *Tracker) bootstrapPeers(now time.Duration, s JoinRequest) (peers []neti
 
 // JoinTimeout is how long a node waits for the reply to its join request. It grows with the announce delay, so that
 // waiting nodes do not fill a slow link with requests.
-func JoinTimeout(late time.Duration) time.Duration { return usualJoinTimeout + 2*BoundDelay(late) }
+func JoinTimeout(delay time.Duration) time.Duration { return usualJoinTimeout + 2*BoundDelay(delay) }

@@ -21,7 +21,7 @@ func wantTries(t *testing.T, what string, s *Joiner, now, wake time.Duration, wa
 
 // One tracker after the other is asked: the next one when one failed, or after a while beside the first. The first
 // answer holds.
-func TestStartAsksTrackersInTurn(t *testing.T) {
+func TestJoinAsksTrackersInTurn(t *testing.T) {
 	s := NewJoiner(time.Second, 4)
 	now := time.Second
 	wantTries(t, "first", s, now, now+joinHedge, 0)
@@ -29,9 +29,14 @@ func TestStartAsksTrackersInTurn(t *testing.T) {
 	s.Failed()
 	wantTries(t, "it failed", s, now+2*ms, now+joinHedge, 1)
 	wantTries(t, "the next one hangs", s, now+joinHedge, now+2*joinHedge, 2)
-	s.Answered(now+joinHedge+ms, 2, JoinReply{Peers: []netip.AddrPort{at(1), {}, at(2), at(3)}, AnnounceDelay: time.Hour})
+	s.Answered(
+		now+joinHedge+ms,
+		2,
+		JoinReply{Peers: []netip.AddrPort{at(1), {}, at(2), at(3)}, AnnounceDelay: time.Hour},
+	)
 	h, over := s.Result()
-	if !over || h.Tracker != 2 || h.AnnounceDelay != MaxAnnounceDelay || !slices.Equal(h.Peers, []netip.AddrPort{at(1)}) {
+	if !over || h.Tracker != 2 || h.AnnounceDelay != MaxAnnounceDelay ||
+		!slices.Equal(h.Peers, []netip.AddrPort{at(1)}) {
 		t.Errorf("over %v, %+v", over, h)
 	}
 	wantTries(t, "afterwards", s, time.Hour, 0)
@@ -51,7 +56,7 @@ func TestStartAsksTrackersInTurn(t *testing.T) {
 }
 
 // A tracker that says so is asked again, after a pause and with the patience that its word needs, for two minutes.
-func TestStartIsAskedAgainForAWhile(t *testing.T) {
+func TestJoinIsRepeatedForAWhile(t *testing.T) {
 	s := NewJoiner(0, 1)
 	wantTries(t, "first", s, 0, 0, 0)
 	again := JoinReply{Again: true, AnnounceDelay: 3 * time.Second}

@@ -23,7 +23,7 @@ type joinQueue struct {
 // queuedJoin is a join request that waits.
 type queuedJoin struct {
 	ticket Ticket
-	start  JoinRequest
+	join   JoinRequest
 	node   netip.Addr
 	until  time.Duration // end of its hold
 }
@@ -37,15 +37,15 @@ type QueuedJoinReply struct {
 // joinHold returns how long the tracker keeps a join request open. It is half of the client's own timeout, capped by
 // the timeout that a well-behaved client uses at the current announcement delay, so that a client cannot occupy a
 // queue slot by claiming a longer one.
-func joinHold(patience, late time.Duration) time.Duration {
-	return max(joinHoldMin, min(patience, JoinTimeout(late))/2)
+func joinHold(timeout, delay time.Duration) time.Duration {
+	return max(joinHoldMin, min(timeout, JoinTimeout(delay))/2)
 }
 
 // BootstrapSize estimates the bytes of the bootstrap files of a pack with so many pieces.
 func BootstrapSize(pieces int) int64 { return bootstrapBytes + int64(pieces)*bootstrapPieceBytes }
 
 // QueueJoin queues a join request. StepJoins returns the reply.
-func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, patience time.Duration) Ticket {
+func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, timeout time.Duration) Ticket {
 	key := localityOf(s.Swarm, s.Location, s.Subnet, s.LocalOnly)
 	i := slices.IndexFunc(t.joinQueues, func(l *joinQueue) bool { return l.locality == key })
 	if i < 0 {
@@ -53,7 +53,7 @@ func (t *Tracker) QueueJoin(now time.Duration, node netip.Addr, s JoinRequest, p
 		t.joinQueues = append(t.joinQueues, &joinQueue{locality: key})
 	}
 	t.queuedJoins++
-	until := now + joinHold(patience, t.AnnounceDelay(s.Swarm, t.queuedJoins))
+	until := now + joinHold(timeout, t.AnnounceDelay(s.Swarm, t.queuedJoins))
 	ticket := t.ticket()
 	t.joinQueues[i].waiting = append(t.joinQueues[i].waiting, queuedJoin{ticket, s, node, until})
 	l := t.joinQueues[i]
@@ -83,9 +83,9 @@ func (t *Tracker) StepJoins(now time.Duration) (replies []QueuedJoinReply, wake 
 	for _, l := range t.joinQueues {
 		for len(l.waiting) > 0 && now >= l.lookAt {
 			b := l.waiting[0]
-			a, ok := t.tryJoin(now, b.start, b.node)
+			a, ok := t.tryJoin(now, b.join, b.node)
 			if !ok {
-				l.lookAt = now + t.joinRecheck(b.start.Size)
+				l.lookAt = now + t.joinRecheck(b.join.Size)
 				break
 			}
 			replies = append(replies, QueuedJoinReply{b.ticket, a})
@@ -127,7 +127,10 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 		}
 		replies = append(
 			replies,
-			QueuedJoinReply{b.ticket, JoinReply{Again: true, AnnounceDelay: t.AnnounceDelay(b.start.Swarm, t.queuedJoins)}},
+			QueuedJoinReply{
+				b.ticket,
+				JoinReply{Again: true, AnnounceDelay: t.AnnounceDelay(b.join.Swarm, t.queuedJoins)},
+			},
 		)
 		t.queuedJoins--
 	}
@@ -136,17 +139,17 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 }
 
 // tryJoin returns the reply to a join request, if there is one now.
-func (t *Tracker) tryJoin(now time.Duration, start JoinRequest, from netip.Addr) (JoinReply, bool) {
-	id, err := chunk.ParseID(start.Swarm)
+func (t *Tracker) tryJoin(now time.Duration, join JoinRequest, from netip.Addr) (JoinReply, bool) {
+	id, err := chunk.ParseID(join.Swarm)
 	key := grant{from, id.Brief()}
 	_, told := t.grants.all[key]
-	start.Counted = err == nil && (told || !t.grants.hasRoom(from))
-	peers, wait := t.bootstrap(now, start)
-	if err == nil && !wait && !start.Counted { // the server may have to send the map
-		t.grants.allow(now, key, granted{SwarmNode: SwarmNode{Pack: start.Swarm}, piece: mapPiece})
+	join.Counted = err == nil && (told || !t.grants.hasRoom(from))
+	peers, wait := t.bootstrap(now, join)
+	if err == nil && !wait && !join.Counted { // the server may have to send the map
+		t.grants.allow(now, key, granted{SwarmNode: SwarmNode{Pack: join.Swarm}, piece: mapPiece})
 		t.grants.expire(now)
 	}
-	return JoinReply{Peers: peers, AnnounceDelay: t.AnnounceDelay(start.Swarm, t.queuedJoins)}, !wait
+	return JoinReply{Peers: peers, AnnounceDelay: t.AnnounceDelay(join.Swarm, t.queuedJoins)}, !wait
 }
 
 func (t *Tracker) ticket() Ticket {

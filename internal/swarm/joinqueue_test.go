@@ -10,7 +10,7 @@ import (
 // The first boots of an image, or of a rack that keeps to itself, get what they start with from the server at once
 // though another swarm takes all of its uplink: nobody else could give it. They get a part of it; and where
 // somebody has the files it is waited for.
-func TestFirstStartDoesNotWait(t *testing.T) {
+func TestFirstJoinDoesNotWait(t *testing.T) {
 	tr := newTracker() // 10 ms for a start
 	tr.uplink.charge(0, 10_000_000)
 	start := JoinRequest{Swarm: "second image", Size: 1000}
@@ -49,7 +49,7 @@ func TestFirstStartDoesNotWait(t *testing.T) {
 }
 
 // Who asks again and again where it gets what it starts with, and does not take it, is counted once a minute.
-func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
+func TestJoinsOfOneAddressAreCountedOnce(t *testing.T) {
 	s := claims()
 	pack := chunk.Sum([]byte("pack")).String()
 	start := JoinRequest{Swarm: pack, Size: 100 << 10}
@@ -79,7 +79,7 @@ func TestStartsOfOneAddressAreCountedOnce(t *testing.T) {
 
 // A long line answers each boot once: those that waited for long enough are told to ask again, and the others stand
 // in their order.
-func TestLongLineOfStarts(t *testing.T) {
+func TestLongJoinQueue(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 1 << 20, Random: chance()})
 	tr.uplink.charge(0, 1<<30)
 	tr.firstAfter = time.Hour

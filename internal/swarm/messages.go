@@ -181,7 +181,12 @@ func EncodeRequest(q PieceRequest) RequestMessage {
 
 // EncodeAnswer returns the message of its answer.
 func EncodeAnswer(a Answer) RequestReplyMessage {
-	r := RequestReplyMessage{Grant: a.Grant, Wait: a.RetryAfter.Milliseconds(), Late: a.AnnounceDelay.Milliseconds(), Banned: a.Banned}
+	r := RequestReplyMessage{
+		Grant:  a.Grant,
+		Wait:   a.RetryAfter.Milliseconds(),
+		Late:   a.AnnounceDelay.Milliseconds(),
+		Banned: a.Banned,
+	}
 	for _, n := range a.Held {
 		if len(n.Peers) == 0 {
 			r.Other = append(r.Other, n.Piece)

@@ -43,7 +43,7 @@ func TestBitmapInBrief(t *testing.T) {
 	}
 }
 
-// Each part of a join and of a question has its place in the message, and an answer is the same after its way.
+// Each part of a join and of a request has its place in the message, and an answer is the same after its way.
 func TestMessagesHaveAllOfIt(t *testing.T) {
 	to := netip.MustParseAddrPort("10.0.0.1:80")
 	have := Bitmap{0xff, 1}

@@ -25,13 +25,13 @@ func RequestBytes(q PieceRequest) int64 {
 func AnswerBytes(a Answer) int64 { return encoded(EncodeAnswer(a)) }
 
 // JoinBytes is the same for a join request and its reply.
-func JoinBytes(s JoinRequest, patience time.Duration, a JoinReply) int64 {
+func JoinBytes(s JoinRequest, timeout time.Duration, a JoinReply) int64 {
 	q := JoinMessage{
 		Pack:      s.Swarm,
 		Prefix:    max(0, s.Subnet.Bits()),
 		Location:  s.Location,
 		LocalOnly: s.LocalOnly,
-		Patience:  patience.Milliseconds(),
+		Patience:  timeout.Milliseconds(),
 	}
 	return HeaderBytes + encoded(q) + encoded(JoinReplyMessage{a.Peers, a.Again, a.AnnounceDelay.Milliseconds()})
 }

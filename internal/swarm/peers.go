@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// slots is a set of places of Swarm.peers, a bit each. There are more places than peers, so that most peers stand
+// peerSet is a set of slots of Fetcher.peers, a bit each. There are more slots than peers, so that most peers stand
 // where find looks first.
 type peerSet uint32
 
 const peerSlots = 32
 
-// pop takes the lowest one out; the set is not empty.
+// pop removes the lowest slot; the set is not empty.
 func (x *peerSet) pop() int {
 	i := bits.TrailingZeros32(uint32(*x))
 	*x &= *x - 1
@@ -23,20 +23,20 @@ func (x *peerSet) pop() int {
 
 func (x peerSet) count() int { return bits.OnesCount32(uint32(x)) }
 
-// known is a peer that this node knows. What it has stands with the pieces.
+// knownPeer is a peer of this node. What it has is noted with the pieces.
 type knownPeer struct {
 	addr        netip.AddrPort
-	bit         peerSet       // its own
-	failedSlow  bool          // the first transfer that failed was slow
-	transfers   int           // transfers from it that run
-	urgentAfter time.Duration // it is not asked before this moment: it was busy
-	askAfter    time.Duration // nor before this one for what no read waits for
-	refusals    int           // how often in a row it was
-	strikes     int           // how often it was slow or failed
-	usualTime   time.Duration // what its transfers usually take
-	samples     int           // how many of them there were, at most lagLeast
-	failedAt    time.Duration // when the first one failed, while it is doubted
-	probeAfter  time.Duration // it is not probed before this moment
+	bit         peerSet       // its own slot
+	failedSlow  bool          // its first failure was a slow transfer
+	transfers   int           // running ones
+	urgentAfter time.Duration // not asked before, because it was busy
+	askAfter    time.Duration // nor before this for a piece that is not urgent
+	refusals    int           // in a row
+	strikes     int           // slow or failed transfers
+	usualTime   time.Duration // average time of its transfers
+	samples     int           // how many it is the average of, at most laggardSamples
+	failedAt    time.Duration // first failure, while it is not reported
+	probeAfter  time.Duration // not probed before
 }
 
 // find returns a peer by its address, nil when it is not known.
@@ -52,22 +52,22 @@ func (s *Fetcher) find(a netip.AddrPort) *knownPeer {
 	return nil
 }
 
-// place is a number of a slot.
+// slot is the number of a slot.
 type slot uint8
 
-// home is the place where a peer stands if it is free; else it is the next one that is.
+// homeSlot is where a peer stands if that slot is free; else it is the next free one.
 func homeSlot(a netip.AddrPort) slot {
 	b := a.Addr().As16()
 	return (slot(b[15]) ^ slot(b[14]) ^ slot(a.Port())) % peerSlots
 }
 
-// Meet adds peers: those that the tracker named, and those that came by themselves. It returns the ones that are
-// new; the caller watches what they have.
+// AddPeers adds the peers that the tracker named, or that connected to this node. It returns the new ones, whose
+// pieces the caller watches.
 func (s *Fetcher) AddPeers(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
 	return s.addPeers(now, maxPeers, addrs)
 }
 
-// MeetMore is Meet for those that have what a read waits for; there is room for a few when no other is met any more.
+// AddUrgentPeers is AddPeers for peers that have an urgent piece, for which a few places are kept.
 func (s *Fetcher) AddUrgentPeers(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
 	return s.addPeers(now, maxPeersUrgent, addrs)
 }
@@ -95,7 +95,7 @@ func (s *Fetcher) addPeers(now time.Duration, most int, addrs []netip.AddrPort) 
 	return fresh
 }
 
-// at is how many peers with an address are known.
+// peersAt returns the number of known peers with an address.
 func (s *Fetcher) peersAt(a netip.Addr) (n int) {
 	for rest := s.used; rest != 0; {
 		if s.peers[rest.pop()].addr.Addr() == a {
@@ -105,20 +105,19 @@ func (s *Fetcher) peersAt(a netip.Addr) (n int) {
 	return n
 }
 
-// Peers is how many peers are known.
+// Peers returns the number of known peers.
 func (s *Fetcher) Peers() int { return s.used.count() }
 
-// Social tells whether there are others, or were, and a tracker that knows what they have: then loose objects may
-// be had of peers.
+// Sharing tells whether there is a tracker, and there are or were peers. Then peers may have demand objects.
 func (s *Fetcher) Sharing() bool {
 	s.everMet = s.everMet || s.Peers() > 0
 	return s.everMet && s.tracker
 }
 
-// Late is how long the tracker says that word may be on its way; 0: no longer than usual.
+// AnnounceDelay is the delay that the tracker told; 0: as usual.
 func (s *Fetcher) AnnounceDelay() time.Duration { return s.delay }
 
-// Haves takes all that a peer has. What does not fit the pack is ignored.
+// PeerHas takes all pieces that a peer has. A bitmap that does not fit the pack is ignored.
 func (s *Fetcher) PeerHas(a netip.AddrPort, b Bitmap) {
 	k := s.find(a)
 	if k == nil || !b.fits(s.o.Pieces) {
@@ -132,7 +131,7 @@ func (s *Fetcher) PeerHas(a netip.AddrPort, b Bitmap) {
 	}
 }
 
-// Got takes one more piece that a peer has, and tells whether Next may have something to do with it.
+// PeerGot takes one more piece of a peer, and tells whether Next may have something to do with it.
 func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	k := s.find(a)
 	if k == nil || piece < 0 || piece >= s.o.Pieces || s.pieces[piece].holders&k.bit != 0 {
@@ -143,9 +142,8 @@ func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	return s.fromPeers < s.o.PeerFetches && st.transfers == 0 && !s.have.Has(piece)
 }
 
-// WordWait is how long word that this node has a piece may wait for other word. Who lacks what several have is in
-// no hurry to hear of one more, the less the more have it; on a slow link, where a word costs as much as fifty
-// times its bytes, others come meanwhile.
+// HaveDelay is how long the news that this node has a piece may wait for other news to travel with. The more peers
+// have the piece, the less they need one more holder; on a slow link a message costs fifty times its payload.
 func (s *Fetcher) HaveDelay(piece int) time.Duration {
 	holders := s.pieces[piece].holders.count()
 	if holders < commonHolders {
@@ -154,13 +152,13 @@ func (s *Fetcher) HaveDelay(piece int) time.Duration {
 	return s.peerTime * time.Duration(holders) / haveDelayPart
 }
 
-// Wanting tells whether there is anything that is still to come.
+// Wanting tells whether any piece is still to come.
 func (s *Fetcher) Wanting() bool {
 	s.fillWindow()
 	return len(s.window)+len(s.transfers)+len(s.urgent) > 0
 }
 
-// Left forgets a peer that went away. Its transfers fail by themselves.
+// PeerLeft forgets a peer that went away. Its transfers fail by themselves.
 func (s *Fetcher) PeerLeft(a netip.AddrPort) {
 	if k := s.find(a); k != nil {
 		s.forget(k)
@@ -178,7 +176,7 @@ func (s *Fetcher) forget(k *knownPeer) {
 	s.peers[i], s.addrs[i] = knownPeer{}, netip.AddrPort{}
 }
 
-// forgetAll forgets all peers of an address, whatever their ports.
+// forgetAll forgets all peers of an address.
 func (s *Fetcher) forgetAll(a netip.Addr) {
 	for rest := s.used; rest != 0; {
 		if k := &s.peers[rest.pop()]; k.addr.Addr() == a {
@@ -187,14 +185,14 @@ func (s *Fetcher) forgetAll(a netip.Addr) {
 	}
 }
 
-// Gone takes word of a peer that it let go of a piece.
+// PeerDropped notes that a peer has a piece no more.
 func (s *Fetcher) PeerDropped(a netip.AddrPort, piece int) {
 	if k := s.find(a); k != nil && piece < s.o.Pieces {
 		s.pieces[piece].holders &^= k.bit
 	}
 }
 
-// strike notes that a peer was slow or failed; the second time it is left for a while.
+// strike notes a slow or failed transfer; at the second one the peer is avoided.
 func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	k.strikes++
 	k.urgentAfter = now + max(busyWaitMin, s.peerTime)
@@ -204,8 +202,8 @@ func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	}
 }
 
-// lag takes the time of a transfer from a peer. One whose transfers all take much longer than those of others is
-// left: its pieces would be waited for as long as it is the only one that is known to have them.
+// trackSpeed takes the time of a transfer from a peer. A peer that is slow on average is avoided: pieces that only it
+// has would be waited for each time.
 func (s *Fetcher) trackSpeed(now time.Duration, k *knownPeer, took time.Duration) {
 	if s.isSlow(took) {
 		s.noteFailure(now, k, true)
@@ -216,14 +214,14 @@ func (s *Fetcher) trackSpeed(now time.Duration, k *knownPeer, took time.Duration
 	}
 }
 
-// leave asks nothing of a peer for a while.
+// avoid asks nothing of a peer for a while.
 func (s *Fetcher) avoid(now time.Duration, k *knownPeer, why AvoidedPeer) {
 	s.avoided[k.addr] = now + avoidTime
 	s.step.Avoided = append(s.step.Avoided, why)
 	s.forget(k)
 }
 
-// leftNow are the peers that are left at this moment; of many, the last ones.
+// avoidedNow returns the peers that are avoided now; of many, the last ones.
 func (s *Fetcher) avoidedNow(now time.Duration) (out []netip.AddrPort) {
 	for a, until := range s.avoided {
 		if until > now {
@@ -239,7 +237,7 @@ func (s *Fetcher) avoidedNow(now time.Duration) (out []netip.AddrPort) {
 	return out[:min(len(out), maxAvoided)]
 }
 
-// Accuse drops a peer that sent wrong bytes, for as long as this node lives, and has it reported.
+// BanCorrupt bans a peer that sent wrong bytes, for the life of this node, and has it reported.
 func (s *Fetcher) BanCorrupt(a netip.AddrPort) {
 	if s.banned[a.Addr()] {
 		return
@@ -249,13 +247,13 @@ func (s *Fetcher) BanCorrupt(a netip.AddrPort) {
 	s.forgetAll(a.Addr())
 }
 
-// Ban drops an address that the tracker says is banned for all.
+// Ban bans an address that the tracker says is banned for all.
 func (s *Fetcher) Ban(a netip.Addr) {
 	s.banned[a] = true
 	s.forgetAll(a)
 }
 
-// Quit forgets all peers, and the tracker: what is still wanted comes from the origin.
+// LeaveSwarm forgets all peers and the tracker: the rest comes from the origin.
 func (s *Fetcher) LeaveSwarm(now time.Duration) {
 	for rest := s.used; rest != 0; {
 		s.forget(&s.peers[rest.pop()])
@@ -263,5 +261,5 @@ func (s *Fetcher) LeaveSwarm(now time.Duration) {
 	s.SetTracker(now, false)
 }
 
-// Banned tells whether nothing is taken from, or given to, an address.
+// Banned tells whether nothing is taken from, or sent to, an address.
 func (s *Fetcher) Banned(a netip.Addr) bool { return s.banned[a] }

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// pieceList are pieces in a message, in their order. As text those that follow each other are one word: "12-15 20
-// 7". A node asks for the next pieces of its pack, of which it has some already; as numbers of JSON they would have
-// twice as many bytes, in each of the fifty questions of a boot.
+// pieceList is a list of pieces in a message. As text, successive ones are a range: "12-15 20 7". That is half as long
+// as JSON numbers.
 type pieceList []int
 
-// maxListed is how many pieces a list may have, so that a short text does not become a long list.
+// maxListed bounds a list, so that a short text does not become a long list.
 const maxListed = 256
 
-// MarshalText is the text of a list.
+// MarshalText returns the text of a list.
 func (l pieceList) MarshalText() ([]byte, error) {
 	var b []byte
 	for i := 0; i < len(l); {
@@ -34,7 +33,7 @@ func (l pieceList) MarshalText() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalText takes a list from its text. Pieces are not less than 0, and there are at most maxListed.
+// UnmarshalText reads a list of at most maxListed pieces.
 func (l *pieceList) UnmarshalText(text []byte) error {
 	*l = nil
 	for word := range strings.FieldsSeq(string(text)) {

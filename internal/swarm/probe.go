@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A peer that lost its power says nothing any more, and its kernel nothing for it: who waits for it takes it for
-// slow, for eight usual transfers each time, and learns from it that all are. So one whose transfer takes long is
-// probed meanwhile. A connection is made by a peer's kernel, however busy its program and its link are.
+// Probes. A peer that lost its power closes no connection, so it would be taken for slow, and its timeouts for usual
+// transfer times. So while a transfer takes long, the peer is probed by a new connection, which its kernel accepts
+// however busy its program and link are.
 const (
-	probeFactor   = 3                      // a transfer that takes so many times the usual one has its peer probed
+	probeFactor   = 3                      // times the usual transfer time after which the peer is probed
 	probeMin      = 200 * time.Millisecond // but not before this
-	probeFirst    = time.Second            // before enough is known of this network
-	probeInterval = 2 * time.Second        // and each peer not again for so long, or eight usual transfers
-	// in which a connection comes about where word is not late, also if its first packet is lost
+	probeFirst    = time.Second            // while the usual time is not known
+	probeInterval = 2 * time.Second        // of one peer, or eight usual transfer times
+	// time for a connection, even if its first packet is lost
 	probeConnectTime = 1200 * time.Millisecond
 )
 
-// doubt has the peer of a transfer probed that takes long.
+// probeSlow has the peer of a transfer probed that takes long.
 func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 	after := probeFirst
 	if s.peerSamples >= learnSamples {
@@ -35,11 +35,10 @@ func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 	s.step.Probe = append(s.step.Probe, k.addr)
 }
 
-// ProbeTime is how long a connection may take to come about.
+// ProbeTimeout is how long a probe may take.
 func (s *Fetcher) ProbeTimeout() time.Duration { return probeConnectTime + s.delay }
 
-// Unreached leaves a peer that could not be reached, at once: what it has is no help, and the tracker shall know.
-// What nobody else has that is known is asked for, whatever the tracker said when that peer had it.
+// PeerUnreachable avoids a peer at once and cancels its transfers. What no other known peer has is requested again.
 func (s *Fetcher) PeerUnreachable(now time.Duration, a netip.AddrPort) {
 	k := s.find(a)
 	if k == nil {

@@ -24,7 +24,8 @@ func TestLongTransferIsProbed(t *testing.T) {
 			t.Errorf("after %v: %+v", now, step)
 		}
 	}
-	if step := s.Next(s.transferTimeout()); len(step.Cancel) != 2 || len(step.Avoided) != 1 || step.Avoided[0].Unreachable {
+	if step := s.Next(s.transferTimeout()); len(step.Cancel) != 2 || len(step.Avoided) != 1 ||
+		step.Avoided[0].Unreachable {
 		t.Errorf("after %v: %+v", s.transferTimeout(), step)
 	}
 }
@@ -51,7 +52,8 @@ func TestUnreachedPeerIsLeftAtOnce(t *testing.T) {
 	if len(step.Cancel) != 2 || !slices.Equal(step.Avoided, []AvoidedPeer{{Peer: at(1), Unreachable: true}}) {
 		t.Errorf("ended %v, left %v", step.Cancel, step.Avoided)
 	}
-	if !slices.Equal(step.Fetch, []Fetch{{0, at(2)}}) || step.Request == nil || !slices.Equal(step.Request.Want, []int{1, 2}) {
+	if !slices.Equal(step.Fetch, []Fetch{{0, at(2)}}) || step.Request == nil ||
+		!slices.Equal(step.Request.Want, []int{1, 2}) {
 		t.Errorf("fetched %v, asked %+v", step.Fetch, step.Request)
 	}
 	if s.peerTime != 100*ms {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// fromServer asks the tracker for what no known peer has, or the origin when there is no tracker.
+// askTracker requests what no known peer has from the tracker, or takes it from the origin when there is no tracker.
 func (s *Fetcher) askTracker(now time.Duration) {
 	lost := s.requestedAt + RequestTimeout(s.delay)
 	if s.requestOpen && now >= lost {
@@ -15,8 +15,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	if s.requestOpen {
 		s.wake(lost)
 	}
-	// Half of the transfers under way are enough to ask for more; with one question for each piece, a node that is
-	// alone would ask hundreds of times.
+	// The node asks again when half of its transfers are done. A request for each piece would be hundreds.
 	if s.fromOrigin > s.o.ServerFetches/2 || s.tracker && (s.requestOpen || len(s.granted) > 0) {
 		return
 	}
@@ -27,7 +26,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		}
 		return
 	}
-	if s.unheard != 0 && now < s.unheardUntil { // who comes late need not ask the server for what all others have
+	if s.unheard != 0 && now < s.unheardUntil { // a late node need not ask the server for what its peers have
 		s.wake(s.unheardUntil)
 		return
 	}
@@ -36,7 +35,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		a.Limit = s.limit
 	}
 	s.urgentFirst()
-	if s.yieldsToDemand(now) { // what no read waits for stays out of the way
+	if s.yieldsToDemand(now) { // only urgent pieces
 		s.window = slices.DeleteFunc(s.window, func(p int) bool { return !s.IsUrgent(p) })
 	}
 	s.addOverdue(now, &a)
@@ -60,7 +59,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	}
 }
 
-// demanded moves those pieces of the window to its front that reads wait for, the oldest read first.
+// urgentFirst moves urgent pieces to the front of the window, the oldest read first.
 func (s *Fetcher) urgentFirst() {
 	front := 0
 	for _, d := range s.urgent {
@@ -71,8 +70,8 @@ func (s *Fetcher) urgentFirst() {
 	}
 }
 
-// overdue adds the pieces that reads wait for to a question: those that are not among the next ones, and those that
-// peers have and are late with. A server that has room sends them, and one that has none says who else has them.
+// addOverdue adds urgent pieces that are outside of the window, or that peers have but do not send in time. A server
+// with room sends them, and one without names other holders.
 func (s *Fetcher) addOverdue(now time.Duration, a *Request) {
 	for _, d := range s.urgent {
 		st := &s.pieces[d.piece]
@@ -93,10 +92,9 @@ func (s *Fetcher) addOverdue(now time.Duration, a *Request) {
 	}
 }
 
-// further asks for what comes after the window where peers have all of that, as much as one question has. Else
-// whoever is ahead of all others by a window would be the only one to ask, be granted all that the server sends,
-// and stay ahead, and the others would have each piece from its uplink alone: ten desktops, one of which began
-// first, took 1.5 W/(eta B).
+// addBeyondWindow requests pieces behind the window when peers have all of it. Otherwise a node that is a window ahead
+// of all others would be the only one to ask, get everything from the server, and stay ahead, while its uplink feeds
+// all others.
 func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	for p := s.first; p < s.limit && len(a.Want) < s.o.Window; p++ {
 		if st := &s.pieces[p]; !s.skip.Has(p) && st.holders == 0 && st.transfers == 0 && st.notBefore <= now {
@@ -105,8 +103,7 @@ func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	}
 }
 
-// soonRead is how many pieces of a question reads wait for, or soon will: an answer may be held until they do. What
-// reads wait for is at its beginning.
+// countUrgent returns how many pieces of a request are urgent, or may be so when the reply comes.
 func (s *Fetcher) countUrgent(want []int) int {
 	n := 0
 	for n < len(want) && (n < urgentAhead || s.IsUrgent(want[n])) {
@@ -115,8 +112,8 @@ func (s *Fetcher) countUrgent(want []int) int {
 	return n
 }
 
-// untracked takes from the origin what no known peer has. With nobody to tell who takes what, nodes that have peers
-// take one piece at a time, by chance, so that they take different ones; a node that has none takes all, in order.
+// fetchFromOrigin takes from the origin what no known peer has. Without a tracker nodes with peers take one piece at a
+// time, at random, so that they take different ones. A node without peers takes all in order.
 func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
 	most := s.o.ServerFetches / 2
@@ -133,18 +130,17 @@ func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 	}
 }
 
-// Answer is what the tracker says to an Ask.
+// Answer is the tracker's answer to a piece request.
 type Answer struct {
 	Grant         []int         // fetch these from the server now
-	Held          []HeldPiece   // these are on their way to others, or there already
-	RetryAfter    time.Duration // ask for the named ones again after so long
-	AnnounceDelay time.Duration // see Tracker.Late
+	Held          []HeldPiece   // these are on their way to other nodes, or there already
+	RetryAfter    time.Duration // ask for held pieces again after so long
+	AnnounceDelay time.Duration // see Tracker.AnnounceDelay
 
-	Banned []netip.Addr // for all, since the node was last told
+	Banned []netip.Addr // for all, since the last answer
 }
 
-// Answer takes the tracker's answer to the question that is open. It returns who is to be met beside the peers that are
-// known: those that have, or will have, what a read waits for.
+// Answered takes the answer to the open request. It returns the peers to add: holders of urgent pieces.
 func (s *Fetcher) Answered(now time.Duration, a Answer) (meet []netip.AddrPort) {
 	s.requestOpen, s.retryAfter = false, a.RetryAfter
 	s.SetAnnounceDelay(a.AnnounceDelay)
@@ -164,10 +160,10 @@ func (s *Fetcher) Answered(now time.Duration, a Answer) (meet []netip.AddrPort) 
 	return meet
 }
 
-// Lost says that the tracker did not answer: from here on the origin is asked.
+// TrackerLost says that the tracker did not answer: from here on the origin is asked.
 func (s *Fetcher) TrackerLost(now time.Duration) { s.SetTracker(now, false) }
 
-// grants starts what the tracker allowed, as many at a time as may run.
+// startGranted starts granted transfers, as many at a time as may run.
 func (s *Fetcher) startGranted(now time.Duration) {
 	i := 0
 	for ; i < len(s.granted) && s.fromOrigin < s.o.ServerFetches; i++ {
@@ -179,9 +175,8 @@ func (s *Fetcher) startGranted(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// alive says now and then that this node lives, while it has nothing to ask: who comes late shall be told of it.
-// The first time is as soon as it has all it wants, because of one who last asked for something the tracker expects
-// more questions, and forgets him soon.
+// keepAlive sends a sign of life while there is nothing to request. The first one is sent as soon as the node has all,
+// because the tracker soon forgets a node that is silent after a request.
 func (s *Fetcher) keepAlive(now time.Duration) {
 	due := s.requestedAt + keepAliveEvery
 	switch {
@@ -205,8 +200,8 @@ func (s *Fetcher) keepAlive(now time.Duration) {
 	}
 }
 
-// Forgotten says that the tracker does not know this node: it joins again at once.
+// TrackerForgot says that the tracker does not know this node: it announces itself at once.
 func (s *Fetcher) TrackerForgot(now time.Duration) {
-	// What was asked stays open: it is not put again before the join is answered.
+	// The open request is repeated after the announcement.
 	s.requestOpen, s.requestedAt, s.joinAt, s.forgotten, s.rejoining = true, now, now, true, true
 }

@@ -2,13 +2,12 @@ package swarm
 
 import "time"
 
-// A node that can reach none of those who have what it wants, because of a firewall between them, would wait for
-// ever: the pieces are in the swarm. So nodes say how many pieces peers gave them, and the tracker notes when it
-// first sent one to its peers in vain. Who was given nothing for so long after that is served as if there were
-// nobody else, until peers give it something.
-const stalledFactor = 4 // times as long as a question may be held, and the first copy of a piece may take to come round
+// A node that can reach no holder of a piece, because a firewall is between them, would wait for ever. So nodes tell
+// how many pieces peers sent them. A node that peers sent nothing for long after it was first sent to them is served
+// like a node that is alone, until a peer sends it something.
+const stalledFactor = 4 // times the hold of a request and copyDelay
 
-// feeds notes how many pieces peers have given a member so far.
+// setFromPeers notes how many pieces peers sent a member so far.
 func (m *member) setFromPeers(pieces int) {
 	if pieces != m.fromPeers {
 		m.fromPeers, m.sentAwayAt, m.stalled = pieces, 0, false
@@ -22,7 +21,7 @@ func (m *member) sendAway(now time.Duration) {
 	}
 }
 
-// strand tells whether a member is stranded, where peers should help within so long.
+// isStalled tells whether a member is stalled, where peers should have helped within round.
 func (m *member) isStalled(now, round time.Duration) bool {
 	m.stalled = m.stalled || m.sentAwayAt > 0 && now > m.sentAwayAt+stalledFactor*round
 	return m.stalled

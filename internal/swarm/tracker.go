@@ -9,12 +9,12 @@ import (
 
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
-	Uplink     int64         // bytes a second that the server can send; 0: not known, then transfers are counted
+	Uplink     int64         // bytes per second; 0: unknown, then transfers are counted
 	NodeLink   int64         // the same of a node; 0: as the server
-	Peers      int           // named to a node that joins; default 10
-	Copies     int           // of a piece from the server once the uplink is spent; default 2
-	Forget     time.Duration // a node that was silent for so long is forgotten; default 30 s
-	BanReports int           // nodes that must have got wrong bytes from one until it is banned for all; default 3
+	Peers      int           // named to a node; default 10
+	Copies     int           // of a piece while the uplink is busy; default 2
+	Forget     time.Duration // a node that is silent for so long is removed; default 30 s
+	BanReports int           // reports of wrong bytes that ban an address for all; default 3
 
 	Random *rand.Rand // required
 }
@@ -34,12 +34,12 @@ func (o *TrackerOptions) defaults() {
 	}
 }
 
-// Bounds of what a tracker remembers, so that no node can make it grow.
+// Limits of the tracker's memory.
 const (
 	maxMembers    = 65536 // of a swarm
-	maxSwarms     = 1024  // with each place whose nodes keep to themselves
+	maxSwarms     = 1024  // one for each pack and locality
 	MaxPieces     = 8192  // of a pack: 2 GiB raw in pieces of 256 KiB
-	maxPerAddress = 32    // members with one address: a node serves its root and its extensions
+	maxPerAddress = 32    // members with one address: a node shares its root and its extensions
 )
 
 // member is a node in a swarm.
@@ -47,54 +47,53 @@ type member struct {
 	addr           netip.AddrPort
 	subnet         netip.Prefix
 	location       string // rack or switch, as declared; "": not declared
-	idle           bool   // its last word was a sign of life, or that it has everything
-	localOnly      bool   // it is a peer of those of its place or subnet only
+	idle           bool   // its last message was a sign of life, or it has all pieces
+	localOnly      bool   // it shares within its location or subnet only
 	have           Bitmap
 	seen           time.Duration
-	index          int // its place in all
-	degree         int // about how many peers it has: how often it was named, and others to it
+	index          int // in swarm.all
+	degree         int // number of its peers, about
 	waiting        *queuedRequest
-	bootstrapUntil time.Duration    // it sends what boots start with until then
-	avoids         []netip.AddrPort // peers that it has left
-	unreliable     bool             // left by so many that what it has does not count
+	bootstrapUntil time.Duration    // it is busy with sending bootstrap files until then
+	avoids         []netip.AddrPort // peers that it avoids
+	unreliable     bool             // its pieces do not count, because others avoid it
 
-	fromPeers  int           // pieces that peers gave it
-	sentAwayAt time.Duration // when it was first sent to its peers since they gave it one; 0: it was not
-	stalled    bool          // it was given nothing for so long that it is served as if there were nobody else
-	bansTold   int           // how many of those banned for all it was told of
+	fromPeers  int           // pieces that peers sent it
+	sentAwayAt time.Duration // when it was first sent to its peers since one sent it something; 0: it was not
+	stalled    bool          // peers sent it nothing for so long that it is served as if alone
+	bansTold   int           // bans that it was told
 }
 
-// swarm is what the tracker knows of the nodes of one pack that may be peers of each other: of all that do not keep
-// to their place, or of those of one place that do.
+// swarm is the nodes of one pack and locality, which may be peers of each other.
 type swarm struct {
 	pack       string
 	locality   locality
 	members    map[netip.AddrPort]*member
-	all        []*member // in no order, for choosing by chance
+	all        []*member // in no order, to choose at random
 	bySubnet   map[netip.Prefix][]*member
 	byLocation map[string][]*member
-	avoidedBy  map[netip.AddrPort]int // members that have left a peer, by its address: it may come and go
+	avoidedBy  map[netip.AddrPort]int // number of members that avoid an address, which need not be a member
 	pieces     []pieceState
 	first      int // no piece before it is unseeded
-	furthest   int // the furthest piece that somebody asked for
+	furthest   int // the last piece that a node asked for
 }
 
-// seeded is what is known of one piece.
+// pieceState is what the tracker knows of one piece.
 type pieceState struct {
 	copies int           // sent by this server
 	last   time.Duration // when the last one was granted
 	to     [maxHolders]netip.AddrPort
-	held   int // members that said they have it, without those that are shunned
+	held   int // members that have it, without unreliable ones
 }
 
-// give notes that a copy goes to a node.
+// addCopy notes that a copy goes to a node.
 func (s *pieceState) addCopy(to netip.AddrPort, now time.Duration) {
 	s.to[s.copies&1] = to
 	s.copies++
 	s.last = now
 }
 
-// lack takes back what a node was given, which is no help to others.
+// removeCopy takes back the copies of a node that does not share them.
 func (s *pieceState) removeCopy(from netip.AddrPort) {
 	for i, to := range s.to {
 		if to == from && i < s.copies {
@@ -104,33 +103,33 @@ func (s *pieceState) removeCopy(from netip.AddrPort) {
 	}
 }
 
-// Tracker is the server's part of all swarms. All it knows may be lost at any moment; it learns it again from what
-// nodes ask. It is not safe for use by several goroutines.
+// Tracker decides for the server: which node fetches which piece from it, which peers it names, and when an object is
+// sent. It keeps nothing that it would not learn again from the next messages. It is not safe for concurrent use.
 type Tracker struct {
 	o          TrackerOptions
 	swarms     map[locality]*swarm
-	swarmOf    map[packNode]*swarm // in which each node is
-	nodesOf    map[string]int      // nodes of each pack
+	swarmOf    map[packNode]*swarm // of each node
+	nodesOf    map[string]int      // by pack
 	ports      map[netip.Addr]int
 	uplink     uplink
 	queue      []*queuedRequest
 	kernelBusy bool
 	demand     demandObjects
 	grants     grants
-	firstAfter time.Duration // when the next start may be sent for which there is neither room nor a node
+	firstAfter time.Duration // the next join of a first node that is served although there is no room
 
 	tickets      Ticket
-	queuedJoins  int // boots that stand in line
+	queuedJoins  int // number of queued join requests
 	joinQueues   []*joinQueue
-	smallObjects objectQueue // small objects that were not granted
-	largeObjects objectQueue // and others
+	smallObjects objectQueue // that nobody granted
+	largeObjects objectQueue // that nobody granted
 
 	bans  bans
-	now   time.Duration // of the last join, start or look
+	now   time.Duration // of the last message
 	swept time.Duration
 }
 
-// NewTracker returns a tracker that knows nobody.
+// NewTracker returns a tracker that knows no node.
 func NewTracker(o TrackerOptions) *Tracker {
 	o.defaults()
 	return &Tracker{
@@ -145,25 +144,26 @@ func NewTracker(o TrackerOptions) *Tracker {
 	}
 }
 
-// Join is a node that comes, or comes again.
+// Announcement is a node that joins a swarm, or announces itself again.
 type Announcement struct {
-	Swarm     string         // names the pack, or the version where that has none
-	Pieces    int            // of the pack; 0: there is none, and only loose objects go round
+	Swarm     string         // the pack, or the version without one
+	Pieces    int            // of the pack; 0: only demand objects are shared
 	Node      netip.AddrPort // where it serves
-	Subnet    netip.Prefix   // that it is in; zero: not known
+	Subnet    netip.Prefix   // zero: not known
 	Location  string         // its rack or switch; "": not known
-	LocalOnly bool           // only peers of the same place or subnet
-	Have      Bitmap         // what it has; nil: nothing
+	LocalOnly bool           // share within the location or subnet only
+	Have      Bitmap         // nil: nothing
 }
 
-// Joined is the answer: peers, the nearest first, and addresses that are banned.
+// AnnounceReply names peers, the nearest first, and banned addresses.
 type AnnounceReply struct {
 	Peers         []netip.AddrPort
 	Banned        []netip.Addr
-	AnnounceDelay time.Duration // see Tracker.Late
+	AnnounceDelay time.Duration // see Tracker.AnnounceDelay
 }
 
-// Join adds a node to a swarm and names peers. ok is false when there is no room or the question makes no sense.
+// Announce adds a node to a swarm and names peers. ok is false when there is no room, or the announcement does not
+// fit.
 func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply, ok bool) {
 	t.Sweep(now)
 	if !j.Node.IsValid() || t.bans.has(j.Node.Addr()) {
@@ -184,27 +184,40 @@ func (t *Tracker) Announce(now time.Duration, j Announcement) (out AnnounceReply
 		if len(w.all) >= maxMembers {
 			return out, false
 		}
-		m = &member{addr: j.Node, subnet: j.Subnet, location: j.Location, localOnly: j.LocalOnly, have: NewBitmap(j.Pieces)}
+		m = &member{
+			addr:      j.Node,
+			subnet:    j.Subnet,
+			location:  j.Location,
+			localOnly: j.LocalOnly,
+			have:      NewBitmap(j.Pieces),
+		}
 		t.add(w, m)
 	}
 	m.seen = now
 	w.setHave(m, j.Have)
 	m.idle = m.have.Count() == j.Pieces
 	out.Peers, out.AnnounceDelay = w.choose(t.o.Random, m, t.o.Peers), t.announceDelay(t.nodesOf[w.pack])
-	m.bansTold = 0 // its node may have begun anew
+	m.bansTold = 0 // the node may have restarted
 	out.Banned = t.bannedSince(m)
 	return out, true
 }
 
-// swarm returns a swarm, made if it is new; nil when there are too many, or the number of pieces is another.
+// swarm returns a swarm, and makes it if it is new; nil when there are too many, or its number of pieces differs.
 func (t *Tracker) swarm(key locality, pieces int) *swarm {
 	w := t.swarms[key]
 	if w == nil {
 		if len(t.swarms) >= maxSwarms || pieces < 0 || pieces > MaxPieces {
 			return nil
 		}
-		w = &swarm{pack: key.pack, locality: key, members: map[netip.AddrPort]*member{}, bySubnet: map[netip.Prefix][]*member{},
-			byLocation: map[string][]*member{}, avoidedBy: map[netip.AddrPort]int{}, pieces: make([]pieceState, pieces)}
+		w = &swarm{
+			pack:       key.pack,
+			locality:   key,
+			members:    map[netip.AddrPort]*member{},
+			bySubnet:   map[netip.Prefix][]*member{},
+			byLocation: map[string][]*member{},
+			avoidedBy:  map[netip.AddrPort]int{},
+			pieces:     make([]pieceState, pieces),
+		}
 		t.swarms[key] = w
 	}
 	if len(w.pieces) != pieces {
@@ -213,7 +226,7 @@ func (t *Tracker) swarm(key locality, pieces int) *swarm {
 	return w
 }
 
-// Leave forgets a node that says goodbye.
+// Leave removes a node.
 func (t *Tracker) Leave(key string, node netip.AddrPort) {
 	if w := t.swarmFor(key, node); w != nil {
 		t.drop(w, w.members[node])
@@ -248,7 +261,7 @@ func (t *Tracker) drop(w *swarm, m *member) {
 	}
 }
 
-// sweep forgets nodes that were silent, and bans that are over.
+// Sweep removes silent nodes and bans that have ended.
 func (t *Tracker) Sweep(now time.Duration) {
 	t.now = now
 	if now < t.swept+t.o.Forget/4 {
@@ -260,7 +273,7 @@ func (t *Tracker) Sweep(now time.Duration) {
 		for i := len(w.all) - 1; i >= 0; i-- {
 			m := w.all[i]
 			patience := t.o.Forget + 2*t.announceDelay(t.nodesOf[w.pack])
-			if m.idle { // it has nothing to ask, and says seldom that it lives
+			if m.idle { // it has nothing to request, and seldom sends a sign of life
 				patience = max(patience, 5*keepAliveEvery/2)
 			}
 			if m.waiting == nil && now > m.seen+patience {
@@ -270,7 +283,7 @@ func (t *Tracker) Sweep(now time.Duration) {
 	}
 }
 
-// member is a node in whatever swarm it is, nil when it is in none.
+// member returns a node, in whatever swarm it is, or nil.
 func (t *Tracker) member(node netip.AddrPort) *member {
 	for _, w := range t.swarms {
 		if m := w.members[node]; m != nil {
@@ -283,7 +296,7 @@ func (t *Tracker) member(node netip.AddrPort) *member {
 // Has tells whether a node with this address is in a swarm.
 func (t *Tracker) Has(a netip.Addr) bool { return t.ports[a] > 0 }
 
-// Nodes is how many nodes are in all swarms.
+// Nodes returns the number of nodes in all swarms.
 func (t *Tracker) Nodes() int {
 	n := 0
 	for _, w := range t.swarms {
@@ -292,7 +305,7 @@ func (t *Tracker) Nodes() int {
 	return n
 }
 
-// Key is that of the swarm that a node is in whose key begins so; "" when there is none.
+// SwarmKey returns the name of the swarm that a node is in and whose name begins so; "" when there is none.
 func (t *Tracker) SwarmKey(begin string, node netip.AddrPort) string {
 	for _, w := range t.swarms {
 		if begin != "" && strings.HasPrefix(w.pack, begin) && w.members[node] != nil {
@@ -302,7 +315,7 @@ func (t *Tracker) SwarmKey(begin string, node netip.AddrPort) string {
 	return ""
 }
 
-// Pieces is how many pieces the pack of a swarm has that a node is in, 0 when it is in none such.
+// Pieces returns the number of pieces of a node's swarm, 0 when it is in none.
 func (t *Tracker) Pieces(key string, node netip.AddrPort) int {
 	if w := t.swarmFor(key, node); w != nil {
 		return len(w.pieces)

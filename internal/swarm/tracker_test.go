@@ -60,7 +60,7 @@ func TestFirstOfAStormIsNotAlone(t *testing.T) {
 	}
 }
 
-// having is the question of a node that has the first pieces.
+// having is the request of a node that has the first pieces.
 func having(n byte, pieces int) PieceRequest {
 	q := question(n, pieces)
 	for p := range pieces {
@@ -160,7 +160,7 @@ func TestUnfetchedGrantIsGivenAgain(t *testing.T) {
 }
 
 // Where nothing is ever heard of what was granted, because another server sends it, that holds nothing up for long.
-func TestGrantsWithoutAWordAreNotCounted(t *testing.T) {
+func TestUnseenGrantsAreNotCounted(t *testing.T) {
 	tr := newTracker()
 	const pieces = 2000
 	granted := 0
@@ -338,7 +338,13 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 			}
 		}
 	}
-	far := Announcement{Swarm: "p", Pieces: 40, Node: at(99), Subnet: netip.MustParsePrefix("10.9.0.0/24"), LocalOnly: true}
+	far := Announcement{
+		Swarm:     "p",
+		Pieces:    40,
+		Node:      at(99),
+		Subnet:    netip.MustParsePrefix("10.9.0.0/24"),
+		LocalOnly: true,
+	}
 	if out, _ := tr.Announce(0, far); len(out.Peers) > 0 {
 		t.Errorf("one alone in its subnet is named %v", out.Peers)
 	}
@@ -412,7 +418,10 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 		if w := tr.swarms[locality{pack: "p"}]; w.members[at(1)].unreliable || w.isUnseeded(first) {
 			t.Fatalf("shunned, and what it has does not count, because %d nodes say so", n-2)
 		}
-		tr.Ask(now, PieceRequest{Swarm: "p", Node: at(n), Size: 1000, Request: Request{Avoided: []netip.AddrPort{at(1)}}})
+		tr.Ask(
+			now,
+			PieceRequest{Swarm: "p", Node: at(n), Size: 1000, Request: Request{Avoided: []netip.AddrPort{at(1)}}},
+		)
 	}
 	w := tr.swarms[locality{pack: "p"}]
 	if !w.members[at(1)].unreliable || !w.isUnseeded(first) {
@@ -442,7 +451,7 @@ func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
 	}
 }
 
-// What nodes say of others does not outlive them, and nobody is shunned by his own word or twice by one.
+// What nodes say of others does not outlive them, and nobody is unreliable by his own word or twice by one.
 func TestLeaversAreCountedOnce(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 20; n++ {

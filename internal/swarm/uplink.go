@@ -8,43 +8,40 @@ import (
 	"pando/internal/chunk"
 )
 
-// Depth of the uplink's queue: with less than this under way, it would run dry; with more, pieces share it and all come
-// late.
+// Depth of the uplink's queue: with less it runs idle, with more all pieces share it and come late.
 const (
 	queueTime      = 2 * time.Millisecond  // of sending
 	maxTransfers   = 4                     // pieces at a time, or
-	transferWindow = 20 * time.Millisecond // as many as are sent in so long: requests take their time too
+	transferWindow = 20 * time.Millisecond // as many as are sent in so long, because requests take their time too
 )
 
-// After how long a grant that nothing was heard of counts as over: a node that died shall not keep others waiting.
+// Time after which a grant without a sign of life is over, so that a dead node does not block the others.
 const (
-	grantTimeoutUnknown = 2 * time.Second // where the rate is not known
+	grantTimeoutUnknown = 2 * time.Second // while the rate is not known
 	grantTimeoutMin     = 100 * time.Millisecond
-	grantTimeoutFactor  = 4 * maxTransfers // usual transfers
-	// and so many times as long for one that was seen to begin: it shares the link with others
+	grantTimeoutFactor  = 4 * maxTransfers // sending times of a piece
+	// times as long for a transfer that has begun: it shares the link with others
 	startedFactor = 8
 )
 
-// deafAfter is how many grants in a row may end without a word before the count of those under way means nothing:
-// what this tracker grants is then sent by another, such as a second server or a plain web server.
+// blindAfter is how many grants in a row may end unseen before running transfers are not counted any more: the objects
+// are then sent by another server.
 const blindAfter = 2 * maxTransfers
 
-// sizeLeast is the least that an object counts for: of nothing any number could be under way.
+// sizeMin is the least size that a node is believed, so that the number of transfers is bounded.
 const sizeMin = 512
 
-// believed is the size of an object as a node says it, within what objects can have. Who says that it is a terabyte
-// shall not keep all others waiting.
+// boundSize limits the size of an object that a node claims, so that it cannot block the uplink with one request.
 func boundSize(size int64) int64 { return min(max(size, sizeMin), chunk.MaxRaw) }
 
-// uplink is the budget of what a server sends: a bucket that fills with its rate. A budget alone would not do: what
-// the server sends beside it would pile up, and from then on all pieces would come late. So those under way are
-// counted too.
+// uplink is the budget of what the server sends: a token bucket, and a count of running transfers. The bucket alone is
+// not enough, because the server also sends what it does not see.
 type uplink struct {
-	rate            int64         // bytes a second; 0: not known
-	busyUntil       time.Duration // everything that was granted is sent by then
-	unbudgetedUntil time.Duration // and everything that is sent beside it
+	rate            int64         // bytes per second; 0: not known
+	busyUntil       time.Duration // everything that was charged is sent by then
+	unbudgetedUntil time.Duration // and everything that was sent without a charge
 	running         []sending     // oldest first
-	unseen          int           // grants in a row that ended without a word
+	unseen          int           // grants in a row that ended unseen
 }
 
 // sending is a transfer that was granted.
@@ -53,17 +50,17 @@ type sending struct {
 	node    netip.AddrPort
 	piece   int
 	size    int64
-	since   time.Duration // it was granted, or its node asked for it
-	started bool          // its node asked for it: it is under way, however slow it is
+	since   time.Duration // when it was granted, or its node asked for it
+	started bool          // its node asked for it: it runs, however slowly
 }
 
-// is tells whether it is that of a piece to a node; what nobody granted has no pack.
+// is tells whether it is the transfer of a piece to a node; an ungranted object has no pack.
 func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
 	return x.node == node && x.piece == piece &&
 		(x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
 }
 
-// free tells whether one more piece of so many bytes would be sent at once.
+// free tells whether a piece of so many bytes would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
 		return len(u.running) < maxTransfers
@@ -71,7 +68,7 @@ func (u *uplink) free(now time.Duration, size int64) bool {
 	return u.busyUntil <= now+max(queueTime, u.time(size)) && (u.blind() || u.active(now) < u.maxActive(size))
 }
 
-// over ends the transfers that nothing was heard of for too long, and returns them if that means that they never began.
+// expire ends transfers without a sign of life, and returns those that never began.
 func (u *uplink) expire(now time.Duration) (lost []sending) {
 	kept := u.running[:0]
 	for _, x := range u.running {
@@ -89,7 +86,7 @@ func (u *uplink) expire(now time.Duration) (lost []sending) {
 	return lost
 }
 
-// expires is when a transfer counts as over although nobody said so.
+// expires is when a transfer is over although nobody said so.
 func (u *uplink) expires(x sending) time.Duration {
 	if x.started {
 		return x.since + startedFactor*u.grantTimeout(x.size)
@@ -97,13 +94,13 @@ func (u *uplink) expires(x sending) time.Duration {
 	return x.since + u.grantTimeout(x.size)
 }
 
-// aside notes what is sent at once and takes nothing from the budget. It takes the link all the same: what was
-// granted comes so much later, and is not lost.
+// addUnbudgeted notes an object that is sent at once, outside of the budget. It delays granted transfers, which are
+// not lost by that.
 func (u *uplink) addUnbudgeted(now time.Duration, size int64) {
 	u.unbudgetedUntil = max(u.unbudgetedUntil, now) + u.time(size)
 }
 
-// begin notes that a node asked for what it was granted.
+// begin notes that a node asked for a piece that it was granted.
 func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
 	for i, x := range u.running {
 		if x.is(pack, node, piece) {
@@ -112,12 +109,11 @@ func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piec
 	}
 }
 
-// counts is until when a transfer counts among those under way. One that takes longer than all that there may be
-// would take together goes to a node on a slow link, or stands behind something else: it takes little of this link,
-// and ten such nodes of 200 had it idle for most of a storm.
+// countsUntil is until when a transfer counts as running. One that takes longer goes to a node on a slow link and uses
+// little of this one.
 func (u *uplink) countsUntil(x sending) time.Duration { return x.since + u.grantTimeout(x.size) }
 
-// under is how many transfers are under way that count.
+// active returns the number of running transfers that count.
 func (u *uplink) active(now time.Duration) (n int) {
 	for _, x := range u.running {
 		if now <= u.countsUntil(x) {
@@ -129,12 +125,12 @@ func (u *uplink) active(now time.Duration) (n int) {
 
 func (u *uplink) blind() bool { return u.unseen >= blindAfter }
 
-// most is how many transfers may be under way.
+// maxActive is how many transfers may run.
 func (u *uplink) maxActive(size int64) int {
 	return int(max(maxTransfers, transferWindow/max(1, u.time(size))))
 }
 
-// lost is after how long a grant counts as over.
+// grantTimeout is after how long a grant counts as over.
 func (u *uplink) grantTimeout(size int64) time.Duration {
 	if u.rate == 0 {
 		return grantTimeoutUnknown
@@ -150,7 +146,7 @@ func (u *uplink) time(size int64) time.Duration {
 	return time.Duration(float64(size) / float64(u.rate) * float64(time.Second))
 }
 
-// at is the moment at which free becomes true if nothing is sent before, 0 when it does not.
+// freeAt is when free becomes true if nothing is sent before, 0 when it does not.
 func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 	if u.rate > 0 {
 		at = u.busyUntil - max(queueTime, u.time(size))
@@ -161,7 +157,7 @@ func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 	return at
 }
 
-// end is the moment until which all but i of the transfers that count now still do.
+// activeUntil is the moment until which all but i of the active transfers are.
 func (u *uplink) activeUntil(now time.Duration, i int) time.Duration {
 	var ends []time.Duration
 	for _, x := range u.running {
@@ -173,21 +169,21 @@ func (u *uplink) activeUntil(now time.Duration, i int) time.Duration {
 	return ends[i]
 }
 
-// spend takes the bytes of a transfer from the budget.
+// start charges and counts a transfer.
 func (u *uplink) start(x sending, size int64) {
 	u.charge(x.since, size)
 	x.size = size
 	u.running = append(u.running, x)
 }
 
-// pass takes so many bytes from the budget for what is not counted while it is under way.
+// charge takes bytes from the budget for what is not counted while it runs.
 func (u *uplink) charge(now time.Duration, size int64) {
 	if u.rate > 0 {
 		u.busyUntil = max(u.busyUntil, now) + u.time(size)
 	}
 }
 
-// sent ends a transfer.
+// done ends a transfer.
 func (u *uplink) done(pack string, node netip.AddrPort, piece int) {
 	u.unseen = 0
 	if i := slices.IndexFunc(u.running, func(x sending) bool { return x.is(pack, node, piece) }); i >= 0 {

@@ -1,16 +1,15 @@
 package swarm
 
-// Bounds of what a node does for others at a time.
+// Limits of what a node does for others at a time.
 const (
-	MaxUploads  = 5  // objects that it sends
-	MaxWatchers = 48 // nodes that it tells what it has
+	MaxUploads  = 5  // of each kind
+	MaxWatchers = 48 // nodes that it tells its pieces
 )
 
-// Uploads admits uploads of a node: few at a time, because one that is sent fast can be passed on early. What is
-// refused is asked of somebody else. Reads of the node itself do not make it fewer: in a storm a read of each node
-// waits most of the time, and a link carries both ways at once.
+// Uploads limits the concurrent uploads of a node. With few, each is fast and can be passed on early; a refused client
+// asks another peer. Reads of the node itself do not lower the limit: in a storm one waits most of the time.
 type Uploads struct {
-	Limit  int // at a time; 0: MaxUploads
+	Limit  int // 0: MaxUploads
 	active int
 }
 
@@ -30,17 +29,18 @@ func (u *Uploads) Start() bool {
 // Done ends an upload.
 func (u *Uploads) Done() { u.active-- }
 
-// Active is how many uploads run.
+// Active returns the number of uploads.
 func (u *Uploads) Active() int { return u.active }
 
-// Places are what a node has for uploads. What a read of another boot waits for does not wait for pieces.
+// UploadSlots are the upload limits of a node, by kind, so that what a read of another boot waits for does not wait
+// for pieces.
 type UploadSlots struct {
 	Pieces Uploads
-	Small  Uploads // of what boots start with, and other small objects
-	Demand Uploads // of loose objects that are larger
+	Small  Uploads // bootstrap files and other small objects
+	Demand Uploads // larger demand objects
 }
 
-// For are the places for an object of so many bytes. start: boots start with it.
+// For returns the limit for an object of so many bytes. start: it is a bootstrap file.
 func (p *UploadSlots) For(start, piece bool, size int64) *Uploads {
 	switch {
 	case start || size <= smallObject:

@@ -35,6 +35,9 @@ const (
 // AttrPanic is the attribute of an event that tells of a kernel's panic.
 const AttrPanic = "panic"
 
+// AttrArgs is the attribute of the end of stage Script that has the kernel arguments of the boot.
+const AttrArgs = "args"
+
 // AttrCache is the attribute of an event that tells of a node's cache on a disk: its device, or "none".
 const AttrCache = "cache"
 

@@ -17,6 +17,7 @@ import (
 	"pando/internal/output"
 	"pando/internal/server"
 	"pando/internal/server/access"
+	"pando/internal/server/boots"
 	"pando/internal/server/logs"
 	"pando/internal/store/s3"
 	"pando/internal/storeflags"
@@ -74,7 +75,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	f.addPages(c)
 	f.addLogs(c)
-	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+server.DefaultBootFiles+")")
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
 	f.uplink, f.nodeLink = output.NewRate(0), output.NewRate(0)
@@ -238,7 +239,7 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 		return cfg, err
 	}
 	if cfg.BootFiles == "" {
-		cfg.BootFiles = server.DefaultBootFiles
+		cfg.BootFiles = boots.DefaultBootFiles
 	}
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err

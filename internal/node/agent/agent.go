@@ -18,28 +18,29 @@ import (
 	"pando/internal/trace"
 )
 
-// How often the agent looks and speaks. Marks come by socket; looking is for what came while it was away.
+// How often the agent looks for news and reports. Marks wake it; it also looks for those that were made while it was not
+// running.
 const (
 	lookEvery    = 5 * time.Second
 	bootingEvery = 2 * time.Second  // until some time after booted, when people watch
 	figuresPause = 15 * time.Second // between the figures of a node that has booted, when it reads
 	spacePause   = 5 * time.Minute  // and when only its writable memory changed, which it does all the time
-	beatEvery    = time.Minute      // a sign of life, when there was nothing else to say; a quarter more or less
+	beatEvery    = time.Minute      // between heartbeats, a quarter more or less
 	askSystemd   = 6 * time.Second  // at shutdown, which is when a slow machine has most to do
-	farewell     = 6 * time.Second  // for the last word; with askSystemd it stays below the unit's TimeoutStopSec
+	farewell     = 6 * time.Second  // for the last report; with askSystemd it stays below the unit's TimeoutStopSec
 )
 
-// Agent is the running node's voice. It may be killed and started again at any time: what it has to know is in
-// the run directory, and what it has sent is on record there.
+// Agent reports how the node is and does what the server asks for. It may be killed and started again at any time: the
+// session is in the run directory, and so is the record of what was reported.
 type Agent struct {
-	*voice
+	*sender
 	who    *identity
 	waker  *waker
 	block  blockapi.Client
 	parts  Parts
 	status *status
 	marks  *marks
-	kept   *keptNote
+	kept   *bootedNote
 	reads  *reads
 }
 
@@ -61,16 +62,16 @@ func newAgent(who *identity, c *control.Client, log io.Writer) *Agent {
 	a.parts = Parts{Extensions: nothing{}, Next: nothing{}, Medium: nothing{}}
 	a.block = blockapi.Client{Socket: filepath.Join(cmp.Or(who.session.Block, who.dir), blockapi.Socket)}
 	rec := readRecord(who.dir, a.Leaving, log)
-	a.voice = &voice{who: who, record: rec, control: c, log: log, answered: a.answered,
+	a.sender = &sender{who: who, record: rec, control: c, log: log, answered: a.answered,
 		extensions: func() ([]fleet.Extension, string) { return a.parts.Extensions.Has() }}
-	a.voice.report = control.NewReporter(a.voice.post)
-	a.marks = &marks{who: who, voice: a.voice, record: rec, block: a.block}
-	a.kept = &keptNote{who: who, voice: a.voice, record: rec}
-	a.reads = &reads{who: who, voice: a.voice, record: rec, block: a.block}
-	a.status = &status{who: who, voice: a.voice, record: rec, waker: a.waker, root: "/",
-		incidents:  &incidents{who: who, voice: a.voice, record: rec, block: a.block},
-		commands:   &commands{who: who, voice: a.voice, root: "/"},
-		extensions: a.voice.extensions,
+	a.sender.report = control.NewReporter(a.sender.post)
+	a.marks = &marks{who: who, sender: a.sender, record: rec, block: a.block}
+	a.kept = &bootedNote{who: who, sender: a.sender, record: rec}
+	a.reads = &reads{who: who, sender: a.sender, record: rec, block: a.block}
+	a.status = &status{who: who, sender: a.sender, record: rec, waker: a.waker, root: "/",
+		incidents:  &incidents{who: who, sender: a.sender, record: rec, block: a.block},
+		commands:   &commands{who: who, sender: a.sender, root: "/"},
+		extensions: a.sender.extensions,
 		staged:     func() fleet.Digest { return a.parts.Next.Staged() }}
 	return a
 }
@@ -82,7 +83,7 @@ func (a *Agent) Use(p Parts) {
 }
 
 // Control is the agent's way to the server.
-func (a *Agent) Control() *control.Client { return a.voice.control }
+func (a *Agent) Control() *control.Client { return a.sender.control }
 
 // Block is the daemon behind the root.
 func (a *Agent) Block() blockapi.Client { return a.block }
@@ -90,8 +91,8 @@ func (a *Agent) Block() blockapi.Client { return a.block }
 // Self is who the node is in this boot.
 func (a *Agent) Self() rundir.Session { return a.who.Self() }
 
-// Kick has the agent look and speak at once.
-func (a *Agent) Kick() { a.waker.Kick() }
+// Wake makes the agent report at once.
+func (a *Agent) Wake() { a.waker.Wake() }
 
 // Leaving tells that the node goes to its next boot.
 func (a *Agent) Leaving() bool { return a.parts.Next.Leaving() }
@@ -106,15 +107,15 @@ func (a *Agent) answered(answer api.ReportResponse) {
 
 // Run works until ctx ends, then says goodbye if the machine goes down.
 func (a *Agent) Run(ctx context.Context) {
-	if !(&joiner{who: a.who, voice: a.voice}).wait(ctx) {
+	if !(&joiner{who: a.who, sender: a.sender}).wait(ctx) {
 		return
 	}
 	go a.report.Run(ctx)
 	for _, run := range a.parts.Beside {
 		go run(ctx)
 	}
-	go a.waker.hear(ctx)
-	a.waker.listen(ctx, a.who.dir)
+	go a.waker.listenUDP(ctx)
+	a.waker.listenMarks(ctx, a.who.dir)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -122,7 +123,7 @@ func (a *Agent) Run(ctx context.Context) {
 		case <-ctx.Done():
 			a.goodbye()
 			return
-		case <-a.waker.kicks:
+		case <-a.waker.wakes:
 		case <-next.C:
 		}
 		if a.Leaving() {
@@ -141,7 +142,7 @@ func (a *Agent) Run(ctx context.Context) {
 
 // renewMedium brings the boot medium in step, once in a boot.
 func (a *Agent) renewMedium(ctx context.Context) {
-	rec := a.voice.record
+	rec := a.sender.record
 	if !rec.up.Load() || rec.Medium {
 		return
 	}
@@ -159,7 +160,7 @@ func (a *Agent) renewMedium(ctx context.Context) {
 	}
 }
 
-// goodbye reports that the machine goes down; a restart of the agent alone is not worth a word.
+// goodbye reports that the machine goes down. A restart of the agent alone is not reported.
 func (a *Agent) goodbye() {
 	ask, cancelAsk := context.WithTimeout(context.Background(), askSystemd)
 	defer cancelAsk()
@@ -168,7 +169,7 @@ func (a *Agent) goodbye() {
 	// A system manager that is too busy to answer is going down: a restart of the agent alone leaves it idle.
 	switch {
 	case a.Leaving():
-		a.leaveSwarms() // the rest was said
+		a.leaveSwarms() // the rest was reported
 	case systemd.GoingDown(ask) || ask.Err() != nil:
 		a.leaveSwarms()
 		a.Goodbye(ctx, "the machine goes down")

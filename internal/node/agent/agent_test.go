@@ -50,18 +50,18 @@ func TestAgentDue(t *testing.T) {
 		name      string
 		last, now api.NodeStatus
 		ago       time.Duration
-		want      word
+		want      due
 	}{
-		{"nothing new", done, done, 10 * time.Second, silence},
-		{"nothing new for long", done, done, beatEvery, alive},
-		{"nothing new for very long", done, done, time.Hour, alive},
-		{"systemd's figures", base, done, time.Second, figures},
-		{"reads while booting", api.NodeStatus{}, base, time.Second, figures},
-		{"reads of a running node", done, more, 2 * time.Second, silence},
-		{"reads of a running node, later", done, more, beatEvery / 2, figures},
-		{"wrong bytes", done, wrong, time.Second, figures},
-		{"memory written", done, written, 2 * beatEvery, alive},
-		{"memory written, later", done, written, spacePause, figures},
+		{"nothing new", done, done, 10 * time.Second, nothingDue},
+		{"nothing new for long", done, done, beatEvery, heartbeat},
+		{"nothing new for very long", done, done, time.Hour, heartbeat},
+		{"systemd's figures", base, done, time.Second, fullStatus},
+		{"reads while booting", api.NodeStatus{}, base, time.Second, fullStatus},
+		{"reads of a running node", done, more, 2 * time.Second, nothingDue},
+		{"reads of a running node, later", done, more, beatEvery / 2, fullStatus},
+		{"wrong bytes", done, wrong, time.Second, fullStatus},
+		{"memory written", done, written, 2 * beatEvery, heartbeat},
+		{"memory written, later", done, written, spacePause, fullStatus},
 	} {
 		sent := time.Now().Add(-c.ago)
 		a := testAgent(t, rundir.Session{})

@@ -109,12 +109,12 @@ func TestAgentDropsWhatIsRefused(t *testing.T) {
 func TestAgentListens(t *testing.T) {
 	dir := t.TempDir()
 	w := newWaker(t.Output())
-	w.listen(t.Context(), dir)
+	w.listenMarks(t.Context(), dir)
 	if err := rundir.Mark(dir, "ready"); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-w.kicks:
+	case <-w.wakes:
 	case <-time.After(10 * time.Second):
 		t.Error("the mark did not wake the agent")
 	}

@@ -15,7 +15,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// Alone is the part of an agent that tells a server what went wrong below a root, for a BlockAlone: what the
+// Alone is the part of an agent that tells a server what went wrong below a root, for a blockd.Alone: what the
 // server hears of a storm of such daemons is what it hears of real nodes. It does nothing that the server asks for,
 // and nothing to the machine that it runs on.
 type Alone struct {
@@ -58,7 +58,7 @@ func StartAlone(dir string, c Config, log io.Writer) (*Alone, error) {
 		return nil, fmt.Errorf("start an agent alone: %w", err)
 	}
 	a := newAgent(&identity{dir: dir, session: s}, way, log)
-	a.voice.answered = func(api.ReportResponse) {} // nothing is done that the server asks for
+	a.sender.answered = func(api.ReportResponse) {} // nothing is done that the server asks for
 	x := &Alone{agent: a}
 	for i, run := range [...]func(context.Context){x.watch, a.report.Run} {
 		ctx, stop := context.WithCancel(context.Background())

@@ -14,27 +14,28 @@ import (
 	"pando/internal/systemd"
 )
 
-// Whoever asked a node for something often asks for the next thing soon: so long, and so often, it speaks more.
+// After a command the node reports more often for a while, because the next command often follows soon.
 const (
-	errandEager = 2 * time.Minute
-	errandEvery = time.Second
-	errandMost  = 2 * time.Minute // for one, with its report
+	commandRecent = 2 * time.Minute
+	commandEvery  = time.Second
+	commandMost   = 2 * time.Minute // for one, with its report
 )
 
-// commands are what the server wants this node to do. The same one is given until its report arrived, and done once.
+// commands does what the server wants this node to do. The server repeats a command until its report arrives; the node does
+// it once.
 type commands struct {
-	who   *identity
-	voice *voice
-	next  NextBoot
-	disks DiskPreparer
-	root  string // mount point of the overlay
+	who    *identity
+	sender *sender
+	next   NextBoot
+	disks  DiskPreparer
+	root   string // mount point of the overlay
 
 	mu   sync.Mutex
 	last string // id
 	at   time.Time
 }
 
-// begin does an errand that is new, in the background. nil is none.
+// begin does a command that is new, in the background. nil is none.
 func (c *commands) begin(what *api.Errand) {
 	if what == nil {
 		return
@@ -52,13 +53,13 @@ func (c *commands) begin(what *api.Errand) {
 func (c *commands) recent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.at.IsZero() && time.Since(c.at) < errandEager
+	return !c.at.IsZero() && time.Since(c.at) < commandRecent
 }
 
 // do does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
 // may be waiting for it.
 func (c *commands) do(e api.Errand) {
-	ctx, cancel := context.WithTimeout(context.Background(), errandMost)
+	ctx, cancel := context.WithTimeout(context.Background(), commandMost)
 	defer cancel()
 	rep := api.ErrandReport{Boot: c.who.Self().Boot, ID: e.ID}
 	if err := c.one(ctx, e, &rep); err != nil {
@@ -68,17 +69,17 @@ func (c *commands) do(e api.Errand) {
 		rep.Disks = disk.List(hardware.Sysfs, "/dev", "/proc")
 	}
 	for {
-		err := c.voice.control.Call(ctx, "/v1/node/errand", "Bearer "+c.who.Self().Session, rep, nil)
+		err := c.sender.control.Call(ctx, "/v1/node/errand", "Bearer "+c.who.Self().Session, rep, nil)
 		if err == nil || control.ForGood(err) || ctx.Err() != nil {
 			break
 		}
-		c.voice.logf("report an errand: %v", err)
+		c.sender.logf("report of a node command: %v", err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(errandEvery):
+		case <-time.After(commandEvery):
 		}
 	}
-	// What takes longer than an errand, or ends the session by which it is reported.
+	// What takes longer than a command, or ends the session by which it is reported.
 	switch e.Kind {
 	case api.SoftRebootNode:
 		c.next.SoftReboot(context.Background())
@@ -92,10 +93,10 @@ func (c *commands) one(ctx context.Context, e api.Errand, rep *api.ErrandReport)
 	case api.ListDisks:
 		return nil
 	case api.PrepareCache:
-		c.voice.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
+		c.sender.logf("prepare %s as a cache (dry run: %v)", e.Device, e.DryRun)
 		err := c.disks.Prepare(hardware.Sysfs, "/dev", "/proc", e)
 		if err == nil && !e.DryRun {
-			c.voice.Info(
+			c.sender.Info(
 				"the disk "+e.Device+" was made the cache of this node; it is used from the next boot on where "+
 					"the settings of the node have cache disk",
 				"",

@@ -11,8 +11,8 @@ import (
 	"pando/internal/control"
 )
 
-// An errand is done once, however often it is given.
-func TestErrandOnce(t *testing.T) {
+// A command is done once, however often it is given.
+func TestCommandOnce(t *testing.T) {
 	did := make(chan string, 8)
 	server := control.Over([]string{"https://server"}, transport(func(r *http.Request) (*http.Response, error) {
 		var rep api.ErrandReport
@@ -23,7 +23,7 @@ func TestErrandOnce(t *testing.T) {
 	e := newAgent(&identity{dir: t.TempDir()}, server, t.Output()).status.commands
 	e.begin(nil)
 	if e.recent() {
-		t.Error("no errand is a recent one")
+		t.Error("no command is a recent one")
 	}
 	for _, id := range []string{"a", "a", "b", "b"} {
 		e.begin(&api.Errand{ID: id, Kind: api.ListDisks})

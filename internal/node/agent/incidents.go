@@ -15,38 +15,38 @@ const attrObject = "object"
 // incidents reports what went wrong below the root.
 type incidents struct {
 	who    *identity
-	voice  *voice
+	sender *sender
 	record *record
 	block  blockapi.Client
 }
 
-// status is what the block daemon has counted. What went wrong since the last look is told.
+// status returns the counters of the block daemon, and reports the incidents since the last call.
 func (w *incidents) status(ctx context.Context) (blockapi.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	b, err := w.block.Status(ctx, w.record.Incidents)
 	if err != nil {
-		w.voice.logf("block daemon: %v", err)
+		w.sender.logf("block daemon: %v", err)
 		return b, err
 	}
 	w.tell(b)
 	return b, nil
 }
 
-// tell turns what went wrong below the root into facts on the timeline.
+// tell makes timeline events of incidents.
 func (w *incidents) tell(b blockapi.Status) {
 	for _, i := range b.Incidents {
 		if i.Sequence <= w.record.Incidents {
 			continue
 		}
-		w.voice.event(w.event(i))
+		w.sender.event(w.event(i))
 		w.record.Incidents = i.Sequence
 		w.record.keep()
 	}
 }
 
-// event is the event of an incident, at the moment when it was: while the server is away the agent looks seldom,
-// and is heard late.
+// event is the timeline event of an incident, at the time when it happened. It may be sent much later, because the server
+// may be away.
 func (w *incidents) event(i blockapi.Incident) trace.Event {
 	message := string(i.Kind) + ": " + i.Message
 	if i.Source != "" {

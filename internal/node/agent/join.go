@@ -21,8 +21,8 @@ const joinEvery = 15 * time.Second
 
 // joiner makes a node that booted without a server one of its server's nodes.
 type joiner struct {
-	who   *identity
-	voice *voice
+	who    *identity
+	sender *sender
 }
 
 // wait waits until a server has taken a node that booted without one. It returns false when ctx ends before.
@@ -37,7 +37,7 @@ func (j *joiner) wait(ctx context.Context) bool {
 			return true
 		}
 		if text := err.Error(); text != last {
-			j.voice.logf("no server yet: %v", err)
+			j.sender.logf("no server yet: %v", err)
 			last = text
 		}
 		if backoff.Sleep(ctx, joinEvery) != nil {
@@ -46,8 +46,8 @@ func (j *joiner) wait(ctx context.Context) bool {
 	}
 }
 
-// askToJoin gets a boot id, says hello, and keeps the session. The node goes on running what it runs, whatever the
-// assignment says now: that is for its next boot.
+// askToJoin gets a boot id, registers the node, and keeps the session. The node goes on running what it runs: the assignment
+// is for its next boot.
 func (j *joiner) askToJoin(ctx context.Context) error {
 	var l link.Lease
 	if err := rundir.ReadJSON(j.who.dir, rundir.LeaseName, &l); err != nil {
@@ -55,7 +55,7 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 	}
 	hardware := hardware.Read()
 	var begun api.BeginResponse
-	err := j.voice.control.Call(
+	err := j.sender.control.Call(
 		ctx,
 		"/v1/node/begin",
 		"",
@@ -77,11 +77,11 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 	}
 	if begun.TPM {
 		if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(req, j.who.session.ServerKey)); err != nil {
-			j.voice.logf("no proof by a TPM: %v", err)
+			j.sender.logf("no proof by a TPM: %v", err)
 		}
 	}
 	var resp api.HelloResponse
-	err = j.voice.control.Call(ctx, "/v1/node/hello", "", req, &resp)
+	err = j.sender.control.Call(ctx, "/v1/node/hello", "", req, &resp)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 		return err
 	}
 	j.who.joined.Store(&s)
-	j.voice.logf("a server answers: boot %s", s.Boot)
-	j.voice.Info(fmt.Sprintf("booted without a server, which answers after %s", j.who.offset().Round(time.Second)), "")
+	j.sender.logf("a server answers: boot %s", s.Boot)
+	j.sender.Info(fmt.Sprintf("booted without a server, which answers after %s", j.who.offset().Round(time.Second)), "")
 	return nil
 }

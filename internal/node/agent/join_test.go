@@ -50,14 +50,14 @@ func TestAgentJoins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !(&joiner{a.who, a.voice}).wait(t.Context()) {
+	if !(&joiner{a.who, a.sender}).wait(t.Context()) {
 		t.Fatal("it did not join")
 	}
 	if got := a.Self(); got.Boot != cfg.Boot || got.Session != resp.Session || got.Node != "pc001" {
 		t.Errorf("it speaks as %+v", got)
 	}
 	again, err := New(dir, "", t.Output()) // it was killed, and started anew
-	if err != nil || !(&joiner{again.who, again.voice}).wait(t.Context()) || again.Self().Session != resp.Session || len(asked) != 2 {
+	if err != nil || !(&joiner{again.who, again.sender}).wait(t.Context()) || again.Self().Session != resp.Session || len(asked) != 2 {
 		t.Errorf("after a restart it asked %v and speaks as %+v, %v", asked, again.Self(), err)
 	}
 }
@@ -75,7 +75,7 @@ func TestAgentWaitsForAServer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if (&joiner{a.who, a.voice}).wait(ctx) {
+	if (&joiner{a.who, a.sender}).wait(ctx) {
 		t.Error("it joined nobody")
 	}
 }

@@ -4,17 +4,17 @@ import (
 	"pando/internal/lastboot"
 )
 
-// keptNote has the cache's disk say that this boot came up.
-type keptNote struct {
+// bootedNote notes on the cache's disk that this boot came up, so that it may be booted again without a server.
+type bootedNote struct {
 	who    *identity
-	voice  *voice
+	sender *sender
 	record *record
 	marked bool
 }
 
-// look has the cache's disk say that this boot came up, once. Nothing waits for it: a disk that hangs is left
-// alone with it. The block daemon has the disk open, and writes elsewhere.
-func (n *keptNote) look() {
+// look notes once, on the cache's disk, that this boot came up. Nothing waits for it, because a disk may hang. The block
+// daemon has the same disk open, and writes to other parts of it.
+func (n *bootedNote) look() {
 	k := n.who.session.Kept
 	if k == nil || !n.record.up.Load() || n.marked {
 		return
@@ -22,8 +22,8 @@ func (n *keptNote) look() {
 	n.marked = true
 	go func() {
 		if err := lastboot.NoteBooted(*k); err != nil {
-			n.voice.logf("%v", err)
-			n.voice.Info(
+			n.sender.logf("%v", err)
+			n.sender.Info(
 				err.Error(),
 				"without a server the node boots what came up before, if that is kept; is the disk broken, or was "+
 					"it pulled out?",

@@ -22,7 +22,7 @@ const maxKexec = 256 << 20
 // its next boot.
 func (c *commands) kexec(ctx context.Context) error {
 	if err := c.loadKexec(ctx); err != nil {
-		c.voice.Info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
+		c.sender.Info("it reboots by its firmware, for it cannot start a kernel itself: "+err.Error(), "")
 		_, err := systemd.Systemctl(ctx, "reboot")
 		return err
 	}
@@ -32,7 +32,7 @@ func (c *commands) kexec(ctx context.Context) error {
 
 // loadKexec has the kernel load the next one.
 func (c *commands) loadKexec(ctx context.Context) error {
-	stream, err := c.voice.control.Stream(
+	stream, err := c.sender.control.Stream(
 		ctx,
 		"/v1/node/kexec",
 		"Bearer "+c.who.Self().Session,

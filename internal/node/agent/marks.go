@@ -18,7 +18,7 @@ import (
 // marks reports what init and programs of the image put on the timeline.
 type marks struct {
 	who    *identity
-	voice  *voice
+	sender *sender
 	record *record
 	block  blockapi.Client
 }
@@ -30,9 +30,9 @@ func (m *marks) leftover() {
 	}
 	var events []trace.Event
 	if err := rundir.ReadJSON(m.who.dir, rundir.EventsName, &events); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.voice.logf("init's last events: %v", err)
+		m.sender.logf("init's last events: %v", err)
 	}
-	m.voice.report.Add(events...)
+	m.sender.report.Add(events...)
 	m.record.Leftover = true
 	m.record.keep()
 }
@@ -80,5 +80,5 @@ func (m *marks) report(one rundir.MarkLine) {
 	if e.Stage == trace.Booted {
 		_ = m.block.Booted(ctx) // if it is being replaced, the end of the recording says so
 	}
-	m.voice.event(e)
+	m.sender.event(e)
 }

@@ -13,7 +13,7 @@ import (
 
 // pstore reports what the kernel of the last boot left, once: then it is gone, for the agent that comes after this
 // one too. Without it there is nothing to do but to look.
-func (v *voice) pstore(ctx context.Context) {
+func (v *sender) pstore(ctx context.Context) {
 	path := filepath.Join(v.who.dir, rundir.PstoreName)
 	left, err := os.ReadFile(path)
 	if err != nil {

@@ -24,7 +24,7 @@ const readsLongest = 15 * time.Minute
 // reads sends what this boot read of its root, once.
 type reads struct {
 	who    *identity
-	voice  *voice
+	sender *sender
 	record *record
 	block  blockapi.Client
 
@@ -40,20 +40,20 @@ func (x *reads) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	x.at = rundir.Monotonic() + readsAgain
-	if err := x.voice.report.Flush(ctx); err != nil { // the server keeps the boot's marks with the trace
-		x.voice.logf("events before the read trace: %v", err)
+	if err := x.sender.report.Flush(ctx); err != nil { // the server keeps the boot's marks with the trace
+		x.sender.logf("events before the read trace: %v", err)
 		return
 	}
 	if err := x.end(ctx); err != nil {
-		x.voice.logf("%v", err) // the block daemon is being replaced
+		x.sender.logf("%v", err) // the block daemon is being replaced
 		return
 	}
-	err := x.voice.control.Call(ctx, "/v1/node/trace", "Bearer "+x.who.Self().Session, x.trace, nil)
+	err := x.sender.control.Call(ctx, "/v1/node/trace", "Bearer "+x.who.Self().Session, x.trace, nil)
 	switch {
 	case control.ForGood(err):
-		x.voice.logf("read trace refused: %v", err)
+		x.sender.logf("read trace refused: %v", err)
 	case err != nil:
-		x.voice.logf("send the read trace: %v", err)
+		x.sender.logf("send the read trace: %v", err)
 		return
 	}
 	x.record.Traced, x.trace = true, nil
@@ -72,7 +72,7 @@ func (x *reads) end(ctx context.Context) error {
 	x.trace = &api.TraceRequest{Boot: x.who.Self().Boot, Version: x.who.session.Version, Reads: r.Reads, Partial: r.Partial,
 		Uptime: x.who.offset(), Began: x.sinceInit(r.Began), Pack: r.Pack, Hits: r.Hits, Misses: r.Misses, Wasted: r.Wasted, Late: r.Late,
 		Until: x.who.session.Until, Reached: x.who.session.Until != "" && x.record.Until}
-	x.voice.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.Message(), Attrs: r.Attrs()})
+	x.sender.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.Message(), Attrs: r.Attrs()})
 	return nil
 }
 

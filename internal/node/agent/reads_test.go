@@ -93,7 +93,7 @@ func TestAgentSendsReads(t *testing.T) {
 			Version: "sha256:v",
 			Origin:  time.Second,
 		}}, server, io.Discard)
-		a.voice.report = control.NewReporter(func(context.Context, []trace.Event) error { return nil })
+		a.sender.report = control.NewReporter(func(context.Context, []trace.Event) error { return nil })
 		fakeDaemon(t, a.block.Socket, map[string]func() any{"POST /reads": func() any {
 			return blockapi.Recording{
 				Began:   5 * time.Second,

@@ -17,19 +17,19 @@ import (
 	"pando/internal/systemd"
 )
 
-// word is what the agent has to say of the node's state.
-type word int
+// due is what the agent has to send about the node.
+type due int
 
 const (
-	silence word = iota
-	alive        // that the node runs, and nothing else
-	figures      // the whole status
+	nothingDue due = iota
+	heartbeat      // that the node runs, and nothing else
+	fullStatus     // the whole status
 )
 
 // status reports how the node is.
 type status struct {
 	who        *identity
-	voice      *voice
+	sender     *sender
 	record     *record
 	incidents  *incidents
 	commands   *commands
@@ -40,14 +40,14 @@ type status struct {
 
 	sent    time.Time // when last was taken by the server
 	last    api.NodeStatus
-	beat    time.Duration // after how much silence the node gives a sign of life
+	beat    time.Duration // how long the node is silent before it sends a heartbeat
 	again   time.Time     // before which a status that did not arrive is not sent again
 	wait    time.Duration // the longest that again may be off
 	systemd *api.Systemd
 	asked   int // times that systemd gave an account, whole or not
 }
 
-// report reads the daemons' counters and systemd's figures, reports incidents, and says what is worth saying.
+// report reads the block daemon's counters and systemd's figures, and sends what is due.
 func (w *status) report(ctx context.Context) {
 	if time.Now().Before(w.again) {
 		return
@@ -57,28 +57,29 @@ func (w *status) report(ctx context.Context) {
 	defer cancel()
 	var err error
 	switch w.due(s) {
-	case silence:
+	case nothingDue:
 		return
-	case alive:
-		err = w.voice.send(post, nil, nil)
-	case figures:
+	case heartbeat:
+		err = w.sender.send(post, nil, nil)
+	case fullStatus:
 		said := s
 		if s.State == w.last.State {
 			said.State = ""
 		}
-		if err = w.voice.send(post, nil, &said); err == nil {
+		if err = w.sender.send(post, nil, &said); err == nil {
 			w.last, w.sent = s, time.Now()
 		}
 	}
 	if err != nil {
-		w.voice.logf("report status: %v", err)
+		w.sender.logf("report status: %v", err)
 		w.later()
 		return
 	}
 	w.beat, w.wait, w.again = nextBeat(), 0, time.Time{}
 }
 
-// later puts the next try off by chance, and by more each time: when a server comes back all nodes are waiting for it.
+// later delays the next attempt by a random time that grows with each failure. When a server comes back, all nodes are
+// waiting for it.
 func (w *status) later() {
 	w.wait = min(max(2*w.wait, 2*lookEvery), beatEvery)
 	w.again = time.Now().Add(rand.N(w.wait))
@@ -134,11 +135,11 @@ func (w *status) askSystemd(ctx context.Context) {
 	}
 }
 
-// due tells what to say: figures at once while people watch a boot, else now and then if they changed; a sign of life,
-// which is a tenth of their bytes, when nothing was said for a while.
-func (w *status) due(s api.NodeStatus) word {
+// due decides what to send: the full status at once while people watch a boot, else now and then if it changed; a heartbeat,
+// which has a tenth of the bytes, when nothing was sent for a while.
+func (w *status) due(s api.NodeStatus) due {
 	since := time.Since(w.sent)
-	spoke := w.voice.spoke.Load()
+	spoke := w.sender.spoke.Load()
 	switch {
 	case w.sent.IsZero(),
 		s.Fullness() != w.last.Fullness(),
@@ -151,23 +152,23 @@ func (w *status) due(s api.NodeStatus) word {
 		),
 		s.State != w.last.State,
 		(s.Systemd == nil) != (w.last.Systemd == nil):
-		return figures
+		return fullStatus
 	case (s.Reads != w.last.Reads || !maps.Equal(s.Bytes, w.last.Bytes)) && (w.last.Systemd == nil || since >= figuresPause):
-		return figures
+		return fullStatus
 	case (s.UpperUsed != w.last.UpperUsed || s.Stalled != w.last.Stalled) && since >= spacePause:
-		return figures
-	case w.waker.nudged.Swap(false):
-		return alive
+		return fullStatus
+	case w.waker.woken.Swap(false):
+		return heartbeat
 	case spoke == nil || time.Since(*spoke) >= w.beat || w.commands.recent():
-		return alive
+		return heartbeat
 	}
-	return silence
+	return nothingDue
 }
 
-// interval is how soon there may be something to say.
+// interval is how soon the loop runs again.
 func (w *status) interval() time.Duration {
 	if w.commands.recent() {
-		return errandEvery
+		return commandEvery
 	}
 	if !w.record.up.Load() || w.last.Systemd == nil && w.who.offset() < 10*time.Minute {
 		return bootingEvery

@@ -36,7 +36,7 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 		var all sync.WaitGroup
 		for range nodes {
 			a, _ := listening(t)
-			a.voice.control = control.Over([]string{"https://server"}, transport(speaks))
+			a.sender.control = control.Over([]string{"https://server"}, transport(speaks))
 			a.status.systemd = &api.Systemd{State: "running"}
 			all.Go(func() {
 				for time.Since(begun) < away+2*beatEvery {

@@ -18,7 +18,7 @@ const maxOutput = 400
 func (c *commands) syncConfig(ctx context.Context, dryRun bool) ([]api.SyncedFile, error) {
 	var got api.NodeConfigResponse
 	self := c.who.Self()
-	if err := c.voice.control.Call(ctx, "/v1/node/config", "Bearer "+self.Session, api.NodeConfigRequest{Boot: self.Boot}, &got); err != nil {
+	if err := c.sender.control.Call(ctx, "/v1/node/config", "Bearer "+self.Session, api.NodeConfigRequest{Boot: self.Boot}, &got); err != nil {
 		return nil, err
 	}
 	root, err := rootdir.Open(c.root)
@@ -29,7 +29,7 @@ func (c *commands) syncConfig(ctx context.Context, dryRun bool) ([]api.SyncedFil
 	out := putChanged(root, got.Files, dryRun)
 	if !dryRun {
 		runAll(ctx, out)
-		c.voice.logf("config files: %d changed", len(out))
+		c.sender.logf("config files: %d changed", len(out))
 	}
 	return out, nil
 }

@@ -15,28 +15,27 @@ import (
 	"pando/internal/swarm"
 )
 
-// nudgePause is how long after a nudge others are not heard: anybody can send them, and each costs a report.
-const nudgePause = time.Second
+// wakePause is how long wake-ups are ignored after one was taken. Anybody can send them, and each costs a report.
+const wakePause = time.Second
 
-// waker has the agent's loop look and speak before its time.
+// waker makes the agent's loop report before its next turn.
 type waker struct {
-	kicks  chan struct{} // something is to be said
-	nudged atomic.Bool   // the server wants a word
-	log    io.Writer
+	wakes chan struct{} // holds one when the loop is to run
+	woken atomic.Bool   // the server wants a report
+	log   io.Writer
 }
 
-func newWaker(log io.Writer) *waker { return &waker{kicks: make(chan struct{}, 1), log: log} }
+func newWaker(log io.Writer) *waker { return &waker{wakes: make(chan struct{}, 1), log: log} }
 
 func (w *waker) logf(format string, args ...any) { fmt.Fprintf(w.log, format+"\n", args...) }
 
-// hear has the agent speak at once when the server wants a word: a datagram to the port at which peers ask by
-// TCP. It says nothing, so nothing in it is believed; where it does not arrive the node speaks when it would have
-// anyway.
-func (w *waker) hear(ctx context.Context) {
+// listenUDP takes wake-ups of the server: datagrams to the port at which peers ask by TCP. Nothing in them is read.
+// If one does not arrive, the node reports when it would have anyway.
+func (w *waker) listenUDP(ctx context.Context) {
 	var c net.ListenConfig
 	conn, err := c.ListenPacket(ctx, "udp", ":"+strconv.Itoa(swarm.Port))
 	if err != nil {
-		w.logf("nudges are not heard: %v", err)
+		w.logf("cannot listen for wake-ups: %v", err)
 		return
 	}
 	context.AfterFunc(ctx, func() { conn.Close() })
@@ -46,33 +45,33 @@ func (w *waker) hear(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			time.Sleep(nudgePause)
+			time.Sleep(wakePause)
 			continue
 		}
-		if time.Since(last) < nudgePause {
+		if time.Since(last) < wakePause {
 			continue
 		}
 		last = time.Now()
-		w.nudged.Store(true)
-		w.Kick()
+		w.woken.Store(true)
+		w.Wake()
 	}
 }
 
-// Kick has the loop look and speak at once.
-func (w *waker) Kick() {
+// Wake makes the loop run at once.
+func (w *waker) Wake() {
 	select {
-	case w.kicks <- struct{}{}:
+	case w.wakes <- struct{}{}:
 	default:
 	}
 }
 
-// listen kicks when a mark was made.
-func (w *waker) listen(ctx context.Context, dir string) {
+// listenMarks wakes the loop when `pando-init mark` made a mark.
+func (w *waker) listenMarks(ctx context.Context, dir string) {
 	path := filepath.Join(dir, rundir.AgentSocket)
 	_ = os.Remove(path)
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		w.logf("listen: %v", err) // marks are still found by looking
+		w.logf("cannot listen for marks: %v", err) // marks are still found by looking
 		return
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
@@ -81,7 +80,7 @@ func (w *waker) listen(ctx context.Context, dir string) {
 			if _, err := c.Read(b); err != nil {
 				return
 			}
-			w.Kick()
+			w.Wake()
 		}
 	}()
 }

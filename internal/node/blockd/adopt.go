@@ -53,7 +53,7 @@ func (d *blockDaemon) startSupervisor() error {
 	pidfd := os.NewFile(uintptr(self), "pidfd")
 	defer pidfd.Close()
 	cfg := d.cfg
-	cfg.Network = d.keeper.wanted()
+	cfg.Network = d.monitor.wanted()
 	config, err := json.Marshal(cfg)
 	var p *os.Process
 	if err == nil {

@@ -28,7 +28,7 @@ type Alone struct {
 	memory  *os.File
 }
 
-// StartAlone starts the program binary in the role BlockName, in a directory of its own. It returns when the
+// StartAlone starts the program binary in the role DaemonName, in a directory of its own. It returns when the
 // daemon can answer reads.
 func StartAlone(ctx context.Context, binary, dir string, c blockapi.Config, log *os.File) (*Alone, error) {
 	if err := c.Validate(); err != nil {

@@ -39,8 +39,8 @@ var errCacheHangs = errors.New("it answers too late, and is not asked any more u
 func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
 	case d.cfg.Disk != nil || d.cfg.Late != nil:
-		d.late = &lateKeeper{}
-		d.through = &cache.Through{
+		d.late = &lateCache{}
+		d.through = &cache.ReadThrough{
 			Keeper: d.late,
 			Begin:  lowPriority,
 			Hit:    func(n int) { d.ledger.add(bytesDisk, int64(n)) },
@@ -54,7 +54,7 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 		}()
 		d.awaitCache(ctx, came, opened)
 	case d.cfg.RAM > 0:
-		d.through = &cache.Through{
+		d.through = &cache.ReadThrough{
 			Keeper: cache.NewMemory(d.cfg.RAM),
 			Hit:    func(n int) { d.ledger.add(bytesRAM, int64(n)) },
 		}
@@ -205,11 +205,11 @@ func lowPriority() {
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // schedulers without priorities refuse
 }
 
-// lateKeeper is a disk that may still be opened: until then it has nothing and wants nothing.
-type lateKeeper struct{ atomic.Pointer[cache.Disk] }
+// lateCache is a disk that may still be opened: until then it has nothing and wants nothing.
+type lateCache struct{ atomic.Pointer[cache.Disk] }
 
 // Get returns an object if the disk is there and has it.
-func (k *lateKeeper) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
+func (k *lateCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	if d := k.Load(); d != nil {
 		return d.Get(id, size)
 	}
@@ -217,19 +217,19 @@ func (k *lateKeeper) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 }
 
 // Has tells whether the disk is there and has an object.
-func (k *lateKeeper) Has(id chunk.ID) bool {
+func (k *lateCache) Has(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Has(id)
 }
 
 // Wants tells whether the disk is there and should have an object.
-func (k *lateKeeper) Wants(id chunk.ID) bool {
+func (k *lateCache) Wants(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Wants(id)
 }
 
 // Put writes an object if the disk is there.
-func (k *lateKeeper) Put(v chunk.Verified) error {
+func (k *lateCache) Put(v chunk.Verified) error {
 	if d := k.Load(); d != nil {
 		return d.Put(v)
 	}
@@ -237,7 +237,7 @@ func (k *lateKeeper) Put(v chunk.Verified) error {
 }
 
 // Sync makes durable what was written.
-func (k *lateKeeper) Sync() error {
+func (k *lateCache) Sync() error {
 	if d := k.Load(); d != nil {
 		return d.Sync()
 	}

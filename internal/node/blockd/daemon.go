@@ -29,7 +29,7 @@ import (
 	"pando/internal/swarm/peer"
 )
 
-// File descriptors of the block daemon, beside standard input (the BlockConfig as JSON), output and error.
+// File descriptors of the block daemon, beside standard input (the blockapi.Config as JSON), output and error.
 const (
 	blockSocketFD  = 3 // its end of the kernel's NBD connection
 	blockLedgerFD  = 4
@@ -46,7 +46,7 @@ const (
 	blockConns    = 8       // connections to each server
 )
 
-// blockDaemon is the role BlockName: it answers the kernel's reads.
+// blockDaemon is the role DaemonName: it answers the kernel's reads.
 type blockDaemon struct {
 	cfg     blockapi.Config
 	binary  string
@@ -55,10 +55,10 @@ type blockDaemon struct {
 	memory  *os.File // the ledger's, for a supervisor that has to be started anew
 	watch   *sourceWatch
 	stall   *stall
-	keeper  *netMonitor
+	monitor *netMonitor
 	reads   *readRecorder
-	through *cache.Through // nil: no cache beside what blockdev has
-	late    *lateKeeper    // behind it; nil: no cache on a disk
+	through *cache.ReadThrough // nil: no cache beside what blockdev has
+	late    *lateCache         // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.Proofs // of the boot pack's pieces
 
@@ -70,7 +70,7 @@ type blockDaemon struct {
 	control *controlConn // to the supervisor, which may be replaced
 }
 
-// Run is the role BlockName; it returns the exit status. Main calls it by argv[0].
+// Run is the role DaemonName; it returns the exit status. Package node calls it by argv[0].
 func Run() int {
 	log := rootdaemon.Log(blockapi.DaemonName)
 	d, err := newBlockDaemon(log)
@@ -106,7 +106,7 @@ func newBlockDaemon(log *slog.Logger) (*blockDaemon, error) {
 	}
 	d.watch, d.stall = newSourceWatch(d.ledger), newStall(d.ledger)
 	d.reads = newReadRecorder(d.ledger.get(countRestarts) > 0)
-	d.keeper = newNetMonitor(d.cfg.Network, d.ledger, log)
+	d.monitor = newNetMonitor(d.cfg.Network, d.ledger, log)
 	return d, nil
 }
 
@@ -131,7 +131,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err := serveStatus(ctx, blockapi.Socket, &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave}, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
-	go d.keeper.run(ctx)
+	go d.monitor.run(ctx)
 	go func() {
 		d.watchSupervisor(ctx)
 		cancel()
@@ -216,8 +216,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is how late word may be: what the start of this boot was told, and later what the tracker says. A daemon
-// that takes over in mid-life begins with usual links, because reads wait for it.
+// slow is the delay of the network: what the tracker announced at the start of this boot, later what it announces in its
+// answers. A daemon that replaces another one assumes no delay, because reads wait for it.
 func (d *blockDaemon) slow() *store.Slow {
 	s := &store.Slow{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
@@ -256,7 +256,7 @@ func (d *blockDaemon) setNetwork(n link.Network) error {
 	if n.Interface <= 0 {
 		return fmt.Errorf("network: interface index %d", n.Interface)
 	}
-	d.keeper.set(n)
+	d.monitor.set(n)
 	return d.supervisor().send(controlMessage{Network: &n})
 }
 

@@ -150,7 +150,7 @@ func (l ledger) incidents(since int64) []blockapi.Incident {
 	return out
 }
 
-// status is the part of a BlockStatus that the ledger knows.
+// status is the part of a Status that the ledger knows.
 func (l ledger) status(since int64) blockapi.Status {
 	bucket := l.get(bytesBucket)
 	return blockapi.Status{

@@ -110,7 +110,7 @@ func (k *netMonitor) look() {
 	}
 	index, gone, err := link.Missing(k.want)
 	if err != nil {
-		k.tell("cannot look after the network: " + err.Error())
+		k.tell("cannot watch the network: " + err.Error())
 		return
 	}
 	if len(gone) == 0 {
@@ -136,6 +136,6 @@ func (k *netMonitor) tell(text string) {
 		clear(k.told)
 	}
 	k.told[text] = k.now()
-	k.log.Warn("network keeper", "what", text)
+	k.log.Warn("network monitor", "what", text)
 	k.ledger.report(blockapi.Incident{Kind: blockapi.LinkFixed, Message: text})
 }

@@ -149,7 +149,7 @@ func TestNetMonitorFindsTheInterfaceAgain(t *testing.T) {
 	}
 }
 
-// The keeper acts on the kernel's events, long before it would look by itself, and follows a new lease.
+// The monitor acts on the kernel's events, long before it would look by itself, and follows a new lease.
 func TestNetMonitorFollowsEvents(t *testing.T) {
 	eth, n := inNetns(t)
 	ns, err := netns.Get()

@@ -11,8 +11,7 @@ import (
 	"pando/internal/store"
 )
 
-// pieceLate is how many times as long as word may be on its way a read waits for a piece, before it turns to
-// chunks: no shorter than the swarm waits for it.
+// pieceLate is how many network delays a read waits for a piece before it fetches chunks. The swarm waits as long.
 const pieceLate = 8
 
 // packMap is the map of the boot pack, of no pieces without one: init has verified it.

@@ -42,7 +42,7 @@ type daemonHandle struct {
 	died     chan string         // one value: how it ended
 }
 
-// RunSupervisor is the role SupervisorName; it returns the exit status. Main calls it by argv[0].
+// RunSupervisor is the role SupervisorName; it returns the exit status. Package node calls it by argv[0].
 func RunSupervisor() int {
 	log := rootdaemon.Log(blockapi.SupervisorName)
 	s, err := newSupervisor(log)
@@ -200,7 +200,7 @@ func (s *supervisor) tellInit(line string) {
 	s.ready = nil
 }
 
-// File descriptors of a supervisor that init starts, beside standard input (the BlockConfig as JSON),
+// File descriptors of a supervisor that init starts, beside standard input (the blockapi.Config as JSON),
 // output and error. A supervisor that a block daemon starts has the daemon's control socket, the ledger and
 // the daemon's pidfd instead (see adopt.go).
 const (

@@ -53,8 +53,8 @@ const (
 	maxOneConns  = 8
 )
 
-// peerGone is after how long without a word a peer's connection ends, and with twice how late word may be: what it
-// was sent is not acknowledged, or not read.
+// peerGone is how long data to a peer may stay unacknowledged before its connection ends. Twice the announced delay of the
+// network is added.
 const peerGone = 30 * time.Second
 
 // joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A

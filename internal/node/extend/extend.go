@@ -39,7 +39,7 @@ const (
 type extendAgent interface {
 	Self() rundir.Session      // who the node is in this boot
 	Info(message, hint string) // puts a fact on the timeline
-	Kick()                     // has the agent report soon
+	Wake()                     // has the agent report soon
 	Leaving() bool             // the node goes to its next boot: nothing is changed any more
 }
 
@@ -121,7 +121,7 @@ func (e *Extender) Extend(ctx context.Context) {
 	case told != "":
 		e.agent.Info(fmt.Sprintf("extensions: %s, in %s", told, time.Since(begun).Round(10*time.Millisecond)), "")
 	}
-	e.agent.Kick()
+	e.agent.Wake()
 }
 
 // extendNow returns what changed, in words.

@@ -12,22 +12,22 @@ import (
 
 // getAddress gets a lease and gives the address to the adapter. The lease is kept for the agent, which
 // renews it.
-func (m *machine) getAddress(ctx context.Context) (string, error) {
-	l, err := link.DiscoverAny(ctx, m.nics)
+func (n *network) getAddress(ctx context.Context) (string, error) {
+	l, err := link.DiscoverAny(ctx, n.nics)
 	if err != nil {
-		return m.offlineAddress(ctx, &problem.Problem{Err: err, Tried: link.Names(m.nics)})
+		return n.fallback.offlineAddress(ctx, &problem.Problem{Err: err, Tried: link.Names(n.nics)})
 	}
-	if err := m.useLease(l); err != nil {
+	if err := n.useLease(l); err != nil {
 		return "", err
 	}
 	return describeLease(l), nil
 }
 
 // useLease puts a lease to work and keeps it for the agent.
-func (m *machine) useLease(l link.Lease) error {
-	if m.lease.Address.IsValid() && (m.lease.Address != l.Address || m.lease.Interface != l.Interface) {
-		if err := link.RemoveAddress(m.lease.Interface, m.lease.Address); err != nil {
-			m.console.logf("address: %v", err)
+func (n *network) useLease(l link.Lease) error {
+	if n.lease.Address.IsValid() && (n.lease.Address != l.Address || n.lease.Interface != l.Interface) {
+		if err := link.RemoveAddress(n.lease.Interface, n.lease.Address); err != nil {
+			n.timeline.console.logf("address: %v", err)
 		}
 	}
 	if err := link.Apply(l.Network()); err != nil {
@@ -36,9 +36,9 @@ func (m *machine) useLease(l link.Lease) error {
 	if err := rundir.WriteJSON(rundir.Dir, rundir.LeaseName, 0o644, l); err != nil {
 		return err
 	}
-	m.lease = l
-	m.channel.network.Store(true)
-	m.report.Wake()
+	n.lease = l
+	n.timeline.channel.network.Store(true)
+	n.timeline.report.Wake()
 	return nil
 }
 

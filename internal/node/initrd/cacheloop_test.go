@@ -90,7 +90,8 @@ func TestCacheOnALoopDevice(t *testing.T) {
 	if part != name+"p1" {
 		t.Fatalf("the cache is %q; the devices are %v", part, devicesOf(device))
 	}
-	m := &machine{diskWait: diskWait, disks: &diskFinder{done: make(chan struct{}), name: part}}
+	m := testMachine()
+	m.disks = &diskFinder{done: make(chan struct{}), name: part}
 	close(m.disks.done)
 	var c blockapi.Config
 	for boot := range 3 {

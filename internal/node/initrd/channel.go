@@ -40,38 +40,38 @@ func (c *channel) authorization(token string) string {
 }
 
 // post sends events by the best right that there is.
-func (m *machine) post(ctx context.Context, events []trace.Event) error {
-	auth := m.channel.authorization(m.token())
+func (l *timeline) post(ctx context.Context, events []trace.Event) error {
+	auth := l.channel.authorization(l.token())
 	if auth == "" {
 		return errNoChannel
 	}
 	for i := range events {
-		events[i].Boot = m.bootID() // those of a boot medium's first phases have none
+		events[i].Boot = l.bootID() // those of a boot medium's first phases have none
 	}
 	req := api.ReportRequest{
-		Boot:    m.bootID(),
+		Boot:    l.bootID(),
 		Events:  events,
-		Uptime:  time.Since(m.started),
+		Uptime:  time.Since(l.started),
 		Console: kernelLog(events),
 	}
-	err := m.control.Call(ctx, "/v1/node/events", auth, req, nil)
+	err := l.control.Call(ctx, "/v1/node/events", auth, req, nil)
 	if control.ForGood(err) {
-		m.console.logf("%d events refused: %v", len(events), err)
+		l.console.logf("%d events refused: %v", len(events), err)
 		return nil // keeping them would hold up the rest
 	}
 	return err
 }
 
 // collect gets back, within a bounded time, what was being sent when the reporter was stopped.
-func (m *machine) collect(limit time.Duration) {
+func (l *timeline) collect(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	m.report.Idle(ctx)
+	l.report.Idle(ctx)
 }
 
 // flush gives the reporter a bounded time to send what it has.
-func (m *machine) flush(limit time.Duration) {
+func (l *timeline) flush(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	_ = m.report.Flush(ctx) // what is left is handed to the agent, or lost with the reboot
+	_ = l.report.Flush(ctx) // what is left is handed to the agent, or lost with the reboot
 }

@@ -18,82 +18,82 @@ import (
 )
 
 // attachDevice starts the daemons behind the root and waits until the kernel has its device.
-func (m *machine) attachDevice(ctx context.Context) (string, error) {
-	if m.device != nil {
-		m.device.Stop()
-		m.device = nil
+func (d *rootDevice) attachDevice(ctx context.Context) (string, error) {
+	if d.device != nil {
+		d.device.Stop()
+		d.device = nil
 	}
 	log, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
 	if err != nil {
 		return "", err
 	}
 	defer log.Close()
-	r := m.manifest.Root
+	r := d.version.manifest.Root
 	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: m.pack, Swarm: m.swarm(), Keep: m.assigned().Share, Servers: m.assigned().Servers, Stores: m.assigned().Stores, Network: m.lease.Network(), Device: m.at.device}
+		Pack: d.version.pack, Swarm: d.swarm(), Keep: d.timeline.assigned().Share, Servers: d.timeline.assigned().Servers, Stores: d.timeline.assigned().Stores, Network: d.network.lease.Network(), Device: d.at.device}
 	if config.Swarm != nil {
-		config.Manifest, config.Signature = m.manifestBytes, m.manifestSignature
+		config.Manifest, config.Signature = d.version.manifestBytes, d.version.manifestSignature
 	}
-	cached := m.useCache(ctx, hardware.Sysfs, &config)
+	cached := d.cacheDisk.useCache(ctx, hardware.Sysfs, &config)
 	if config.Late != nil {
 		defer config.Late.File.Close() // the daemons have their own
 	}
-	start := blockapi.Start{Dir: m.at.block, Binary: "/" + rundir.BinaryName, Log: log, Config: config, Cgroup: m.cgroup}
-	if m.device, err = start.Start(); err != nil {
+	start := blockapi.Start{Dir: d.at.block, Binary: "/" + rundir.BinaryName, Log: log, Config: config, Cgroup: d.cgroup}
+	if d.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := m.device.Ready(ctx); err != nil {
+	if err := d.device.Ready(ctx); err != nil {
 		return "", fmt.Errorf("attach the root device: %w", err)
 	}
-	if m.at.device > 0 { // the supervisor could not: there was no such device before
-		blockapi.ShortenTimeout(m.at.device)
+	if d.at.device > 0 { // the supervisor could not: there was no such device before
+		blockapi.ShortenTimeout(d.at.device)
 	}
-	blockapi.ReadLittleAhead(m.at.device)
-	return fmt.Sprintf("%s, %d MB%s", m.at.node(), r.Size/1e6, cached), nil
+	blockapi.ReadLittleAhead(d.at.device)
+	return fmt.Sprintf("%s, %d MB%s", d.at.node(), r.Size/1e6, cached), nil
 }
 
 // swarm is how the node shares its boot pack, as it was assigned; nil: not at all.
-func (m *machine) swarm() *blockapi.SwarmConfig {
-	s := m.assigned().Swarm
+func (d *rootDevice) swarm() *blockapi.SwarmConfig {
+	s := d.timeline.assigned().Swarm
 	if s == nil {
 		return nil
 	}
-	return bootfiles.SwarmConfig(s, m.sources)
+	return bootfiles.SwarmConfig(s, d.version.sources)
 }
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
-func (m *machine) mountRoot(ctx context.Context) (string, error) {
-	for _, d := range []string{m.at.upper, m.at.root} {
+func (w *rootMount) mountRoot(ctx context.Context) (string, error) {
+	for _, d := range []string{w.rootDevice.at.upper, w.rootDevice.at.root} {
 		if err := rootdir.MountPoint(d); err != nil {
 			return "", err
 		}
 	}
-	if !m.lowered {
-		if err := m.mountLower(); err != nil {
+	if !w.lowered {
+		if err := w.mountLower(); err != nil {
 			return "", err
 		}
 	}
-	m.lowered = false // the overlay holds it from here on
-	as := m.assigned()
-	writes, text, err := m.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
+	w.lowered = false // the overlay holds it from here on
+	as := w.timeline.assigned()
+	writes, text, err := w.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
 	if err != nil {
 		return "", err
 	}
-	m.writes = writes
-	return m.manifest.Root.FileSystem + ", writable " + text, nil
+	w.writes = writes
+	return w.version.manifest.Root.FileSystem + ", writable " + text, nil
 }
 
 // mountLower mounts the verified, read-only root by itself.
-func (m *machine) mountLower() error {
-	if err := rootdir.MountPoint(m.at.lower); err != nil {
+func (w *rootMount) mountLower() error {
+	if err := rootdir.MountPoint(w.rootDevice.at.lower); err != nil {
 		return err
 	}
-	kind := m.manifest.Root.FileSystem
-	if err := unix.Mount(m.at.node(), m.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("mount %s on %s: %w", kind, m.at.node(), err)
+	kind := w.version.manifest.Root.FileSystem
+	if err := unix.Mount(w.rootDevice.at.node(), w.rootDevice.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, w.rootDevice.at.node(), err)
 	}
 	return nil
 }
@@ -117,9 +117,9 @@ type Parts struct {
 }
 
 // writable is the same for all attempts of a boot.
-func (m *machine) writable() Writable {
-	if m.writeLayer == nil {
-		m.writeLayer = m.parts.Writable(m.at.lower, m.at.upper, m.at.root, m.findDevice, m.event)
+func (w *rootMount) writable() Writable {
+	if w.writeLayer == nil {
+		w.writeLayer = w.parts.Writable(w.rootDevice.at.lower, w.rootDevice.at.upper, w.rootDevice.at.root, w.cacheDisk.findDevice, w.timeline.event)
 	}
-	return m.writeLayer
+	return w.writeLayer
 }

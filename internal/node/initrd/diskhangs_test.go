@@ -56,18 +56,18 @@ func TestRecordsOnADiskThatStops(t *testing.T) {
 	m.disks.name += disk.Name
 	stops := make(chan struct{})
 	defer close(stops)
-	if got, err := withRecords(t.Context(), m, func(r lastboot.Records) (string, error) {
+	if got, err := withRecords(t.Context(), m.cacheDisk, func(r lastboot.Records) (string, error) {
 		return "good", r.SetRecord("a", []byte("b"))
 	}); got != "good" || err != nil {
 		t.Errorf("a disk that works: %q, %v", got, err)
 	}
-	if _, err := withRecords(t.Context(), m, func(lastboot.Records) (string, error) {
+	if _, err := withRecords(t.Context(), m.cacheDisk, func(lastboot.Records) (string, error) {
 		<-stops
 		return "", nil
 	}); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a disk that stops: %v", err)
 	}
-	if _, err := withRecords(t.Context(), &machine{}, func(lastboot.Records) (string, error) { return "", nil }); !errors.Is(
+	if _, err := withRecords(t.Context(), &cacheDisk{}, func(lastboot.Records) (string, error) { return "", nil }); !errors.Is(
 		err,
 		lastboot.ErrNoRecords,
 	) {

@@ -12,28 +12,28 @@ import (
 
 // extend attaches the extensions of this boot, before its services start; systemd-sysext lays them over the root.
 // What cannot be attached is told, and the boot goes on without.
-func (m *machine) extend(ctx context.Context) error {
-	m.extensions.On = nil
-	list := m.assigned().Extensions
-	if len(list) == 0 || m.isOffline() || m.at.device > 0 {
+func (g *settings) extend(ctx context.Context) error {
+	g.extensions.On = nil
+	list := g.timeline.assigned().Extensions
+	if len(list) == 0 || g.fallback.isOffline() || g.rootDevice.at.device > 0 {
 		return nil
 	}
 	source := extension.Source{
 		Dir:     rundir.Dir,
-		As:      m.assigned(),
-		Trust:   m.trust(),
-		Cgroup:  m.cgroup,
-		Running: m.assigned().Version,
-		Network: m.lease.Network(),
+		As:      g.timeline.assigned(),
+		Trust:   g.version.trust(),
+		Cgroup:  g.rootDevice.cgroup,
+		Running: g.timeline.assigned().Version,
+		Network: g.network.lease.Network(),
 		Idle:    true,
 		Tell: func(message, hint string) {
-			m.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: message, Hint: hint})
+			g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: message, Hint: hint})
 		},
 	}
 	for _, e := range list {
 		x, err := source.Attach(ctx, e, extension.Dir)
 		if err != nil {
-			m.event(
+			g.timeline.event(
 				trace.Event{
 					Stage:   trace.Config,
 					Kind:    trace.Info,
@@ -43,15 +43,15 @@ func (m *machine) extend(ctx context.Context) error {
 			)
 			continue
 		}
-		m.extensions.On = append(m.extensions.On, x)
+		g.extensions.On = append(g.extensions.On, x)
 	}
-	return rundir.WriteJSON(rundir.Dir, extension.StateName, 0o600, m.extensions)
+	return rundir.WriteJSON(rundir.Dir, extension.StateName, 0o600, g.extensions)
 }
 
 // extendedText is what to say of them.
-func (m *machine) extendedText() string {
+func (g *settings) extendedText() string {
 	var names []string
-	for _, x := range m.extensions.On {
+	for _, x := range g.extensions.On {
 		names = append(names, x.Short())
 	}
 	if len(names) == 0 {

@@ -37,16 +37,16 @@ type diskFinder struct {
 }
 
 // findDisk begins to look, if the server sent drivers of disks; asked again, it does nothing.
-func (m *machine) findDisk(ctx context.Context) {
+func (k *cacheDisk) findDisk(ctx context.Context) {
 	if _, err := os.Stat(filepath.Join(kmod.DriverSets, diskSet+".json")); err != nil {
 		return
 	}
-	if m.disks == nil {
-		m.disks = &diskFinder{done: make(chan struct{})}
+	if k.disks == nil {
+		k.disks = &diskFinder{done: make(chan struct{})}
 	}
-	f := m.disks
+	f := k.disks
 	f.once.Do(func() {
-		loader, err := m.diskLoader()
+		loader, err := k.drivers.diskLoader()
 		if err != nil {
 			f.err = err
 			close(f.done)
@@ -67,14 +67,14 @@ func (f *diskFinder) begin(look func() (string, error)) {
 }
 
 // diskLoader loads drivers of disks beside those that are loaded.
-func (m *machine) diskLoader() (*kmod.Loader, error) {
+func (d *drivers) diskLoader() (*kmod.Loader, error) {
 	index, err := kmod.ReadIndex(kmod.DriverSets, "")
 	if err != nil {
 		return nil, err
 	}
-	loader := kmod.NewLoader(index, m.cmd)
-	if m.modules != nil {
-		maps.Copy(loader.Loaded, m.modules.Loaded)
+	loader := kmod.NewLoader(index, d.cmd)
+	if d.modules != nil {
+		maps.Copy(loader.Loaded, d.modules.Loaded)
 	}
 	return loader, nil
 }
@@ -140,22 +140,22 @@ func (f *diskFinder) wait(ctx context.Context, most time.Duration) error {
 
 // findDevice returns the device that find finds, "" for none. It waits for the drivers of disks, as a boot without a
 // cache's disk does not, and then looks once more, because the cache may have been found before.
-func (m *machine) findDevice(ctx context.Context, find func() string) (string, error) {
+func (k *cacheDisk) findDevice(ctx context.Context, find func() string) (string, error) {
 	name := find()
-	if name != "" || m.disks == nil {
+	if name != "" || k.disks == nil {
 		return name, nil
 	}
-	err := m.disks.wait(ctx, m.diskWait)
+	err := k.disks.wait(ctx, k.diskWait)
 	if err != nil {
-		err = m.disks.wait(ctx, m.diskWait) // USB takes its time
+		err = k.disks.wait(ctx, k.diskWait) // USB takes its time
 	}
 	if err != nil {
 		return "", err
 	}
-	if name = find(); name != "" || m.disks.name == "" {
+	if name = find(); name != "" || k.disks.name == "" {
 		return name, nil
 	}
-	loader, err := m.diskLoader()
+	loader, err := k.drivers.diskLoader()
 	if err != nil {
 		return "", err
 	}

@@ -20,54 +20,54 @@ import (
 // clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
 const clockError = 2 * time.Second
 
-// hello redeems the boot's token for the right to speak as this node and for the assignment.
-func (m *machine) hello(ctx context.Context) (string, error) {
-	if m.channel.session.Load() != nil {
+// hello registers the node: it redeems the boot's token for a session and the assignment.
+func (q *registration) hello(ctx context.Context) (string, error) {
+	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like
 		// somebody else's attempt.
 		return "said before, the assignment stays", nil
 	}
-	if m.nonce == "" {
-		m.nonce = rand.Text()
+	if q.nonce == "" {
+		q.nonce = rand.Text()
 	}
-	if err := m.beginBoot(ctx); err != nil {
-		return m.offlineHello(ctx, err)
+	if err := q.beginBoot(ctx); err != nil {
+		return q.fallback.offlineHello(ctx, err)
 	}
-	cfg := m.config
-	cfg.Boot = m.bootID()
-	req := api.HelloRequest{Boot: cfg.Boot, Token: m.token(), MAC: m.lease.MAC,
-		Addr: m.lease.Address.Addr().String(), Release: m.release, Hardware: m.hardware(), Nonce: m.nonce}
-	if !m.config.MAC.IsZero() {
-		req.MAC = m.config.MAC // the MAC that the token was made for, though another adapter may have the link
+	cfg := q.timeline.config
+	cfg.Boot = q.timeline.bootID()
+	req := api.HelloRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: q.network.lease.MAC,
+		Addr: q.network.lease.Address.Addr().String(), Release: q.timeline.release, Hardware: q.hardware(), Nonce: q.nonce}
+	if !q.timeline.config.MAC.IsZero() {
+		req.MAC = q.timeline.config.MAC // the MAC that the token was made for, though another adapter may have the link
 	}
-	m.proveMachine(&req)
+	q.proveMachine(&req)
 	var resp api.HelloResponse
-	if err := m.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
-		return "", helloProblem(err, m.config.Control)
+	if err := q.timeline.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
+		return "", helloProblem(err, q.timeline.config.Control)
 	}
 	a, err := control.CheckAssignment(resp, cfg)
 	if err != nil {
 		return "", &problem.Problem{Err: err, Final: true,
 			Hint: "the server answered with something that is not for this boot: look at its log"}
 	}
-	m.assignment.Store(&a)
-	m.answer = resp
-	m.channel.session.Store(&resp.Session)
-	m.setClock(resp.Time)
-	m.report.Wake()
+	q.timeline.assignment.Store(&a)
+	q.answer = resp
+	q.timeline.channel.session.Store(&resp.Session)
+	q.setClock(resp.Time)
+	q.timeline.report.Wake()
 	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
 }
 
 // proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and
 // goes on without.
-func (m *machine) proveMachine(req *api.HelloRequest) {
-	begun := m.begin.Load()
-	if !m.config.TPM && (begun == nil || !begun.TPM) {
+func (q *registration) proveMachine(req *api.HelloRequest) {
+	begun := q.timeline.begin.Load()
+	if !q.timeline.config.TPM && (begun == nil || !begun.TPM) {
 		return
 	}
 	var err error
-	if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(*req, m.config.ServerKey)); err != nil {
-		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
+	if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(*req, q.timeline.config.ServerKey)); err != nil {
+		q.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
 			Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"})
 	}
 }
@@ -94,7 +94,7 @@ func helloProblem(err error, urls []string) error {
 }
 
 // setClock sets a clock that is wrong: mail, certificates and logs of the image depend on it. The boot itself does not.
-func (m *machine) setClock(server time.Time) {
+func (q *registration) setClock(server time.Time) {
 	off := time.Until(server)
 	if server.IsZero() || off.Abs() < clockError {
 		return
@@ -104,7 +104,7 @@ func (m *machine) setClock(server time.Time) {
 	if err := unix.Settimeofday(&tv); err != nil {
 		message = "clock: cannot be set: " + err.Error()
 	}
-	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
+	q.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
 }
 
 // wrongClock says how wrong a clock was that is off so much behind the server's.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,8 +101,8 @@ func TestHelloIsSaidOnce(t *testing.T) {
 		said++
 		_ = json.NewEncoder(w).Encode(resp)
 	})
-	m := &machine{config: cfg, console: &console{kmsg: io.Discard}}
-	m.report = control.NewReporter(m.post)
+	m := testMachine()
+	m.config = cfg
 	var err error
 	if m.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
@@ -126,8 +125,8 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		<-speaking
 		_ = json.NewEncoder(w).Encode(resp)
 	})
-	m := &machine{config: cfg, console: &console{kmsg: io.Discard}, begun: map[trace.Stage]time.Time{}}
-	m.report = control.NewReporter(m.post)
+	m := testMachine()
+	m.config = cfg
 	var err error
 	if m.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)

@@ -6,93 +6,23 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pando/internal/api"
 	"pando/internal/blockapi"
-	"pando/internal/bootfiles"
 	"pando/internal/control"
-	"pando/internal/extension"
 	"pando/internal/fleet"
-	"pando/internal/image"
 	"pando/internal/kmod"
-	"pando/internal/lastboot"
-	"pando/internal/link"
-	"pando/internal/rundir"
 	"pando/internal/trace"
 )
 
-// machine is one boot as init sees it: what the phases learn and hand on to each other. The phases run one
-// after another, so only what the reporter or the runner reads while a phase works is guarded.
-type machine struct {
-	release string
-	at      places
-	started time.Time     // zero of the timeline
-	origin  time.Duration // the same on CLOCK_MONOTONIC, for the agent
-	nonce   string        // with which hello may be said again when its answer was lost
-	console *console
-	report  *control.Reporter
-	cmd     kmod.CommandLine
-	config  api.BootConfig
-	control *control.Client
-	channel channel
-	begin   atomic.Pointer[api.BeginResponse] // of a boot medium, when a server answered
-	known   *fleet.Hardware                   // of a machine that runs: what it was when it started
-	cgroup  string                            // of the daemons that it starts; "": its own
-	offline *lastboot.Boot                    // what a boot medium boots without a server; nil: it needs one
-	told    sync.Once                         // why it needs one
-	kept    *rundir.KeptMark                  // where the agent notes that this boot came up; nil: nowhere
-
-	answer            api.HelloResponse
-	manifestBytes     []byte
-	manifestSignature []byte
-
-	modules    *kmod.Loader
-	all        []link.NIC // adapters with a driver
-	nics       []link.NIC // those with a link
-	lease      link.Lease
-	assignment atomic.Pointer[fleet.Assignment] // after hello
-	manifest   image.Manifest
-	pack       []byte             // the boot pack's map, verified; nil: none
-	sources    []bootfiles.Source // of the manifest and the map: the first one had the manifest
-	device     *blockapi.Process
-	lowered    bool                // the read-only root is mounted by itself
-	runFiles   []string            // that were put into /run
-	former     []rundir.FormerRoot // roots that this one replaces
-	stale      []string            // files in /run of the boot before, which this one may not have
-	extensions extension.State
-	diskWait   time.Duration // see the constant
-	disks      *diskFinder   // nil: the group has nothing on a disk
-	cache      *cacheSearch  // nil: the group has no cache on a disk, or the root is not to be attached yet
-	// closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
-	handed     chan struct{}
-	writes     string // what takes the writes of this boot
-	parts      Parts
-	writeLayer Writable                  // nil: none was tried yet
-	telling    sync.Mutex                // of begun: the cache's disk is told of beside the phases
-	begun      map[trace.Stage]time.Time // for the console
-}
-
 // Run is the role of PID 1. It returns only when the machine is rebooting.
 func Run(release string, parts Parts) int {
-	m := &machine{
-		release: release,
-		parts:   parts,
-		at:      initramfsPlaces(),
-		started: time.Now(),
-		origin:  rundir.Monotonic(),
-		begun:   map[trace.Stage]time.Time{},
-
-		diskWait: diskWait,
-	}
+	m := newMachine(release, initramfsPlaces(), parts)
 	err := m.early()
 	m.console = openConsole()
 	m.console.logf("Pando %s", release)
-	m.report = control.NewReporter(m.post)
 	defer func() {
 		if r := recover(); r != nil {
 			m.console.print(logCritical, fmt.Sprintf("init panics: %v\n%s", r, debug.Stack()))
@@ -157,49 +87,49 @@ func (m *machine) phases() []Phase {
 }
 
 // assigned is what hello brought, without content before.
-func (m *machine) assigned() fleet.Assignment {
-	if a := m.assignment.Load(); a != nil {
+func (l *timeline) assigned() fleet.Assignment {
+	if a := l.assignment.Load(); a != nil {
 		return *a
 	}
 	return fleet.Assignment{}
 }
 
 // event stamps an event, prints it and queues it for the server.
-func (m *machine) event(e trace.Event) {
-	e.Boot, e.MAC, e.Node = m.bootID(), m.config.MAC, m.assigned().Node
-	e.Offset = time.Since(m.started)
+func (l *timeline) event(e trace.Event) {
+	e.Boot, e.MAC, e.Node = l.bootID(), l.config.MAC, l.assigned().Node
+	e.Offset = time.Since(l.started)
 	if e.Kind == trace.End {
-		e.Bytes = m.received()
+		e.Bytes = l.rootDevice.received()
 	}
-	m.console.show(e, m.took(e))
-	m.report.Add(e)
+	l.console.show(e, l.took(e))
+	l.report.Add(e)
 	if e.Kind == trace.Fail {
-		m.channel.failed.Store(true)
-		m.report.Wake()
+		l.channel.failed.Store(true)
+		l.report.Wake()
 	}
 }
 
 // took is for how long the stage of an event has been worked on.
-func (m *machine) took(e trace.Event) time.Duration {
-	m.telling.Lock()
-	defer m.telling.Unlock()
+func (l *timeline) took(e trace.Event) time.Duration {
+	l.telling.Lock()
+	defer l.telling.Unlock()
 	if e.Kind == trace.Begin {
-		m.begun[e.Stage] = time.Now()
+		l.begun[e.Stage] = time.Now()
 	}
-	if t, ok := m.begun[e.Stage]; ok {
+	if t, ok := l.begun[e.Stage]; ok {
 		return time.Since(t)
 	}
 	return e.Offset
 }
 
 // received is what the block daemon has got so far, by source; nil before there is one.
-func (m *machine) received() map[string]int64 {
-	if m.device == nil {
+func (d *rootDevice) received() map[string]int64 {
+	if d.device == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
-	s, err := blockapi.Client{Socket: filepath.Join(m.at.block, blockapi.Socket)}.Status(ctx, 0)
+	s, err := blockapi.Client{Socket: filepath.Join(d.at.block, blockapi.Socket)}.Status(ctx, 0)
 	if err != nil {
 		return nil // the agent tells later; a boot does not wait for figures
 	}
@@ -222,35 +152,35 @@ func (m *machine) readTrust() error {
 	return err
 }
 
-func (m *machine) greeting() string {
-	if m.config.Medium != "" {
-		return fmt.Sprintf("Pando %s, from a boot medium with %s", m.release, m.config.Medium.Short())
+func (l *timeline) greeting() string {
+	if l.config.Medium != "" {
+		return fmt.Sprintf("Pando %s, from a boot medium with %s", l.release, l.config.Medium.Short())
 	}
-	return fmt.Sprintf("Pando %s, boot %s", m.release, m.config.Boot)
+	return fmt.Sprintf("Pando %s, boot %s", l.release, l.config.Boot)
 }
 
-func (m *machine) rebootAfter() time.Duration {
-	if d := m.assigned().RebootAfter; d != 0 {
+func (l *timeline) rebootAfter() time.Duration {
+	if d := l.assigned().RebootAfter; d != 0 {
 		return d
 	}
-	return m.config.RebootAfter
+	return l.config.RebootAfter
 }
 
 // giveUp is for what cannot be reported, because it comes before the server is known.
-func (m *machine) giveUp(what string, err error) {
-	m.console.print(logCritical, fmt.Sprintf("init FAILED to %s\n  what:  %v\n  to do: the initramfs that the "+
+func (l *timeline) giveUp(what string, err error) {
+	l.console.print(logCritical, fmt.Sprintf("init FAILED to %s\n  what:  %v\n  to do: the initramfs that the "+
 		"server sent is not whole; look at the server's log\n  now:   rebooting in %s", what, err, finalDelay))
-	m.reboot(finalDelay)
+	l.reboot(finalDelay)
 }
 
 // reboot restarts the machine, after a time in which a person can read why, unless it must never be.
-func (m *machine) reboot(after time.Duration) {
+func (l *timeline) reboot(after time.Duration) {
 	time.Sleep(after)
-	for m.rebootAfter() < 0 {
-		m.console.print(logCritical, waiting)
+	for l.rebootAfter() < 0 {
+		l.console.print(logCritical, waiting)
 		time.Sleep(time.Hour)
 	}
-	m.console.print(logCritical, "rebooting")
+	l.console.print(logCritical, "rebooting")
 	unix.Sync()
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	select {} // the kernel restarts the machine under us

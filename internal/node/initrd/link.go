@@ -24,35 +24,35 @@ const (
 
 // loadModules loads what every boot needs and what the devices ask for, until the adapter that booted is
 // there. Loading everything would take 8 to 20 s; this takes well under one.
-func (m *machine) loadModules(ctx context.Context) (string, error) {
-	if m.modules == nil {
+func (d *drivers) loadModules(ctx context.Context) (string, error) {
+	if d.modules == nil {
 		index, err := kmod.ReadIndex(kmod.DriverSets, diskSet)
 		if err != nil {
 			return "", &problem.Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: build the image anew"}
 		}
-		m.modules = kmod.NewLoader(index, m.cmd)
+		d.modules = kmod.NewLoader(index, d.cmd)
 	}
 	begun := time.Now()
-	alwaysErr := m.modules.Load(m.modules.Index.Always)
-	deviceErr := m.settle(ctx)
-	m.all = link.Adapters(hardware.Sysfs)
+	alwaysErr := d.modules.Load(d.modules.Index.Always)
+	deviceErr := d.settle(ctx)
+	d.all = link.Adapters(hardware.Sysfs)
 	if err := errors.Join(alwaysErr, deviceErr); err != nil {
-		m.console.logf("modules: %v", err)
+		d.timeline.console.logf("modules: %v", err)
 	}
 	if alwaysErr != nil {
 		return "", &problem.Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: build the image anew"}
 	}
-	m.findDisk(context.WithoutCancel(ctx))
-	if len(m.all) == 0 {
-		return "", m.noAdapter(deviceErr)
+	d.cacheDisk.findDisk(context.WithoutCancel(ctx))
+	if len(d.all) == 0 {
+		return "", d.noAdapter(deviceErr)
 	}
-	return fmt.Sprintf("%d loaded, %s after %s", len(m.modules.Names), link.Names(m.all),
+	return fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(d.all),
 		time.Since(begun).Round(time.Millisecond)), nil
 }
 
-func (m *machine) noAdapter(cause error) error {
+func (d *drivers) noAdapter(cause error) error {
 	p := &problem.Problem{Err: errors.New("no wired network adapter appeared"),
-		Tried: fmt.Sprintf("%d modules loaded by the machine's devices", len(m.modules.Names)),
+		Tried: fmt.Sprintf("%d modules loaded by the machine's devices", len(d.modules.Names)),
 		Hint:  "does the firmware show the adapter? is it USB: plug it in again"}
 	if left := hardware.WithoutDriver(hardware.Sysfs); len(left) > 0 {
 		p.Hint = "no driver in the image's kernel takes " + strings.Join(
@@ -60,7 +60,7 @@ func (m *machine) noAdapter(cause error) error {
 			", ",
 		) + ": use a newer kernel in the image"
 	}
-	if m.shortOfDrivers() {
+	if d.shortOfDrivers() {
 		p.Hint, p.Final = shortHint, true
 	}
 	if cause != nil {
@@ -74,25 +74,25 @@ func (m *machine) noAdapter(cause error) error {
 const shortHint = "the server sent the drivers of only the adapters that it knew of; it sends all to the next boot"
 
 // shortOfDrivers reports whether the adapter that booted is missing, perhaps because its driver was not sent.
-func (m *machine) shortOfDrivers() bool {
-	return m.config.ShortDrivers && !slices.ContainsFunc(m.all, func(n link.NIC) bool { return n.MAC == m.config.MAC })
+func (d *drivers) shortOfDrivers() bool {
+	return d.timeline.config.ShortDrivers && !slices.ContainsFunc(d.all, func(n link.NIC) bool { return n.MAC == d.timeline.config.MAC })
 }
 
 // settle loads modules by modalias until the adapter that booted is there, or nothing new has appeared for a
 // while. A bus driver makes devices appear that want more drivers.
-func (m *machine) settle(ctx context.Context) error {
+func (d *drivers) settle(ctx context.Context) error {
 	var errs []error
 	begun, changed, devices := time.Now(), time.Now(), -1
 	for {
 		aliases := kmod.DeviceAliases(hardware.Sysfs)
-		wanted := m.modules.Wanted(aliases)
-		if err := m.modules.Load(wanted); err != nil {
+		wanted := d.modules.Wanted(aliases)
+		if err := d.modules.Load(wanted); err != nil {
 			errs = append(errs, err)
 		}
 		if len(wanted) > 0 || len(aliases) != devices {
 			changed, devices = time.Now(), len(aliases)
 		}
-		if len(wanted) == 0 && m.settled(time.Since(begun), time.Since(changed)) {
+		if len(wanted) == 0 && d.settled(time.Since(begun), time.Since(changed)) {
 			return errors.Join(errs...)
 		}
 		if len(wanted) > 0 {
@@ -106,10 +106,10 @@ func (m *machine) settle(ctx context.Context) error {
 
 // settled decides whether to go on: at once with the adapter that booted, after a quiet time with any other,
 // after settleFor in any case.
-func (m *machine) settled(total, quiet time.Duration) bool {
+func (d *drivers) settled(total, quiet time.Duration) bool {
 	all := link.Adapters(hardware.Sysfs)
 	for _, n := range all {
-		if n.MAC == m.config.MAC {
+		if n.MAC == d.timeline.config.MAC {
 			return true
 		}
 	}
@@ -118,21 +118,21 @@ func (m *machine) settled(total, quiet time.Duration) bool {
 
 // waitLink brings up the adapter that booted and waits for its link. Without a link there, or when no adapter
 // has that MAC, all adapters are tried and the first ones with a link are taken.
-func (m *machine) waitLink(ctx context.Context) (string, error) {
-	m.all = link.Adapters(hardware.Sysfs)
-	candidates := link.Pick(m.all, m.config.MAC)
+func (n *network) waitLink(ctx context.Context) (string, error) {
+	n.drivers.all = link.Adapters(hardware.Sysfs)
+	candidates := link.Pick(n.drivers.all, n.timeline.config.MAC)
 	up, err := link.WaitCarrier(ctx, candidates)
-	if len(up) == 0 && len(candidates) < len(m.all) {
-		m.console.logf("link: none on %s, trying the other adapters", link.Names(candidates))
-		up, err = link.WaitCarrier(ctx, m.all)
+	if len(up) == 0 && len(candidates) < len(n.drivers.all) {
+		n.timeline.console.logf("link: none on %s, trying the other adapters", link.Names(candidates))
+		up, err = link.WaitCarrier(ctx, n.drivers.all)
 	}
 	if len(up) == 0 {
-		p := &problem.Problem{Err: errors.Join(errors.New("no network link"), err), Tried: link.Names(m.all) + ", 15 s each"}
-		if m.shortOfDrivers() {
+		p := &problem.Problem{Err: errors.Join(errors.New("no network link"), err), Tried: link.Names(n.drivers.all) + ", 15 s each"}
+		if n.drivers.shortOfDrivers() {
 			p.Hint, p.Final = shortHint, true
 		}
-		return m.offlineLink(ctx, p)
+		return n.fallback.offlineLink(ctx, p)
 	}
-	m.nics = up
+	n.nics = up
 	return link.Names(up), nil
 }

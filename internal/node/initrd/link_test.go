@@ -25,8 +25,9 @@ func TestShortOfDrivers(t *testing.T) {
 		"few drivers, the one":      {true, []link.NIC{{MAC: other}, {MAC: mac}}, false},
 		"every driver, another one": {false, []link.NIC{{MAC: other}}, false},
 	} {
-		m := &machine{config: api.BootConfig{MAC: mac, ShortDrivers: c.short}, all: c.all,
-			modules: kmod.NewLoader(&kmod.Index{}, kmod.CommandLine{})}
+		m := testMachine()
+		m.config = api.BootConfig{MAC: mac, ShortDrivers: c.short}
+		m.all, m.modules = c.all, kmod.NewLoader(&kmod.Index{}, kmod.CommandLine{})
 		if got := m.shortOfDrivers(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}

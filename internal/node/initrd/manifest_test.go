@@ -17,7 +17,7 @@ import (
 )
 
 func machineFor(p published, servers ...string) *machine {
-	m := &machine{}
+	m := testMachine()
 	m.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
 	m.config.TrustKeys = []string{p.key}
 	return m

@@ -1,18 +1,15 @@
 package initrd
 
 import (
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"aead.dev/minisign"
 
 	"pando/internal/chunk"
-	"pando/internal/control"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
@@ -32,8 +29,7 @@ func newPacked(t *testing.T) *packed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &packed{key: priv, m: &machine{console: &console{kmsg: io.Discard}, report: control.NewReporter(nil)}}
-	x.m.begun = map[trace.Stage]time.Time{}
+	x := &packed{key: priv, m: testMachine()}
 	x.m.assignment.Store(&fleet.Assignment{Version: image.Version([]byte("a manifest"))})
 	x.m.config.TrustKeys = []string{pub.String()}
 	x.data, err = bootpack.Map{

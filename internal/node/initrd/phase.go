@@ -24,7 +24,7 @@ type Phase struct {
 	Back trace.Stage
 }
 
-// Timing of the runner. A phase that a person waits for says so about as often as he looks.
+// Timing of the runner.
 const (
 	stillEvery   = 15 * time.Second
 	failuresBack = 3

@@ -23,7 +23,6 @@ import (
 	"pando/internal/nbd"
 	"pando/internal/problem"
 	"pando/internal/rundir"
-	"pando/internal/trace"
 )
 
 // Names of what a next root is made in, below the run directory.
@@ -165,28 +164,19 @@ func (m *machine) unstage() {
 // machine is a boot as init would make it, on the machine that runs.
 func (n *NextBoot) machine() (*machine, error) {
 	s := n.agent.Self()
-	m := &machine{
-		release: n.release,
-		parts:   n.parts,
-		started: time.Now(),
-		origin:  rundir.Monotonic(),
-		console: &console{kmsg: n.log},
-		begun:   map[trace.Stage]time.Time{},
-
-		diskWait: diskWait,
-		control:  n.control,
-		known:    &s.Hardware,
-		cgroup:   blockapi.InitScope,
-		stale:    s.RunFiles,
-		config: api.BootConfig{
-			Format:    1,
-			MAC:       s.MAC,
-			ServerKey: s.ServerKey,
-			Control:   s.Control,
-			TrustKeys: s.TrustKeys,
-		},
+	m := newMachine(n.release, places{}, n.parts)
+	m.console = &console{kmsg: n.log}
+	m.control = n.control
+	m.known = &s.Hardware
+	m.cgroup = blockapi.InitScope
+	m.stale = s.RunFiles
+	m.config = api.BootConfig{
+		Format:    1,
+		MAC:       s.MAC,
+		ServerKey: s.ServerKey,
+		Control:   s.Control,
+		TrustKeys: s.TrustKeys,
 	}
-	m.report = control.NewReporter(m.post)
 	m.channel.network.Store(true)
 	if err := rundir.ReadJSON(n.dir, rundir.LeaseName, &m.lease); err != nil {
 		return nil, err
@@ -230,13 +220,13 @@ func freeDevice() (int, error) {
 }
 
 // prefetch waits until the boot pack is there, as far as there is room for it.
-func (m *machine) prefetch(ctx context.Context) error {
-	if m.pack == nil {
+func (d *rootDevice) prefetch(ctx context.Context) error {
+	if d.version.pack == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, prefetchMost)
 	defer cancel()
-	client, fetches, since := blockapi.Client{Socket: filepath.Join(m.at.block, blockapi.Socket)}, int64(-1), time.Now()
+	client, fetches, since := blockapi.Client{Socket: filepath.Join(d.at.block, blockapi.Socket)}, int64(-1), time.Now()
 	for {
 		s, err := client.Status(ctx, 0)
 		switch {

@@ -21,8 +21,8 @@ import (
 // useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
 // cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
 // when it is there.
-func (m *machine) useCache(ctx context.Context, sys string, c *blockapi.Config) string {
-	a := m.assigned().Cache
+func (k *cacheDisk) useCache(ctx context.Context, sys string, c *blockapi.Config) string {
+	a := k.timeline.assigned().Cache
 	switch {
 	case a == nil:
 		return ""
@@ -31,18 +31,18 @@ func (m *machine) useCache(ctx context.Context, sys string, c *blockapi.Config) 
 		c.RAM, less = cacheRAM(a.Size, hardware.Memory())
 		return less
 	}
-	if m.cache == nil || m.cache.failed() { // it may be there at the next attempt
-		m.cache = m.searchCache(context.WithoutCancel(ctx), sys, a.Size)
+	if k.cache == nil || k.cache.failed() { // it may be there at the next attempt
+		k.cache = k.searchCache(context.WithoutCancel(ctx), sys, a.Size)
 	}
-	if m.disks.none() {
-		<-m.cache.done // at once
+	if k.disks.none() {
+		<-k.cache.done // at once
 	}
-	if !m.cache.settled() && m.handOver(c) == nil {
+	if !k.cache.settled() && k.handOver(c) == nil {
 		return ""
 	}
-	m.cache.need()
-	<-m.cache.done
-	c.Disk = m.cache.disk
+	k.cache.need()
+	<-k.cache.done
+	c.Disk = k.cache.disk
 	return ""
 }
 
@@ -69,35 +69,35 @@ func (s *cacheSearch) settled() bool {
 func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
 
 // searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
-func (m *machine) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
+func (k *cacheDisk) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
 	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
-	if m.hadCache() || m.disks == nil {
+	if k.hadCache() || k.disks == nil {
 		s.need()
 	}
 	go func() {
 		defer close(s.done)
 		select {
 		case <-s.needed:
-		case <-m.disks.over():
+		case <-k.disks.over():
 		}
 		made, err := guarded(ctx, Phase{Run: func(ctx context.Context) (made string, err error) {
-			found, err := m.openCacheDisk(ctx, sys, size)
+			found, err := k.openCacheDisk(ctx, sys, size)
 			if err == nil {
-				made, err = disk.MakeNewCache(ctx, found, sys, m.diskWait)
+				made, err = disk.MakeNewCache(ctx, found, sys, k.diskWait)
 			}
 			if err == nil {
 				s.disk = found
 			}
 			return made, err
 		}})
-		m.tellCache(s.disk, made, err)
+		k.tellCache(s.disk, made, err)
 	}()
 	return s
 }
 
 // tellCache puts on the timeline whether there is a cache. A machine that boots from what runs on it looks for no
 // disks: it says nothing of them to go by.
-func (m *machine) tellCache(disk *blockapi.CacheDisk, made string, err error) {
+func (k *cacheDisk) tellCache(disk *blockapi.CacheDisk, made string, err error) {
 	e := trace.Event{Stage: trace.Device, Kind: trace.Info}
 	cache := string(fleet.CacheNone)
 	if err != nil {
@@ -112,24 +112,24 @@ func (m *machine) tellCache(disk *blockapi.CacheDisk, made string, err error) {
 			e.Message += ", which is read-only"
 		}
 	}
-	if m.known == nil {
+	if k.registration.known == nil {
 		e.Attrs = map[string]string{trace.AttrCache: cache}
 	}
-	m.event(e)
+	k.timeline.event(e)
 }
 
 // handOver has the daemons of a configuration get the disk when it is there.
-func (m *machine) handOver(c *blockapi.Config) error {
+func (k *cacheDisk) handOver(c *blockapi.Config) error {
 	ours, theirs, err := rootdaemon.SocketPair("cache")
 	if err != nil {
 		return err
 	}
 	c.Late = &blockapi.LateDisk{File: theirs}
-	if m.hadCache() {
-		c.Late.Wait = 3 * m.diskWait // for it to be found, to be opened, and to be made a cache
+	if k.hadCache() {
+		c.Late.Wait = 3 * k.diskWait // for it to be found, to be opened, and to be made a cache
 	}
-	search, handed := m.cache, make(chan struct{})
-	m.handed = handed
+	search, handed := k.cache, make(chan struct{})
+	k.handed = handed
 	go func() {
 		defer close(handed)
 		defer ours.Close()
@@ -139,7 +139,7 @@ func (m *machine) handOver(c *blockapi.Config) error {
 		}
 		if err := search.disk.Send(ours); err != nil &&
 			!errors.Is(err, unix.EPIPE) { // nobody listens where the attempt is over
-			m.console.logf("hand the cache's disk over: %v", err)
+			k.timeline.console.logf("hand the cache's disk over: %v", err)
 		}
 	}()
 	return nil
@@ -147,23 +147,23 @@ func (m *machine) handOver(c *blockapi.Config) error {
 
 // hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
 // found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
-func (m *machine) hadCache() bool {
-	return m.answer.Cached || m.config.Medium != "" || m.disks.found()
+func (k *cacheDisk) hadCache() bool {
+	return k.registration.answer.Cached || k.timeline.config.Medium != "" || k.disks.found()
 }
 
 // settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From
 // here on nobody looks for it any more.
-func (m *machine) settleCache(ctx context.Context) {
+func (k *cacheDisk) settleCache(ctx context.Context) {
 	var used *blockapi.CacheDisk
-	if m.cache != nil {
-		m.cache.need()
-		<-m.cache.done // it is bounded
-		if m.handed != nil {
-			<-m.handed
+	if k.cache != nil {
+		k.cache.need()
+		<-k.cache.done // it is bounded
+		if k.handed != nil {
+			<-k.handed
 		}
-		used = m.cache.disk
+		used = k.cache.disk
 	}
-	m.keepBoot(ctx, used)
+	k.fallback.keepBoot(ctx, used)
 }
 
 // cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they
@@ -182,16 +182,16 @@ func cacheRAM(asked, memory int64) (int64, string) {
 }
 
 // openCacheDisk opens the disk that was found to be the node's cache.
-func (m *machine) openCacheDisk(ctx context.Context, sys string, size int64) (*blockapi.CacheDisk, error) {
-	if m.disks == nil {
+func (k *cacheDisk) openCacheDisk(ctx context.Context, sys string, size int64) (*blockapi.CacheDisk, error) {
+	if k.disks == nil {
 		return nil, errors.New("the server sent no drivers of disks")
 	}
-	if err := m.disks.wait(ctx, m.diskWait); err != nil {
+	if err := k.disks.wait(ctx, k.diskWait); err != nil {
 		return nil, err
 	}
-	if m.disks.name == "" {
-		return nil, errors.Join(errors.New("none is prepared for it"), m.disks.err)
+	if k.disks.name == "" {
+		return nil, errors.Join(errors.New("none is prepared for it"), k.disks.err)
 	}
-	c := &blockapi.CacheDisk{Name: "/dev/" + m.disks.name, Size: size}
-	return disk.Within(ctx, c.Name, m.diskWait, func() (*blockapi.CacheDisk, error) { return c, disk.OpenCacheFile(c, sys) })
+	c := &blockapi.CacheDisk{Name: "/dev/" + k.disks.name, Size: size}
+	return disk.Within(ctx, c.Name, k.diskWait, func() (*blockapi.CacheDisk, error) { return c, disk.OpenCacheFile(c, sys) })
 }

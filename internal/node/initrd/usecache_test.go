@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"pando/internal/blockapi"
-	"pando/internal/control"
 	"pando/internal/fleet"
 	"pando/internal/hardware"
 	"pando/internal/trace"
 )
 
+// testMachine is a boot that nobody hears of.
+func testMachine() *machine { return newMachine("test", places{}, Parts{}) }
+
 // cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
 func cacheMachine(device string) *machine {
-	m := &machine{diskWait: diskWait, disks: &diskFinder{done: make(chan struct{}), name: device}, console: &console{kmsg: io.Discard},
-		report: control.NewReporter(nil), begun: map[trace.Stage]time.Time{}}
+	m := testMachine()
+	m.disks = &diskFinder{done: make(chan struct{}), name: device}
 	close(m.disks.done)
 	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 	return m
@@ -143,7 +145,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	<-found.handed
 	c.Late.File.Close()
 	// Where it is clear that there is none, nothing is to come.
-	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": {diskWait: diskWait, console: &console{kmsg: io.Discard}, report: control.NewReporter(nil)}} {
+	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": testMachine()} {
 		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 		var c blockapi.Config
 		if m.useCache(t.Context(), hardware.Sysfs, &c); c.Late != nil || c.Disk != nil {

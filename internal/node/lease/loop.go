@@ -20,7 +20,7 @@ const (
 	anew                  // expired: a new lease, but the old address stays, because the root hangs on it
 )
 
-// Pauses of a lease's keeper, whatever the DHCP server says.
+// Pauses between attempts, whatever the DHCP server says.
 const (
 	minRenew = time.Minute      // after an attempt that failed
 	minPause = 30 * time.Second // between any two attempts

@@ -35,16 +35,16 @@ const (
 type Renewer struct {
 	control *control.Client
 	self    func() rundir.Session
-	kick    func() // has the agent look soon
+	wake    func() // has the agent look soon
 	log     io.Writer
 
 	done chan mediumResult // of the attempt under way; nil: there is none
 	at   time.Duration     // CLOCK_MONOTONIC before which there is none
 }
 
-// New looks after the medium of the node that self is; kick has the agent look soon.
-func New(control *control.Client, self func() rundir.Session, kick func(), log io.Writer) *Renewer {
-	return &Renewer{control: control, self: self, kick: kick, log: log}
+// New looks after the medium of the node that self is; wake has the agent look soon.
+func New(control *control.Client, self func() rundir.Session, wake func(), log io.Writer) *Renewer {
+	return &Renewer{control: control, self: self, wake: wake, log: log}
 }
 
 // mediumResult is how it went to renew the boot medium.
@@ -82,7 +82,7 @@ func (m *Renewer) look(
 	m.done = done
 	go func() {
 		done <- try(ctx)
-		m.kick()
+		m.wake()
 	}()
 	return r, false
 }

@@ -76,8 +76,8 @@ func TestMediumDisk(t *testing.T) {
 // A stick that never answers holds up nothing else: the loop goes on, and begins no second try. When it answers
 // after all, the loop hears of it.
 func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
-	kicks := make(chan struct{}, 1)
-	m := New(nil, nil, func() { kicks <- struct{}{} }, t.Output())
+	wakes := make(chan struct{}, 1)
+	m := New(nil, nil, func() { wakes <- struct{}{} }, t.Output())
 	began, answer := make(chan struct{}, 2), make(chan mediumResult)
 	stick := func(context.Context) mediumResult {
 		began <- struct{}{}
@@ -90,7 +90,7 @@ func TestMediumIsRenewedBesideTheLoop(t *testing.T) {
 	}
 	<-began
 	answer <- mediumResult{disk: "/dev/sdx", wrote: 1}
-	<-kicks
+	<-wakes
 	if r, ok := m.look(t.Context(), -mediumGrace, stick); !ok || r.disk != "/dev/sdx" || r.wrote != 1 {
 		t.Errorf("renewed: %+v, %v", r, ok)
 	}

@@ -35,10 +35,10 @@ const (
 	quietMost   = 3  // questions without an answer
 )
 
-// volumeKeeper keeps a volume attached: it finds the way to it, and gives the connection to the kernel, which does
+// attacher keeps a volume attached: it finds the way to it, and gives the connection to the kernel, which does
 // all reads and writes by itself. So no byte of the volume passes through this process, and it opens nothing that
 // is on it.
-type volumeKeeper struct {
+type attacher struct {
 	dir    string
 	log    *slog.Logger
 	kernel nbd.KernelDevice
@@ -52,7 +52,7 @@ func Run(args []string) int {
 		log.Error("volume", "err", err)
 		return 1
 	}
-	v := volumeKeeper{
+	v := attacher{
 		dir:    rundir.Dir,
 		log:    log,
 		kernel: nbd.KernelDevice{Index: blockapi.VolumeDevice, DeadTimeout: blockapi.DeadTimeout, Backend: "pando-volume"},
@@ -74,7 +74,7 @@ func Run(args []string) int {
 }
 
 // once attaches the volume and returns why it is not attached any more.
-func (v *volumeKeeper) once(ctx context.Context) error {
+func (v *attacher) once(ctx context.Context) error {
 	attached, err := v.kernel.Connected()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (v *volumeKeeper) once(ctx context.Context) error {
 
 // again gives a connected device another socket. The kernel refuses while it has not noticed that the one before is
 // gone.
-func (v *volumeKeeper) again(sock *os.File) error {
+func (v *attacher) again(sock *os.File) error {
 	var err error
 	for range 100 {
 		if err = v.kernel.Reconnect(sock); err == nil {
@@ -117,7 +117,7 @@ func (v *volumeKeeper) again(sock *os.File) error {
 }
 
 // connect asks the server for the volume, with the right of this boot, and returns a connection past its handshake.
-func (v *volumeKeeper) connect(ctx context.Context, attached bool) (*os.File, nbd.Entered, error) {
+func (v *attacher) connect(ctx context.Context, attached bool) (*os.File, nbd.Entered, error) {
 	var s rundir.Session
 	if err := rundir.ReadJSON(v.dir, rundir.SessionName, &s); err != nil {
 		return nil, nbd.Entered{}, err

@@ -95,7 +95,7 @@ func (l *loneLink) note(id chunk.ID) {
 	}
 }
 
-// lonePack is the pack of these tests, and loneID a loose object, such as a part of the index.
+// lonePack is the pack of these tests, and loneID a demand object, such as a part of the index.
 var lonePack, loneObjects, loneID = lonely()
 
 func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, loose chunk.ID) {
@@ -110,7 +110,7 @@ func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, loose chunk.
 }
 
 // lone is how a node that is alone did: when the server was asked for the first piece, for the one and for the
-// loose object that reads waited for from the beginning on, and when all pieces were there.
+// demand object that reads waited for from the beginning on, and when all pieces were there.
 type lone struct{ first, read, loose, all time.Duration }
 
 func newLoneLink(sent func(chunk.ID)) *loneLink {
@@ -181,18 +181,22 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 		"a server without a tracker": {func(*tracker.Server) http.RoundTripper { return by(http.NotFoundHandler()) }, aloneTrip},
 		"nobody listens":             {func(*tracker.Server) http.RoundTripper { return messenger(closed) }, aloneTrip},
 		"a tracker that is silent":   {func(*tracker.Server) http.RoundTripper { return messenger(silence) }, 300 * ms},
-		// a join, and a question
+		// a join, and a request
 		"a tracker and no peer": {func(s *tracker.Server) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLoneTracker(aloneRate)
-				got := alone(t, x.tracker(s), newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) }))
+				got := alone(
+					t,
+					x.tracker(s),
+					newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) }),
+				)
 				t.Logf("%+v", got)
 				if got.first < 0 || got.first > x.begins || got.read > x.begins || got.loose > 0 {
 					t.Errorf(
 						"asked for the first piece after %s, for the one that a read waits for after %s, "+
-							"want %s; for a loose object after %s, want at once",
+							"want %s; for a demand object after %s, want at once",
 						got.first,
 						got.read,
 						x.begins,
@@ -232,7 +236,7 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 		if most := 6*time.Second + aloneTrip; got.first < 0 || got.first > most || got.read > most || got.loose > 0 {
 			t.Errorf(
 				"asked for the first piece after %s, for the one that a read waits for after %s, want %s; for a "+
-					"loose object after %s, want at once",
+					"demand object after %s, want at once",
 				got.first,
 				got.read,
 				most,
@@ -244,7 +248,7 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 
 // A boot that starts turns to the server when its tracker has said that it names nobody, or is not there. A silent
 // one is waited for: one whose uplink has no room is silent too, for half as long.
-func TestStartAlone(t *testing.T) {
+func TestJoinAlone(t *testing.T) {
 	for name, x := range map[string]struct {
 		answer http.RoundTripper
 		most   time.Duration

@@ -12,8 +12,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest that this node booted by, and
-// its signature.
+// serveManifest answers GET /m/<digest> and GET /m/<digest>.minisig with the manifest and signature that this node
+// booted with.
 func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 	if n.refused(w, swarm.NodeAddr(r.RemoteAddr, 1)) {
 		return
@@ -34,7 +34,7 @@ func (n *Node) serveManifest(w http.ResponseWriter, r *http.Request) {
 	n.upload(w, r, data, n.slots.For(true, false, int64(len(data))))
 }
 
-// upload sends bytes to a peer, if there is a place for one more.
+// upload sends bytes to a peer, if the limit of uploads allows one more.
 func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, places *swarm.Uploads) {
 	n.mu.Lock()
 	admitted := places.Start()
@@ -55,12 +55,13 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	defer n.scheduler.Upload(r.Context(), int64(len(data)))()
 	if _, err := w.Write(data); err == nil && writer.Flush() == nil { // else the peer is gone
-		sockopt.Drain(r.Context(), time.Until(end)) // a peer that is gone, or reads no more, has its place no longer than another
+		// a peer that is gone or does not read occupies a slot no longer than another
+		sockopt.Drain(r.Context(), time.Until(end))
 		n.o.Observer.Uploaded(swarm.NodeAddr(r.RemoteAddr, 1), len(data))
 	}
 }
 
-// startMap is the map of the pack, if it is what id names.
+// packMap returns the map of the pack, if id names it.
 func (n *Node) packMap(id chunk.ID) (chunk.Verified, bool) {
 	return n.o.Bootstrap.Map, id == n.o.Pack && n.o.Bootstrap.Map.ID() == id
 }

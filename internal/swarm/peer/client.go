@@ -15,20 +15,20 @@ import (
 	"pando/internal/swarm"
 )
 
-// ErrForgotten says that the tracker does not know this node, or not any more.
+// ErrForgotten says that the tracker does not know this node.
 var ErrForgotten = errors.New("tracker: it does not know this node")
 
-// trackerClient speaks to a tracker.
+// trackerClient sends messages to a tracker.
 type trackerClient struct {
-	url    string // base, as a server's data path
+	url    string // base URL of a server
 	client *http.Client
-	bytes  *atomic.Int64 // of messages and answers, without HTTP's headers
+	bytes  *atomic.Int64 // of messages and replies, without HTTP headers
 	calls  *atomic.Int64
 }
 
-// post sends a message and takes the answer.
-func (c trackerClient) post(ctx context.Context, path string, q, a any, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// post sends a message and takes the reply.
+func (c trackerClient) post(ctx context.Context, path string, q, a any, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := json.Marshal(q)
 	if err != nil {

@@ -56,10 +56,21 @@ func TestHeaderBytes(t *testing.T) {
 			t.Errorf("%s: %d bytes on the wire, taken for %d", what, got, want)
 		}
 	}
-	near("join", swarm.AnnounceBytes(swarm.Announcement{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have}, joined.Reply()))
+	near(
+		"join",
+		swarm.AnnounceBytes(
+			swarm.Announcement{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have},
+			joined.Reply(),
+		),
+	)
 	want := []int{0, 1, 2, 3}
 	var answer swarm.RequestReplyMessage
-	q := swarm.PieceRequest{Swarm: s.pack.String(), Node: node, Size: 20_000, Request: swarm.Request{Want: want, Limit: 40, Max: 4, Have: have}}
+	q := swarm.PieceRequest{
+		Swarm:   s.pack.String(),
+		Node:    node,
+		Size:    20_000,
+		Request: swarm.Request{Want: want, Limit: 40, Max: 4, Have: have},
+	}
 	if err := client.post(t.Context(), "ask", swarm.EncodeRequest(q), &answer, time.Minute); err != nil {
 		t.Fatal(err)
 	}

@@ -240,7 +240,7 @@ func (s *crowdBoot) read(ctx context.Context, n *Node) error {
 		if every := len(s.pieces) / len(s.loose); i%every == 0 && i/every < len(s.loose) {
 			x := s.loose[i/every]
 			if v, err := n.Get(ctx, chunk.Request{ID: x.ID, Size: x.Size}); err != nil || v.ID() != x.ID {
-				return fmt.Errorf("loose object %d: %w", i/every, cmp.Or(err, errNotIt))
+				return fmt.Errorf("demand object %d: %w", i/every, cmp.Or(err, errNotIt))
 			}
 		}
 		if v, err := n.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size}); err != nil || v.ID() != p.ID {

@@ -12,18 +12,18 @@ import (
 	"pando/internal/swarm"
 )
 
-// askedFirst is the query of a question for a loose object from who has not asked the tracker.
+// askedFirst is the query of a request for a demand object whose sender has not asked the tracker.
 const askedFirst = "first"
 
-// answer is how a question for a loose object ended.
+// answer is the result of a request for a demand object.
 type answer struct {
 	ask   swarm.DemandRequest
-	names []netip.AddrPort // of the tracker
+	names []netip.AddrPort // named by the tracker
 	wait  time.Duration
 	result
 }
 
-// getLoose asks whom the read says, until somebody gives the object.
+// getDemand fetches a demand object from the sources that swarm.DemandRead chooses.
 func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 	if v, ok := n.held(p.ID); ok {
 		return v, nil
@@ -54,7 +54,7 @@ func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 		}
 		select {
 		case a := <-answers:
-			if ctx.Err() != nil { // nobody is to blame for that
+			if ctx.Err() != nil { // no source is to blame
 				return chunk.Verified{}, context.Cause(ctx)
 			}
 			if n.took(ctx, r, p.ID, a) {
@@ -67,7 +67,7 @@ func (n *Node) getDemand(ctx context.Context, p Piece) (chunk.Verified, error) {
 	}
 }
 
-// tookLoose takes how a question ended, and tells whether the read is over.
+// took takes the result of a request, and tells whether the read is over.
 func (n *Node) took(ctx context.Context, r *swarm.DemandRead, id chunk.ID, a answer) (over bool) {
 	why := swarm.Broken
 	if a.err != nil {
@@ -91,7 +91,7 @@ func (n *Node) took(ctx context.Context, r *swarm.DemandRead, id chunk.ID, a ans
 	return a.ask.From == swarm.FromOrigin
 }
 
-// askLoose asks one.
+// request sends one request.
 func (n *Node) request(ctx context.Context, p Piece, a swarm.DemandRequest) answer {
 	out := answer{ask: a}
 	switch a.From {
@@ -113,20 +113,26 @@ func (n *Node) request(ctx context.Context, p Piece, a swarm.DemandRequest) answ
 	return out
 }
 
-// whoHas asks the tracker for a loose object: who has it or will have it, and how long they may take.
+// whoHas asks the tracker who has a demand object or will have it, and how long they may take.
 func (n *Node) whoHas(
 	ctx context.Context,
 	p Piece,
-	patience time.Duration,
+	timeout time.Duration,
 ) (names []netip.AddrPort, wait time.Duration) {
 	at := make(chan trackerClient, 1)
-	soon, cancel := context.WithTimeout(ctx, patience) // a node that goes down answers no more
+	soon, cancel := context.WithTimeout(ctx, timeout) // a node that goes down sends no reply
 	defer cancel()
 	n.post(soon, func(time.Duration) { at <- n.currentTracker() })
 	select {
 	case t := <-at:
 		var a swarm.DemandReplyMessage
-		if t.post(soon, "loose", swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)}, &a, patience) == nil {
+		if t.post(
+			soon,
+			"loose",
+			swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)},
+			&a,
+			timeout,
+		) == nil {
 			return a.Peers, swarm.Milliseconds(a.Wait, maxSpreadTime)
 		}
 	case <-soon.Done():
@@ -134,10 +140,10 @@ func (n *Node) whoHas(
 	return nil, 0
 }
 
-// looseMost bounds what a tracker can make a read wait for peers.
+// maxSpreadTime bounds how long a tracker can make a read wait for peers.
 const maxSpreadTime = 2 * time.Minute
 
-// press keeps what is fetched ahead out of the way of a loose object, until the function that it returns is called.
+// yieldToDemand stops fetching ahead until the function that it returns is called.
 func (n *Node) yieldToDemand() (end func()) {
 	n.demandReads.Add(1)
 	n.Moved()
@@ -147,7 +153,7 @@ func (n *Node) yieldToDemand() (end func()) {
 	}
 }
 
-// beginLoose begins a read. Who asks this node for the object may wait from now on.
+// beginDemand begins a read. From now on other nodes may wait here for the object.
 func (n *Node) beginDemand(id chunk.ID) *swarm.DemandRead {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,8 +172,8 @@ func (n *Node) endDemand(id chunk.ID, r *swarm.DemandRead) {
 	}
 }
 
-// heldFor is what who asks is given: an object that this node has in memory, or the loose one that it is getting,
-// when it has it.
+// heldFor returns the object that a client asks for, if this node has it in memory. It waits for a demand object that
+// is on its way.
 func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	v, ok := n.held(id)
 	if ok {
@@ -197,7 +203,7 @@ func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	}
 }
 
-// higher tells whether who asks has a higher address than who is asked.
+// higher tells whether the client's address is higher than this node's.
 func higher(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
@@ -207,14 +213,16 @@ func higher(r *http.Request) bool {
 	return err == nil && swarm.NodeAddr(r.RemoteAddr, 1).Addr().Compare(own.Addr().Unmap().WithZone("")) > 0
 }
 
-// accuse has nothing more asked of a peer that sent something else than an object, and the tracker told.
+// banCorrupt bans a peer that sent wrong bytes, and reports it to the tracker.
 func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
 	n.o.Observer.Accused(a, id)
 	n.post(ctx, func(time.Duration) { n.swarm.BanCorrupt(a) })
 }
 
-// newLooseReads are those of a node. What they ask of it is asked with mu held.
+// newDemandReads returns the decisions of a node; its callbacks run with mu held.
 func (n *Node) newDemandReads(slow *store.Slow) *swarm.DemandReads {
-	return swarm.NewDemandReads(swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
-		Banned: func(a netip.Addr) bool { return n.banned[a] }})
+	return swarm.NewDemandReads(
+		swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
+			Banned: func(a netip.Addr) bool { return n.banned[a] }},
+	)
 }

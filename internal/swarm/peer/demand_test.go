@@ -25,9 +25,9 @@ func acquainted(t *testing.T, nodes ...*live) {
 	}
 }
 
-// Nodes that read the same loose object at the same moment wait for the one that the server sends it to: there is
+// Nodes that read the same demand object at the same moment wait for the one that the server sends it to: there is
 // one copy for all of them.
-func TestLooseObjectIsWaitedFor(t *testing.T) {
+func TestDemandObjectIsWaitedFor(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
 	extra := []byte(strings.Repeat("firefox ", 5000))
 	id := chunk.Sum(extra)
@@ -70,7 +70,7 @@ func TestLooseObjectIsWaitedFor(t *testing.T) {
 }
 
 // A node that has stopped to take part, because it goes down, still reads.
-func TestLooseObjectOfANodeThatStopped(t *testing.T) {
+func TestDemandObjectOfANodeThatStopped(t *testing.T) {
 	s := newSite(t, 2, 0)
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
@@ -88,7 +88,7 @@ func TestLooseObjectOfANodeThatStopped(t *testing.T) {
 	}
 }
 
-// givers are those that a node asks first.
+// recent peers are those that a node asks first.
 func givers(n *live) (out []netip.AddrPort) {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
@@ -105,7 +105,7 @@ func givers(n *live) (out []netip.AddrPort) {
 	}
 }
 
-// gave has a node believe that another one gave it a loose object.
+// gave has a node believe that another one gave it a demand object.
 func gave(n *live, a netip.AddrPort) {
 	n.Node.mu.Lock()
 	defer n.Node.mu.Unlock()
@@ -114,8 +114,8 @@ func gave(n *live, a netip.AddrPort) {
 	n.reads.End(r)
 }
 
-// Who gave a node its last loose object is asked for the next one first, and the tracker not at all when he has it.
-func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
+// Who gave a node its last demand object is asked for the next one first, and the tracker not at all when he has it.
+func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
 	var extras [3][]byte
 	for i := range extras {
@@ -155,7 +155,7 @@ func TestLooseObjectsComeFromTheirGiver(t *testing.T) {
 
 // Nodes that would ask each other first, in a circle, and all want the same now, do not wait for each other: one of
 // them asks the tracker, and the others need not.
-func TestGiversInACircle(t *testing.T) {
+func TestRecentPeersInACircle(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra
@@ -183,9 +183,9 @@ func TestGiversInACircle(t *testing.T) {
 	}
 }
 
-// A giver that is getting the object has those wait that wait for nobody who waits for them: whose address is
+// A recent peer that is getting the object has those wait that wait for nobody who waits for them: whose address is
 // higher, or, once the tracker said who sends it to him, all.
-func TestGiverHasOthersWait(t *testing.T) {
+func TestRecentPeerHasOthersWait(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	id := chunk.Sum(extra)
@@ -237,8 +237,8 @@ func TestGiverHasOthersWait(t *testing.T) {
 	}
 }
 
-// A giver that is gone is not waited for.
-func TestGiverThatIsGone(t *testing.T) {
+// A recent peer that is gone is not waited for.
+func TestRecentPeerThatIsGone(t *testing.T) {
 	s := newSite(t, 2, 1)
 	a, b := s.start(t, 1), s.start(t, 2)
 	acquainted(t, a, b)
@@ -256,7 +256,7 @@ func TestGiverThatIsGone(t *testing.T) {
 }
 
 // Two are asked, the last one first.
-func TestSecondGiver(t *testing.T) {
+func TestSecondRecentPeer(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	a, b, c := s.start(t, 1), s.start(t, 2), s.start(t, 3)
@@ -283,8 +283,8 @@ func TestSecondGiver(t *testing.T) {
 	}
 }
 
-// A giver that sends something else is told of and not asked again, and the read has what it wants.
-func TestGiverThatLies(t *testing.T) {
+// A recent peer that sends something else is told of and not asked again, and the read has what it wants.
+func TestRecentPeerThatLies(t *testing.T) {
 	s := newSite(t, 2, 1)
 	extra := []byte("firefox")
 	s.objects[chunk.Sum(extra).Name()] = extra

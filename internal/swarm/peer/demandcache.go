@@ -2,7 +2,7 @@ package peer
 
 import "pando/internal/chunk"
 
-// looseObjects are those that a node fetched last.
+// demandCache holds the demand objects that a node fetched last.
 type demandCache struct {
 	most    int // bytes
 	objects map[chunk.ID]chunk.Verified

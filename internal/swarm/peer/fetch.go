@@ -19,7 +19,7 @@ func (n *Node) fetch(f swarm.Fetch) {
 		v, err := n.transfer(ctx, f)
 		n.post(n.ctx, func(now time.Duration) {
 			defer stop()
-			if ctx.Err() != nil { // it was cancelled
+			if ctx.Err() != nil { // cancelled
 				return
 			}
 			delete(n.transfers, f)
@@ -28,7 +28,7 @@ func (n *Node) fetch(f swarm.Fetch) {
 	})
 }
 
-// landed takes a transfer that ended.
+// ended takes the result of a transfer.
 func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err error) {
 	switch {
 	case err == nil:
@@ -48,7 +48,7 @@ func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err err
 	}
 }
 
-// transfer makes one transfer.
+// transfer runs one transfer.
 func (n *Node) transfer(ctx context.Context, f swarm.Fetch) (chunk.Verified, error) {
 	p := n.o.Pieces[f.Piece]
 	from := n.o.Origin
@@ -63,19 +63,19 @@ func (n *Node) transfer(ctx context.Context, f swarm.Fetch) (chunk.Verified, err
 	return from.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Optional: true})
 }
 
-// byteTime is how long a peer may take for the next byte, on usual links.
+// byteTime is how long a peer may take for the next byte on usual links.
 const byteTime = 10 * time.Second
 
-// fromPeer makes one attempt at a peer, which may be silent for as long as is usual, or for patience if that is more.
+// fromPeer makes one attempt at a peer, which may be silent for the usual time or so long, whichever is longer.
 func (n *Node) fromPeer(
 	ctx context.Context,
 	a netip.AddrPort,
 	p Piece,
-	patience time.Duration,
+	timeout time.Duration,
 ) (chunk.Verified, error) {
 	src := n.peerSource(a)
 	_, src.Brief = n.index[p.ID]
-	return n.from(ctx, a, src, p, patience)
+	return n.from(ctx, a, src, p, timeout)
 }
 
 func (n *Node) peerSource(a netip.AddrPort) store.HTTP {
@@ -87,9 +87,9 @@ func (n *Node) from(
 	a netip.AddrPort,
 	src store.HTTP,
 	p Piece,
-	patience time.Duration,
+	timeout time.Duration,
 ) (chunk.Verified, error) {
-	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(patience, n.o.Slow.Least(byteTime))})
+	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(timeout, n.o.Slow.Least(byteTime))})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))
 	}

@@ -34,11 +34,13 @@ func TestHelpers(t *testing.T) {
 	})
 	second.wait(t)
 	sent, given := s.sent.Load(), second.bytes("peer")
-	if got, err := second.Get(t.Context(), chunk.Request{ID: v.ID(), Size: 9}); err != nil || string(got.Stored()) != "the index" ||
+	if got, err := second.Get(t.Context(), chunk.Request{ID: v.ID(), Size: 9}); err != nil ||
+		string(got.Stored()) != "the index" ||
 		second.bytes("peer") != given+9 {
 		t.Errorf("got %q, %v, %d bytes of peers", got.Stored(), err, second.bytes("peer")-given)
 	}
-	if got, err := second.Get(t.Context(), chunk.Request{ID: chunk.Sum(other), Size: 5}); err != nil || string(got.Stored()) != "other" ||
+	if got, err := second.Get(t.Context(), chunk.Request{ID: chunk.Sum(other), Size: 5}); err != nil ||
+		string(got.Stored()) != "other" ||
 		s.sent.Load() != sent+5 {
 		t.Errorf("got %q, %v, %d bytes of the server", got.Stored(), err, s.sent.Load()-sent)
 	}
@@ -49,7 +51,8 @@ func TestHelpers(t *testing.T) {
 	}
 }
 
-// A helper that says nothing costs one wait, and one that sends something else is accused: neither is asked again.
+// A bootstrap peer that says nothing costs one wait, and one that sends something else is accused: neither is asked
+// again.
 func TestHelpersThatDoNotHelp(t *testing.T) {
 	s := newSite(t, 4, 0)
 	var asked atomic.Int32

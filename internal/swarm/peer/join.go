@@ -11,16 +11,15 @@ import (
 	"pando/internal/swarm"
 )
 
-// StartAsk is a boot that starts, as its node says it.
+// JoinOptions describe a node that joins.
 type JoinOptions struct {
-	Pack      chunk.ID // whose map it will need
+	Pack      chunk.ID // of the map that it will need
 	Prefix    int      // length of its subnet's prefix; 0: not known
 	Location  string   // "": not known
 	LocalOnly bool
 }
 
-// StartPeers asks trackers, preferred first, who has what a boot starts with. Whoever sends the files, they have to
-// be verified.
+// Join asks trackers, preferred first, who has the bootstrap files. The caller has to verify what those send.
 func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOptions) swarm.JoinResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,17 +73,21 @@ func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOpt
 			if s.err != nil {
 				asks.Failed()
 			} else {
-				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{Peers: s.a.Peers, Again: s.a.Again, AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay)})
+				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{
+					Peers:         s.a.Peers,
+					Again:         s.a.Again,
+					AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay),
+				})
 			}
 		case <-wait.C:
 		case <-ctx.Done():
-			return h // what was said last holds
+			return h // the last reply holds
 		}
 	}
 }
 
-// Accuse tells a tracker that a peer sent wrong bytes. For those that are in no swarm yet; nothing is lost when it
-// does not hear of it.
+// ReportCorrupt tells a tracker that a peer sent wrong bytes. It is for a node that is in no swarm yet; a lost report
+// does no harm.
 func ReportCorrupt(ctx context.Context, client *http.Client, tracker string, accused netip.AddrPort) error {
 	t := trackerClient{tracker, client, &atomic.Int64{}, &atomic.Int64{}}
 	return t.post(ctx, "wrong", swarm.CorruptMessage{Peer: accused}, &struct{}{}, swarm.MessageTimeout(0))

@@ -18,7 +18,7 @@ import (
 )
 
 // A node gives what it booted by to those that boot after it, whom the tracker sends while the server has no room.
-func TestStartOverSockets(t *testing.T) {
+func TestJoinOverSockets(t *testing.T) {
 	s := newSite(t, 4, 0)
 	client := &http.Client{Timeout: 10 * time.Second}
 	if got := Join(t.Context(), client, []string{s.URL}, JoinOptions{Pack: s.pack, Prefix: 24}); got.Peers != nil {
@@ -54,9 +54,9 @@ func TestStartOverSockets(t *testing.T) {
 	}
 }
 
-// TestStartNeverHangs: where no node has it and the server has no room, a boot waits while its tracker says so, and
+// TestJoinNeverHangs: where no node has it and the server has no room, a boot waits while its tracker says so, and
 // not for one that is gone.
-func TestStartNeverHangs(t *testing.T) {
+func TestJoinNeverHangs(t *testing.T) {
 	s := newSite(t, 4, 1)
 	s.spend(t)
 	begin := time.Now()
@@ -70,7 +70,7 @@ func TestStartNeverHangs(t *testing.T) {
 }
 
 // A boot asks the next server's tracker when the first one hangs, is gone, or does not know the pack.
-func TestStartAsksTheNextTracker(t *testing.T) {
+func TestJoinAsksTheNextTracker(t *testing.T) {
 	s := newSite(t, 4, 0)
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client is gone
@@ -118,7 +118,7 @@ func TestAccuse(t *testing.T) {
 }
 
 // A tracker that says "again" for ever, and at once, is asked seldom, and not for ever.
-func TestStartIsAskedAgain(t *testing.T) {
+func TestJoinIsRepeated(t *testing.T) {
 	var asked atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)

@@ -17,12 +17,12 @@ import (
 	"pando/internal/swarm"
 )
 
-// Shelf is where a node keeps the pieces of its pack, as they were sent. It may let go of one at any moment, and tells
-// that with Node.Dropped. Its methods do not block.
+// Shelf stores the pieces of a node's pack, as they were sent. It may drop one at any time, and then calls
+// Node.Dropped. Its methods do not block.
 type Shelf interface {
 	Put(piece int, v chunk.Verified) (kept bool) // a piece came
 	Piece(piece int) (v chunk.Verified, kept bool)
-	Reach() int // how many pieces, from the first on, there is room for
+	Reach() int // number of pieces, from the first on, that it has room for
 }
 
 // Piece is an object of a pack.
@@ -33,41 +33,41 @@ type Piece struct {
 
 // NodeOptions are the settings of a Node.
 type NodeOptions struct {
-	Pack        chunk.ID             // names the swarm: the map of the pack, or the version where that has none
-	Pieces      []Piece              // in the pack's order; none: only loose objects go round
-	Proofs      chunk.Proofs         // of these
+	Pack        chunk.ID             // names the swarm: the map of the pack, or the version without one
+	Pieces      []Piece              // in the pack's order; none: only demand objects are shared
+	Proofs      chunk.Proofs         // of the pieces
 	Origin      chunk.Source         // waits for what it cannot get yet, unless a request is Optional
-	Trackers    []string             // base URLs of servers' data paths, preferred first; none: everything comes from the origin
-	Port        uint16               // at which Handler is served
-	Self        netip.Addr           // address to speak from; zero: any
+	Trackers    []string             // base URLs of servers, preferred first; none: everything comes from the origin
+	Port        uint16               // where Handler is served
+	Self        netip.Addr           // source address; zero: any
 	Prefix      int                  // length of the subnet's prefix; 0: not known
 	Location    string               // rack or switch; "": not known
-	LocalOnly   bool                 // peers of the same place or subnet only
-	Idle        bool                 // fetch what reads wait for and nothing ahead
-	DemandBytes int                  // bytes of loose objects kept for peers
-	Bootstrap   swarm.BootstrapFiles // for those who boot after it
-	// who gave this node what it started with: they have what is read next, until the tracker names others
+	LocalOnly   bool                 // share within the location or subnet only
+	Idle        bool                 // fetch urgent pieces only
+	DemandBytes int                  // bytes of demand objects kept for peers
+	Bootstrap   swarm.BootstrapFiles // for nodes that boot later
+	// The peers that sent the bootstrap files have what is read next. They are asked until the tracker names others.
 	BootstrapPeers []netip.AddrPort
 
-	Control swarm.Control // what came before this node was there, between it and trackers
+	Control swarm.Control // traffic with trackers before this node existed
 
-	// Slow is how long word may be on its way, as far as it is known before the tracker tells. The node keeps it up
-	// to date, for who else waits for the network. nil: nothing is known, and nobody else wants to.
+	// Slow holds the announce delay, also for other users of the network. nil: unknown at first, and nobody else uses
+	// it.
 	Slow *store.Slow
 
-	// Cached, when set, returns a source of pieces that asks the node's cache before the one that it is given.
+	// Cached, when set, returns a source that asks the node's cache before the given one.
 	Cached func(chunk.Source) chunk.Source
 
-	Observer Observer  // nil: nobody wants to know
-	clock    time.Time // from which moments are counted; zero: now
+	Observer Observer  // nil: none
+	clock    time.Time // origin of the node's moments; zero: now
 	Log      *slog.Logger
 }
 
-// joinTime is how long a node waits for its first answer of the tracker before it begins without.
+// announceTime is how long a node waits for the tracker's first reply before it begins without one.
 const announceTime = 300 * time.Millisecond
 
-// Node is one node of a swarm: it fetches the pieces of its pack, gives them to its peers, and is the source of objects
-// for a block device. Pieces are on a shelf; loose objects it keeps itself.
+// Node is one node of a swarm. It fetches the pieces of its pack, serves them to peers, and is the source of objects
+// of a block device. Pieces are stored by the Shelf; demand objects by the node itself.
 type Node struct {
 	o          NodeOptions
 	start      time.Time
@@ -76,44 +76,44 @@ type Node struct {
 	tracker    trackerClient
 	index      map[chunk.ID]int
 	events     chan func(now time.Duration)
-	kicked     chan struct{} // the shelf has news
-	uploadTime time.Duration // uploadMost
+	kicked     chan struct{} // the shelf changed
+	uploadTime time.Duration // see maxUploadTime
 
 	calls, control atomic.Int64
-	demandReads    atomic.Int32 // loose objects that reads wait for
-	sharing        atomic.Bool  // there are others, and a tracker that knows what they have
-	transferTime   atomic.Int64 // how long a transfer from a peer usually takes
+	demandReads    atomic.Int32 // reads that wait for demand objects
+	sharing        atomic.Bool  // see Fetcher.Sharing
+	transferTime   atomic.Int64 // see Fetcher.TransferTime
 
 	mu        sync.Mutex
 	shelf     Shelf // nil until Use
 	have      swarm.Bitmap
-	changed   chan struct{} // closed and replaced when holds changed
-	haveAt    time.Duration // when word goes out that it has pieces; 0: none waits
+	changed   chan struct{} // closed and replaced when have changes
+	haveAt    time.Duration // when peers are told of new pieces; 0: there are none
 	drops     []int         // told by Dropped
 	aheads    []int         // told by Ahead
 	slots     swarm.UploadSlots
 	watched   int
-	closed    bool // nothing is given to anybody any more
+	closed    bool // the node has left, and serves nobody
 	banned    map[netip.Addr]bool
 	scheduler sockopt.Scheduler
-	peerHave  map[netip.AddrPort]swarm.Bitmap // what the peers have that are watched
+	peerHave  map[netip.AddrPort]swarm.Bitmap // pieces of the watched peers
 	demand    demandCache
 	reads     *swarm.DemandReads
-	// loose objects that are on their way; closed when one is there, or not to be had
+	// demand objects that are on their way; closed when the read ends
 	arriving map[chunk.ID]chan struct{}
 
-	// Of the goroutine that runs.
+	// Used by the goroutine of Run only.
 	swarm     *swarm.Fetcher
 	transfers map[swarm.Fetch]context.CancelFunc
-	waits     map[int][]chan result // of reads, by piece
+	waits     map[int][]chan result // reads by piece
 	lost      map[int]error         // pieces that are not to be had
 	ctx       context.Context
 	work      sync.WaitGroup
-	joinWait  time.Duration // until the tracker is heard of: joinTime
-	began     bool          // the tracker was heard of, or waited for long enough
+	joinWait  time.Duration // until the tracker's first reply: announceTime
+	began     bool          // the tracker replied, or the wait is over
 	quit      bool
 	status    trackerStatus
-	requests  int // questions to the tracker so far
+	requests  int // piece requests so far
 }
 
 // result is how a fetch ended.
@@ -122,7 +122,7 @@ type result struct {
 	err error
 }
 
-// NewNode returns a node; Run makes it live, and Use gives it the shelf without which it fetches nothing ahead.
+// NewNode returns a node. Run makes it work, and Use gives it the shelf, without which it fetches nothing ahead.
 func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
 		o.Slow = new(store.Slow)
@@ -161,25 +161,32 @@ func NewNode(o NodeOptions) *Node {
 		n.index[p.ID] = i
 	}
 	n.swarm = swarm.NewFetcher(
-		swarm.FetcherOptions{Pieces: len(o.Pieces), Idle: o.Idle, Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+		swarm.FetcherOptions{
+			Pieces: len(o.Pieces),
+			Idle:   o.Idle,
+			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		},
 	)
 	n.swarm.SetLimit(0)
 	n.swarm.SetAnnounceDelay(o.Slow.Least(0))
 	return n
 }
 
-// client is for peers and trackers. It follows no redirect: a peer has no say in what this node asks of others.
+// client returns an HTTP client for peers and trackers. It follows no redirect, so that a peer cannot send this node
+// elsewhere.
 func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
 	c := store.NewClient(conns, slow)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {
 		d := &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(self, 0))}
-		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return store.Dial(ctx, d, addr, slow) }
+		t.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return store.Dial(ctx, d, addr, slow)
+		}
 	}
 	return c
 }
 
-// probe sees whether a peer can still be reached: whether its kernel takes a connection in that time.
+// probe checks that a peer's kernel accepts a connection in time.
 func (n *Node) probe(a netip.AddrPort, most time.Duration) {
 	n.work.Go(func() {
 		d := net.Dialer{Timeout: most}
@@ -188,7 +195,7 @@ func (n *Node) probe(a netip.AddrPort, most time.Duration) {
 		}
 		c, err := d.DialContext(n.ctx, "tcp", a.String())
 		if err == nil {
-			_ = c.Close() // nothing was said
+			_ = c.Close() // nothing was sent
 			return
 		}
 		n.o.Log.Debug("a peer is not reached any more", "peer", a, "err", err)
@@ -196,15 +203,15 @@ func (n *Node) probe(a netip.AddrPort, most time.Duration) {
 	})
 }
 
-// Control is what this node and trackers said to each other so far.
+// Control returns the traffic between this node and trackers so far.
 func (n *Node) Control() swarm.Control {
 	return swarm.Control{Messages: n.o.Control.Messages + n.calls.Load(), Bytes: n.o.Control.Bytes + n.control.Load()}
 }
 
-// Usual is how long a transfer from a peer usually takes; 0: it is not known.
+// TransferTime is the usual time of a transfer from a peer; 0: not known.
 func (n *Node) TransferTime() time.Duration { return time.Duration(n.transferTime.Load()) }
 
-// Run fetches the pack and goes on serving peers until ctx ends.
+// Run fetches the pack and serves peers until ctx ends.
 func (n *Node) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer n.work.Wait()
@@ -236,7 +243,7 @@ func (n *Node) Run(ctx context.Context) {
 
 func (n *Node) now() time.Duration { return time.Since(n.start) }
 
-// post hands an event to the goroutine that runs.
+// post hands an event to the goroutine of Run.
 func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 	select {
 	case n.events <- e:
@@ -244,7 +251,7 @@ func (n *Node) post(ctx context.Context, e func(now time.Duration)) {
 	}
 }
 
-// act does what the swarm decides.
+// act carries out what the Fetcher decides.
 func (n *Node) act(wake *time.Timer) {
 	now := n.now()
 	n.swarm.SetDemandReads(now, int(n.demandReads.Load()))

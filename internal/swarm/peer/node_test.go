@@ -248,7 +248,7 @@ func TestHavingIsBrief(t *testing.T) {
 
 // Word of what is rare goes out at once, and so does word that something is gone. What several peers have is told a
 // little later, or with what comes first.
-func TestWordOfWhatIsCommonWaits(t *testing.T) {
+func TestNewsOfCommonPiecesWaits(t *testing.T) {
 	const common = 3 // peers that have what is common
 	// acquainted makes a node that knows four peers, three of which have the first five pieces, and whose transfers
 	// usually take so long.
@@ -355,7 +355,7 @@ func TestLostPiece(t *testing.T) {
 }
 
 // An object outside of the pack comes from the one who fetched it before, once the uplink is spent.
-func TestLooseObjectComesFromItsLastFetcher(t *testing.T) {
+func TestDemandObjectComesFromItsLastFetcher(t *testing.T) {
 	s := newSite(t, 2, 1) // a byte a second: whatever is sent spends it
 	extra := []byte(strings.Repeat("firefox ", 1000))
 	id := chunk.Sum(extra)

@@ -7,12 +7,12 @@ import (
 	"pando/internal/swarm"
 )
 
-// Observer is told what a Node sees. Its methods are called by several goroutines and must not block.
+// Observer is told of events of a Node. Its methods are called concurrently and must not block.
 type Observer interface {
 	Received(peer netip.AddrPort, bytes int)  // an object came from a peer
-	Uploaded(peer netip.AddrPort, bytes int)  // one was sent to a peer
-	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes: nothing is taken from its address any more
-	Left(l swarm.AvoidedPeer)                 // nothing is asked of a peer for a while
+	Uploaded(peer netip.AddrPort, bytes int)  // an object was sent to a peer
+	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes: its address is banned
+	Left(l swarm.AvoidedPeer)                 // a peer is not asked for a while
 	PeersFailed(
 		peers []swarm.AvoidedPeer,
 	) // transfers from them failed or were slow for the first time; valid until it returns
@@ -20,7 +20,9 @@ type Observer interface {
 	Tracker(
 		url string,
 		err error,
-	) // it answers again, or for the first time; or it does not, or has forgotten this node (ErrForgotten)
+		// err is nil when the tracker answers for the first time or again; else it does not, or forgot this node
+		// (ErrForgotten)
+	)
 }
 
 type nobody struct{}
@@ -33,14 +35,14 @@ func (*nobody) PeersFailed([]swarm.AvoidedPeer)  {}
 func (*nobody) Vanished(netip.AddrPort)          {}
 func (*nobody) Tracker(string, error)            {}
 
-// hearing is what is known of trackers.
+// trackerStatus is what is known of the trackers.
 type trackerStatus struct {
-	current int  // of those that there are, the one that is asked
-	known   bool // whether it answers was told
+	current int  // index of the one that is asked
+	known   bool // the observer was told whether it answers
 	good    bool
 }
 
-// heardOf takes a tracker's answer, or that there is none.
+// trackerAnswered takes the result of a message; err: there was no reply.
 func (n *Node) trackerAnswered(url string, err error) {
 	n.reportTracker(url, err)
 	if err != nil { // perhaps another server has one
@@ -48,7 +50,7 @@ func (n *Node) trackerAnswered(url string, err error) {
 	}
 }
 
-// tellOf tells the observer when a tracker begins or ceases to answer as it should.
+// reportTracker tells the observer when a tracker begins or ceases to answer.
 func (n *Node) reportTracker(url string, err error) {
 	if good := err == nil; !n.status.known || good != n.status.good {
 		n.status.known, n.status.good = true, good

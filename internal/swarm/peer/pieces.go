@@ -14,7 +14,7 @@ func (n *Node) Use(s Shelf) {
 	n.Moved()
 }
 
-// Dropped says that the shelf let go of a piece. It does not block, and the shelf may hold a lock of its own.
+// Dropped says that the shelf dropped a piece. It does not block; the shelf may hold a lock.
 func (n *Node) Dropped(piece int) {
 	n.mu.Lock()
 	n.drops = append(n.drops, piece)
@@ -22,8 +22,7 @@ func (n *Node) Dropped(piece int) {
 	n.Moved()
 }
 
-// Ahead says that a piece is to be fetched ahead, which was not, because this node seemed to keep it. It does not
-// block, as Dropped does not.
+// Ahead says that a piece is to be fetched ahead that was taken for cached. It does not block.
 func (n *Node) Ahead(piece int) {
 	n.mu.Lock()
 	n.aheads = append(n.aheads, piece)
@@ -31,7 +30,7 @@ func (n *Node) Ahead(piece int) {
 	n.Moved()
 }
 
-// Moved says that the reach of the shelf may be another. It does not block.
+// Moved says that Reach may have changed. It does not block.
 func (n *Node) Moved() {
 	select {
 	case n.kicked <- struct{}{}:
@@ -45,7 +44,7 @@ func (n *Node) onShelf() Shelf {
 	return n.shelf
 }
 
-// news takes what the shelf told.
+// news takes the changes of the shelf.
 func (n *Node) news() {
 	n.mu.Lock()
 	s, drops, aheads := n.shelf, n.drops, n.aheads
@@ -61,11 +60,11 @@ func (n *Node) news() {
 		}
 	}
 	for _, p := range aheads {
-		if _, kept := s.Piece(p); !kept && n.lost[p] == nil { // a read may have had it fetched
+		if _, kept := s.Piece(p); !kept && n.lost[p] == nil { // a read may have fetched it
 			n.swarm.Prefetch(p)
 		}
 	}
-	if n.o.Cached != nil { // pieces also come without this node's doing
+	if n.o.Cached != nil { // the cache brings pieces without this node
 		for p := range n.o.Pieces {
 			if _, kept := s.Piece(p); kept {
 				n.setHave(p, true)
@@ -75,8 +74,8 @@ func (n *Node) news() {
 	n.swarm.SetLimit(s.Reach())
 }
 
-// hold notes what peers may have of this node, and tells them, or lets the word wait for others: it is two bytes,
-// and a hundred with what carries them.
+// setHave notes a piece that peers may fetch here, or not any more. Peers are told at once or with later news, because
+// a message has a hundred bytes of headers.
 func (n *Node) setHave(piece int, kept bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,14 +93,14 @@ func (n *Node) setHave(piece int, kept bool) {
 		time.AfterFunc(wait, func() {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if n.haveAt == at { // nothing was told meanwhile, or has to be sooner
+			if n.haveAt == at { // nothing was sent meanwhile
 				n.sendHave()
 			}
 		})
 	}
 }
 
-// tell wakes those that tell peers. Callers hold mu.
+// sendHave wakes the streams of all watchers. Callers hold mu.
 func (n *Node) sendHave() {
 	n.haveAt = 0
 	close(n.changed)
@@ -130,7 +129,7 @@ func (n *Node) answer(piece int, r result) {
 	delete(n.waits, piece)
 }
 
-// want is a read that waits for a piece; c has room for the answer.
+// waitForPiece registers a read; c has room for the answer.
 func (n *Node) waitForPiece(now time.Duration, piece int, c chan result) {
 	if err := n.lost[piece]; err != nil {
 		c <- result{err: err}

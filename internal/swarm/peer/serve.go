@@ -17,17 +17,16 @@ import (
 
 // Headers of a node's HTTP server.
 const (
-	headerPort = "Pando-Port" // of the one who asks: where it serves objects itself
-	headerPack = "Pando-Pack" // whose pieces a bitmap is about
+	headerPort = "Pando-Port" // of the client: where it serves
+	headerPack = "Pando-Pack" // of the response: the pack of a bitmap
 )
 
-// uploadMost is how long an upload may take, with twice what word may be late besides; one who takes longer is not
-// worth the place.
+// maxUploadTime bounds an upload, with twice the announce delay besides. A client that needs longer is not worth the
+// slot.
 const maxUploadTime = time.Minute
 
-// Handler answers peers: GET /o/<id> with an object, GET /have with the pieces that this node has and then each one
-// that comes, GET /m/<digest> with the manifest that it booted by. Serve it where o.Port says, with limits on
-// headers and idle connections as for any server.
+// Handler serves peers: GET /o/<id> an object, GET /have the pieces of this node and then each new one, GET
+// /m/<digest> the manifest. Serve it at o.Port, with the usual limits on headers and idle connections.
 func (n *Node) Handler() http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /o/{id}", n.serveObject)
@@ -36,7 +35,7 @@ func (n *Node) Handler() http.Handler {
 	return sockopt.Messages(m)
 }
 
-// refused answers those that are banned, and all when this node has left the swarm.
+// refused answers banned clients, and all clients when this node has left.
 func (n *Node) refused(w http.ResponseWriter, from netip.AddrPort) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +64,8 @@ func (n *Node) serveObject(w http.ResponseWriter, r *http.Request) {
 	n.upload(w, r, v.Stored(), n.slots.For(id == n.o.Pack, piece, int64(len(v.Stored()))))
 }
 
-// named is the object of a name, or the piece of a brief one. Two or three questions come for each piece, so that a
-// whole name would be a thousandth of what a node on a slow link receives.
+// named returns the object of a name, or the piece of a brief one. Peers send two or three requests for each piece, so
+// a brief name saves a thousandth of a slow link.
 func (n *Node) named(name string) (chunk.ID, error) {
 	if id, err := chunk.ParseID(name); err == nil {
 		return id, nil
@@ -83,18 +82,17 @@ func (n *Node) named(name string) (chunk.ID, error) {
 	return chunk.ID{}, fmt.Errorf("no piece begins with %s", b)
 }
 
-// plain leaves out of an answer what HTTP can do without.
+// plain leaves optional headers out of a response.
 func plain(w http.ResponseWriter) { w.Header()["Content-Type"], w.Header()["Date"] = nil, nil }
 
-// refuse says that this node is busy, as briefly as can be: a swarm that is under way refuses two or three times
-// for each piece.
+// refuse says that this node is busy, in as few bytes as possible: that happens two or three times for each piece.
 func refuse(w http.ResponseWriter) {
 	plain(w)
 	w.Header().Set("Content-Length", "0")
 	w.WriteHeader(http.StatusServiceUnavailable)
 }
 
-// held is an object that this node has in memory.
+// held returns an object that this node has in memory.
 func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	if i, ok := n.index[id]; ok {
 		if s := n.onShelf(); s != nil {
@@ -110,8 +108,8 @@ func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	return n.demand.get(id)
 }
 
-// serveHave streams what this node has: a bitmap, then two bytes for each piece that comes or goes. Who watches is
-// a peer too, and is watched in return.
+// serveHave streams the pieces of this node: a bitmap, then two bytes for each piece that comes or goes. A client
+// becomes a peer, and is watched in return.
 func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.Header.Get(headerPort), 10, 16)
 	from := swarm.NodeAddr(r.RemoteAddr, uint16(port))
@@ -141,7 +139,7 @@ func (n *Node) serveHave(w http.ResponseWriter, r *http.Request) {
 	n.streamHave(w, r, from)
 }
 
-// streamHave tells one who watches what this node has. What he said that he has himself he is not told.
+// streamHave sends the stream to one watcher, without the pieces that it has itself.
 func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrPort) {
 	writer := http.NewResponseController(w)
 	beats := time.NewTicker(beatEvery)
@@ -154,7 +152,7 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 			if _, err := w.Write(b); err != nil || writer.Flush() != nil {
 				return
 			}
-			beats.Reset(beatEvery) // what was told is as good as a beat
+			beats.Reset(beatEvery) // news is as good as a beat
 		}
 		b = nil
 		select {
@@ -170,9 +168,12 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 	}
 }
 
-// having is what this node has now but for what a peer has, unless he was told of it; what is closed when that
-// changes; and whether this node has left the swarm.
-func (n *Node) having(peer netip.AddrPort, told swarm.Bitmap) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
+// having returns the pieces to tell a peer: those of this node, but for those that the peer has and was not told.
+// changed is closed when that changes; closed tells whether this node has left.
+func (n *Node) having(
+	peer netip.AddrPort,
+	told swarm.Bitmap,
+) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	holds = slices.Clone(n.have)
@@ -184,7 +185,7 @@ func (n *Node) having(peer netip.AddrPort, told swarm.Bitmap) (holds swarm.Bitma
 	return holds, n.changed, n.closed
 }
 
-// appendChanges appends what was told of one bitmap and is otherwise in another.
+// appendChanges appends the differences of two bitmaps.
 func appendChanges(b []byte, from, to swarm.Bitmap) []byte {
 	for i := range to {
 		for changed := from[i] ^ to[i]; changed != 0; changed &= changed - 1 {

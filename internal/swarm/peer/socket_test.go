@@ -32,7 +32,7 @@ type site struct {
 	pack      chunk.ID
 	pieces    []Piece
 	proofs    int          // reports that ban a node; 0: as usual
-	looseAsks atomic.Int64 // questions to the tracker for loose objects
+	looseAsks atomic.Int64 // questions to the tracker for demand objects
 }
 
 // newSite has a pack of so many pieces of about 20 kB. The tracker believes in an uplink of rate bytes a second.
@@ -249,13 +249,16 @@ func (s *site) start(t *testing.T, i int, change ...func(*NodeOptions)) *live {
 	n.Node = NewNode(o)
 	n.joinWait = time.Minute // a busy machine takes longer than a network
 	h := n.Handler()
-	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/o/") {
-			n.answering.Add(1)
-			defer n.answering.Add(-1)
-		}
-		h.ServeHTTP(w, r)
-	})}
+	srv := &http.Server{
+		ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/o/") {
+				n.answering.Add(1)
+				defer n.answering.Add(-1)
+			}
+			h.ServeHTTP(w, r)
+		}),
+	}
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel

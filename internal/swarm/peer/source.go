@@ -7,10 +7,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// Get returns an object for a read that waits, as a block device's source does. A piece of the pack comes by way of
-// the swarm, before all that is fetched ahead; a loose object from one who has it or fetches it, if the tracker
-// names some, and from the origin otherwise. Beside that ctx is done, there is an error only for a piece that is
-// not to be had. Run must run.
+// Get returns an object for a read that waits. A piece of the pack comes through the swarm, before all that is fetched
+// ahead. A demand object comes from a peer if the tracker names some, else from the origin. Unless ctx is done, it
+// fails only for a piece that is not to be had. Run must be running.
 func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	i, ok := n.index[r.ID]
 	if !ok {

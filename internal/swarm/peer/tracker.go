@@ -10,16 +10,17 @@ import (
 	"pando/internal/swarm"
 )
 
-// at is the tracker that is asked now.
+// currentTracker returns the tracker that is asked now.
 func (n *Node) currentTracker() trackerClient {
 	t := n.tracker
 	t.url = n.o.Trackers[n.status.current%len(n.o.Trackers)]
 	return t
 }
 
-// join tells the tracker that this node is here.
+// announce tells the tracker that this node is here.
 func (n *Node) announce() {
-	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix) // its length is what the tracker does not know
+	// the tracker knows the address, but not the length of the prefix
+	subnet := netip.PrefixFrom(netip.IPv6Unspecified(), n.o.Prefix)
 	q := swarm.EncodeAnnouncement(
 		swarm.Announcement{
 			Swarm:     n.o.Pack.String(),
@@ -31,10 +32,10 @@ func (n *Node) announce() {
 			Have:      slices.Clone(n.swarm.Have()),
 		},
 	)
-	t, patience := n.currentTracker(), n.messageTimeout()
+	t, timeout := n.currentTracker(), n.messageTimeout()
 	n.work.Go(func() {
 		var r swarm.AnnounceReplyMessage
-		err := t.post(n.ctx, "join", q, &r, patience)
+		err := t.post(n.ctx, "join", q, &r, timeout)
 		a := r.Reply()
 		n.post(n.ctx, func(now time.Duration) {
 			if n.quit {
@@ -58,10 +59,12 @@ func (n *Node) announce() {
 	})
 }
 
-// ask puts a question to the tracker. The answer may be held.
+// requestPieces sends a piece request. The reply may be held.
 func (n *Node) requestPieces(a swarm.Request) {
 	a.Have = slices.Clone(a.Have)
-	q := swarm.EncodeRequest(swarm.PieceRequest{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Request: a})
+	q := swarm.EncodeRequest(
+		swarm.PieceRequest{Swarm: n.o.Pack.String(), Node: n.self(), Size: n.pieceSize(), Request: a},
+	)
 	t := n.currentTracker()
 	n.requests++
 	number := n.requests
@@ -72,7 +75,7 @@ func (n *Node) requestPieces(a swarm.Request) {
 			switch {
 			case n.quit || number != n.requests: // nobody waits for this answer any more
 			case errors.Is(err, ErrForgotten):
-				if n.swarm.Wanting() { // who has all is forgotten by a tracker that is started anew, and misses nothing
+				if n.swarm.Wanting() { // a node that has all misses nothing when a tracker restarts
 					n.reportTracker(t.url, err)
 				}
 				n.swarm.TrackerForgot(now)
@@ -95,16 +98,16 @@ func (n *Node) requestPieces(a swarm.Request) {
 // self is where the node serves; the tracker sees its address.
 func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n.o.Port) }
 
-// bear takes how long word may be on its way: for what the swarm decides, and for the connections.
-func (n *Node) setAnnounceDelay(late time.Duration) {
-	n.swarm.SetAnnounceDelay(late)
-	n.o.Slow.Tell(swarm.BoundDelay(late))
+// setAnnounceDelay takes the announce delay for decisions and for connections.
+func (n *Node) setAnnounceDelay(delay time.Duration) {
+	n.swarm.SetAnnounceDelay(delay)
+	n.o.Slow.Tell(swarm.BoundDelay(delay))
 }
 
-// wordTime is how long the tracker's answer to a message is waited for.
+// messageTimeout is how long a reply is waited for.
 func (n *Node) messageTimeout() time.Duration { return swarm.MessageTimeout(n.o.Slow.Least(0)) }
 
-// pieceSize is that of a usual piece.
+// pieceSize is the average size of a piece.
 func (n *Node) pieceSize() int64 {
 	var sum int64
 	for _, p := range n.o.Pieces {
@@ -118,10 +121,10 @@ func (n *Node) report(a netip.AddrPort) {
 	if len(n.o.Trackers) == 0 {
 		return
 	}
-	t, patience := n.currentTracker(), n.messageTimeout()
+	t, timeout := n.currentTracker(), n.messageTimeout()
 	n.work.Go(func() {
 		// The tracker may be gone; this node has banned the peer in any case.
-		_ = t.post(n.ctx, "wrong", swarm.CorruptMessage{Peer: a}, &struct{}{}, patience)
+		_ = t.post(n.ctx, "wrong", swarm.CorruptMessage{Peer: a}, &struct{}{}, timeout)
 	})
 }
 
@@ -131,8 +134,8 @@ func (n *Node) ban(a netip.Addr) {
 	n.banned[a] = true
 }
 
-// Leave takes the node out of the swarm: it gives nothing to anybody any more, and what is still read comes from the
-// origin. It returns when the tracker knows, or ctx is done.
+// Leave takes the node out of the swarm: it serves nobody any more, and its reads come from the origin. It returns
+// when the tracker knows, or ctx is done.
 func (n *Node) Leave(ctx context.Context) {
 	n.mu.Lock()
 	n.closed = true
@@ -156,17 +159,17 @@ func (n *Node) Leave(ctx context.Context) {
 	}
 }
 
-// goodbye spares others the attempt to reach a node that is not there any more.
+// goodbye spares other nodes the attempt to reach this one.
 func (n *Node) goodbye() { n.bye()() }
 
-// bye returns what tells the tracker that this node goes.
+// bye returns the function that tells the tracker that this node goes.
 func (n *Node) bye() func() {
 	if len(n.o.Trackers) == 0 || n.quit || !n.swarm.HasTracker() {
 		return func() {}
 	}
 	t := n.currentTracker()
 	return func() {
-		// Nobody waits for it, and if it is lost the tracker forgets the node by itself.
+		// Nobody waits for it. If it is lost, the tracker forgets the node by itself.
 		_ = t.post(
 			context.WithoutCancel(n.ctx),
 			"leave",

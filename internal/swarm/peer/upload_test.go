@@ -13,7 +13,7 @@ import (
 )
 
 // One that takes an upload's place and does not read has it for as long as an upload may take, and no longer; where
-// word is late that is more.
+// messages are delayed that is more.
 func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
 	n.uploadTime = 100 * time.Millisecond

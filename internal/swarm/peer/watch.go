@@ -16,15 +16,15 @@ import (
 	"pando/internal/swarm"
 )
 
-// Beats of a stream of pieces: one who has nothing new says so this often, and one who is silent for longer is gone.
+// Beats of a stream of pieces: a node without news sends one, and a node that is silent for longer is gone.
 const (
 	beatEvery = 10 * time.Second
 	beatLost  = 30 * time.Second
-	beat      = 0xffff // in the place of a piece
-	gone      = 0x8000 // added to a piece that was let go of
+	beat      = 0xffff // in place of a piece
+	gone      = 0x8000 // added to a piece that was dropped
 )
 
-// meet makes peers known and watches what they have.
+// addPeers makes peers known and watches their pieces.
 func (n *Node) addPeers(now time.Duration, peers ...netip.AddrPort) {
 	if n.quit {
 		return
@@ -54,13 +54,13 @@ func (n *Node) watchAll(peers []netip.AddrPort) {
 	}
 }
 
-// errVanished is the end of a peer that did not say goodbye: it was killed, or its power or link was cut.
+// errVanished is the end of a peer without a goodbye: it was killed, or its power or link was cut.
 var errVanished = errors.New("it vanished")
 
-// errUnreached is a peer with which no connection came about: it is off, or something is between.
+// errUnreached is a peer that accepts no connection: it is off, or a firewall is between.
 var errUnreached = errors.New("it was not reached")
 
-// watch reads what a peer has until it goes away.
+// watch reads the pieces of a peer until it goes away.
 func (n *Node) watch(a netip.AddrPort) error {
 	ctx, cancel := context.WithCancelCause(n.ctx)
 	defer cancel(nil)
@@ -109,7 +109,7 @@ func (n *Node) watch(a netip.AddrPort) error {
 	}
 }
 
-// see notes all that a peer has; nil: it is watched no more.
+// setPeerHave notes all pieces of a peer; nil: it is not watched any more.
 func (n *Node) setPeerHave(a netip.AddrPort, have swarm.Bitmap) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// BenchmarkTracker is what one processor answers: questions of a thousand nodes that each lack other pieces, as
+// BenchmarkTracker is what one processor answers: requests of a thousand nodes that each lack other pieces, as
 // they come by HTTP, without the sockets. A storm of a thousand nodes asks some five thousand times a second.
 func BenchmarkTracker(b *testing.B) {
 	const nodes, pieces = 1000, 237
@@ -49,7 +49,11 @@ func BenchmarkTracker(b *testing.B) {
 		for p := range 16 {
 			want = append(want, (i/nodes+n+p)%pieces)
 		}
-		post(n, "/swarm/ask", swarm.RequestMessage{Pack: pack.String(), Port: 8481, Size: 87_000, Want: want, Max: 4, Have: have})
+		post(
+			n,
+			"/swarm/ask",
+			swarm.RequestMessage{Pack: pack.String(), Port: 8481, Size: 87_000, Want: want, Max: 4, Have: have},
+		)
 		i++
 	}
 	b.ReportMetric(float64(i)/b.Elapsed().Seconds(), "questions/s")

@@ -44,7 +44,8 @@ func (s *Server) joinAs(t *testing.T, n byte) {
 	}
 }
 
-// spend fills the uplink of a server of one byte a second, also the part of boots that are the first of their version.
+// spend fills the uplink of a server of one byte a second, also the part of boots that are the first of their
+// version.
 func (s *Server) spend(t *testing.T, pack chunk.ID) {
 	t.Helper()
 	s.Busy(true)

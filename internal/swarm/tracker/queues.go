@@ -10,8 +10,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// startFiles answers POST /swarm/start: who has what a boot starts with. None: the server sends it, or is to be
-// asked again.
+// join answers POST /swarm/start: who has the bootstrap files. None: the server sends them, or is to be asked again.
 func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMessage, bool) {
 	pieces := len(s.pieces(q.Pack))
 	if s.packs != nil && pieces == 0 {
@@ -27,7 +26,12 @@ func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMess
 	}
 	answer := make(chan swarm.JoinReply, 1)
 	s.mu.Lock()
-	x := s.tracker.QueueJoin(s.now(), from, start, swarm.Milliseconds(q.Patience, swarm.JoinTimeout(swarm.MaxAnnounceDelay)))
+	x := s.tracker.QueueJoin(
+		s.now(),
+		from,
+		start,
+		swarm.Milliseconds(q.Patience, swarm.JoinTimeout(swarm.MaxAnnounceDelay)),
+	)
 	s.joins[x] = answer
 	s.step()
 	s.mu.Unlock()
@@ -63,7 +67,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		select {
-		case <-out: // it was its turn just now
+		case <-out: // its turn came just now
 			s.tracker.ObjectSent(node, object.Brief())
 		default:
 			delete(s.objects, x)
@@ -74,7 +78,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 	}
 }
 
-// Sent says that the server has sent an object to a node, well or not. Only what was granted counts.
+// Sent says that the server has sent an object to a node, or failed to. Only granted transfers count.
 func (s *Server) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +93,7 @@ func (s *Server) demand(r *http.Request, q swarm.DemandMessage) (swarm.DemandRep
 	return swarm.DemandReplyMessage{Peers: names, Wait: wait.Milliseconds()}, true
 }
 
-// stepLines answers those that stand in line whose turn it is. The caller holds mu.
+// stepQueues answers the queued requests that are due. The caller holds mu.
 func (s *Server) stepQueues(now time.Duration) (wake time.Duration) {
 	starts, wake := s.tracker.StepJoins(now)
 	for _, r := range starts {

@@ -13,9 +13,9 @@ import (
 	"pando/internal/swarm"
 )
 
-// Boots that start stand in line: each has its turn, none is sent away while it waits for its own time, and one
+// Boots that start waits in the queue: each has its turn, none is sent away while it waits for its own time, and one
 // that does not know how to ask again is told within the time that it waits.
-func TestStartsStandInLine(t *testing.T) {
+func TestJoinsAreQueued(t *testing.T) {
 	s, url, pack := newSite(t, 4, 1)
 	s.spend(t, pack)
 	replies := make(chan swarm.JoinReplyMessage, 3)
@@ -99,7 +99,7 @@ func TestAdmission(t *testing.T) {
 
 // A long line goes on one by one, however long who is in it has stood there: one that all leave together is what a
 // line is there to prevent.
-func TestLongLineGoesOneByOne(t *testing.T) {
+func TestLongQueueGoesOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := slowSite()
 		s.start = time.Now()
@@ -128,7 +128,7 @@ func TestLongLineGoesOneByOne(t *testing.T) {
 }
 
 // A boot that has to wait stands in nobody's way who would not have to.
-func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
+func TestJoinWaitsForItsOwnLocalityOnly(t *testing.T) {
 	s := New(swarm.TrackerOptions{Uplink: 1, Random: chance()}, nil, nil)
 	s.spend(t, chunk.Sum(nil))
 	if _, ok := s.tracker.Announce(0, swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(1), LocalOnly: true, Location: "r1"}); !ok {
@@ -137,7 +137,10 @@ func TestStartWaitsForItsOwnAreaOnly(t *testing.T) {
 	start := func(ctx context.Context, place string) (a swarm.JoinReplyMessage, ok bool) {
 		r := httptest.NewRequestWithContext(ctx, "POST", "/swarm/start", nil)
 		r.RemoteAddr = "10.0.0.9:999"
-		return s.join(r, swarm.JoinMessage{Pack: "p", LocalOnly: true, Location: place, Patience: (12 * time.Second).Milliseconds()})
+		return s.join(
+			r,
+			swarm.JoinMessage{Pack: "p", LocalOnly: true, Location: place, Patience: (12 * time.Second).Milliseconds()},
+		)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	held := make(chan bool, 1)

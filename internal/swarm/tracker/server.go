@@ -13,16 +13,16 @@ import (
 	"pando/internal/swarm"
 )
 
-// Time limits of a request to the tracker: for its body to arrive.
+// messageTime bounds how long the body of a message may take to arrive.
 const messageTime = 20 * time.Second
 
-// Length of a subnet's prefix where the node does not say it, and the bounds of what it may say.
+// Length of a subnet's prefix where the node does not tell it, and its minimum.
 const (
 	subnetV4, subnetV6 = 24, 64
 	subnetLeast        = 8
 )
 
-// TrackerServer is a Tracker that answers HTTP. Its handler is part of a server's data path.
+// Server answers the messages of nodes by a Tracker. Its handler belongs on the server's image port.
 type Server struct {
 	start time.Time
 	packs Packs
@@ -36,15 +36,21 @@ type Server struct {
 	timer   *time.Timer
 }
 
-// Packs tells the pieces of the pack whose map has this id, in the pack's order; none: it is a version without a
-// pack; nil: there is no such thing here. A tracker that is given it keeps no swarm of a pack that nobody can
-// fetch, and knows which transfers it has granted.
+// Packs returns the objects of a pack by the id of its map, in the pack's order; none: it is a version without a pack;
+// nil: there is no such thing here. With it a Server accepts no unknown pack, and knows which transfers were granted.
 type Packs func(pack chunk.ID) []chunk.ID
 
-// NewTrackerServer returns a server over a tracker of its own. log is told who is banned; nil: nobody is.
+// New returns a server with a new tracker. log is told of bans; nil: not.
 func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
-	s := &Server{start: time.Now(), packs: packs, tracker: swarm.NewTracker(o), waiting: map[swarm.SwarmNode]chan swarm.Answer{},
-		joins: map[swarm.Ticket]chan swarm.JoinReply{}, objects: map[swarm.Ticket]chan struct{}{}, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
+	s := &Server{
+		start:   time.Now(),
+		packs:   packs,
+		tracker: swarm.NewTracker(o),
+		waiting: map[swarm.SwarmNode]chan swarm.Answer{},
+		joins:   map[swarm.Ticket]chan swarm.JoinReply{},
+		objects: map[swarm.Ticket]chan struct{}{},
+		log:     cmp.Or(log, slog.New(slog.DiscardHandler)),
+	}
 	s.timer = time.AfterFunc(time.Hour, s.pump)
 	s.timer.Stop()
 	return s
@@ -64,8 +70,8 @@ func (s *Server) Handler() http.Handler {
 	return m
 }
 
-// message makes a handler of a function from a message to its answer. No answer means that the tracker does not
-// know the node, or will have nothing to do with it.
+// message makes a handler of a function from a message to its reply. Without a reply the tracker does not know the
+// node, or does not accept it.
 func message[Q, A any](answer func(*http.Request, Q) (A, bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -100,13 +106,20 @@ func (s *Server) announce(r *http.Request, q swarm.AnnounceMessage) (swarm.Annou
 	defer s.mu.Unlock()
 	out, ok := s.tracker.Announce(
 		s.now(),
-		swarm.Announcement{Swarm: q.Pack, Pieces: q.Pieces, Node: node, Subnet: subnet(node.Addr(), q.Prefix),
-			Location: q.Location[:min(len(q.Location), 64)], LocalOnly: q.LocalOnly, Have: swarm.Expand(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces))},
+		swarm.Announcement{
+			Swarm:     q.Pack,
+			Pieces:    q.Pieces,
+			Node:      node,
+			Subnet:    subnet(node.Addr(), q.Prefix),
+			Location:  q.Location[:min(len(q.Location), 64)],
+			LocalOnly: q.LocalOnly,
+			Have:      swarm.Expand(q.Full, q.Have, min(max(q.Pieces, 0), swarm.MaxPieces)),
+		},
 	)
 	return swarm.EncodeAnnounceReply(out), ok
 }
 
-// subnet is that of an address, as far as it is known.
+// subnet returns the subnet of an address, as far as it is known.
 func subnet(a netip.Addr, bits int) netip.Prefix {
 	usual := subnetV4
 	if a.Is6() {
@@ -140,7 +153,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 			FromPeers: q.Fed,
 			Timeout:   swarm.Milliseconds(q.Patience, swarm.RequestTimeout(swarm.MaxAnnounceDelay)),
 		}})
-	if old := s.waiting[key]; old != nil { // its node does not listen any more
+	if old := s.waiting[key]; old != nil { // its node does not wait any more
 		delete(s.waiting, key)
 		close(old)
 	}
@@ -154,7 +167,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 	s.step()
 	s.mu.Unlock()
 	select {
-	case a := <-answer: // an empty one when the node has asked something else since
+	case a := <-answer: // an empty one when the node sent another request since
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tracker.NoteGrants(s.now(), key.Pack, key.Node, a.Grant, pieces)
@@ -170,8 +183,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 	}
 }
 
-// step answers the questions that can be answered, and those that stand in line, and sets the timer for the others.
-// The caller holds mu.
+// step answers the requests that are due, and sets the timer for the others. The caller holds mu.
 func (s *Server) step() {
 	now := s.now()
 	replies, wake := s.tracker.Step(now)
@@ -196,7 +208,7 @@ func (s *Server) pump() {
 	s.step()
 }
 
-// pieces are those of a pack.
+// pieces returns the objects of a pack.
 func (s *Server) pieces(pack string) []chunk.ID {
 	id, err := chunk.ParseID(pack)
 	if err != nil || s.packs == nil {
@@ -205,7 +217,7 @@ func (s *Server) pieces(pack string) []chunk.ID {
 	return s.packs(id)
 }
 
-// Busy says whether the server's uplink is full of something else, such as K.
+// Busy says whether kernels and initramfs fill the server's uplink.
 func (s *Server) Busy(busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +225,7 @@ func (s *Server) Busy(busy bool) {
 	s.step()
 }
 
-// Nodes is how many nodes are in all swarms. After a power cut nobody joins, and those that were there are not
-// there all the same.
+// Nodes returns the number of nodes in all swarms, without those that are silent.
 func (s *Server) Nodes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +237,10 @@ func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, boo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.Sweep(s.now()) // a ban counts from now
-	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(swarm.NodeAddr(r.RemoteAddr, 1).Addr(), accused) {
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(
+		swarm.NodeAddr(r.RemoteAddr, 1).Addr(),
+		accused,
+	) {
 		s.log.Warn(
 			"a node is banned from the swarms",
 			"node",

@@ -1,0 +1,36 @@
+package bootmethod
+
+import (
+	"context"
+	"fmt"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/rollout"
+)
+
+// CheckStage returns why a node cannot fetch its next version ahead, nil if it can.
+func (m *Chooser) CheckStage(ctx context.Context, ask fleet.BootMethod, n fleet.Node, b registry.Boot) error {
+	is, why, err := m.Choose(ctx, ask, Ahead(ctx, m.registry, n), b)
+	if err == nil && is != fleet.MethodSoftReboot {
+		err = fmt.Errorf("only what is gone to by soft-reboot is fetched ahead, and this is by %s: %s", is, why)
+	}
+	return err
+}
+
+// Ahead returns a node as it will be when the rollout that it waits in takes it: with the rollout's version. A rollout
+// that cannot be read counts as none.
+func Ahead(ctx context.Context, reg *registry.Registry, n fleet.Node) fleet.Node {
+	_ = reg.View(ctx, func(tx *registry.Tx) error {
+		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
+		for _, r := range live {
+			if r.Group != n.Group || n.Version != "" {
+				continue
+			}
+			if full, e := tx.Rollout(r.ID); e == nil && rollout.StagesFor(full, n.Name) {
+				n.Version = full.To
+			}
+		}
+		return err
+	})
+	return n
+}

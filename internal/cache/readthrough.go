@@ -1,0 +1,288 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+// Keeper is where a ReadThrough keeps objects: a Disk or a Memory.
+type Keeper interface {
+	Get(id chunk.ID, size int64) (chunk.Verified, bool)
+	Has(id chunk.ID) bool
+	Wants(id chunk.ID) bool
+	Put(v chunk.Verified) error
+	Sync() error
+}
+
+// Bounds of what a boot pays for its cache.
+const (
+	patience   = time.Second // for the keeper; a disk that wakes up takes several, the network does not
+	mostLate   = 4           // answers that may be late before the keeper is not asked any more, until they come
+	mostQueued = 16 << 20    // bytes that wait to be written; most are kept by the boot pack as well
+	mostAwait  = 8 << 20     // and bytes that wait for a keeper that is not there yet
+	writeQuiet = time.Second // without anything to write, until what was written is made durable
+)
+
+// ReadThrough answers from a Keeper what that has, fetches the rest, and has it written in the background. One ReadThrough may
+// stand before several sources.
+type ReadThrough struct {
+	Keeper Keeper
+	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
+	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
+	// told once, when the keeper is not asked any more because it does not answer; nil: nobody is
+	Hangs func()
+
+	late atomic.Int32 // answers of the keeper that nobody waits for any more
+	told sync.Once    // that it hangs
+
+	mu      sync.Mutex
+	queue   []chunk.Verified
+	queued  int64
+	dropped int64
+	awaits  bool                          // the keeper
+	more    func() (chunk.Verified, bool) // of Fill
+	wake    chan struct{}                 // nil: nothing was ever queued
+	ended   chan struct{}                 // closed when the writing goroutine has ended
+	closed  bool
+}
+
+// Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until
+// Arrive.
+func (t *ReadThrough) Await() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.awaits = true
+}
+
+// Arrive ends Await. there: the keeper is there; it never will be otherwise.
+func (t *ReadThrough) Arrive(there bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.awaits = false
+	switch {
+	case !there: // under the same lock: what was offered a moment ago must not be written to it
+		t.end()
+		t.queue, t.queued, t.more = nil, 0, nil
+	case len(t.queue) > 0:
+		t.stir()
+	}
+}
+
+// Fill has objects written that came before, when nothing else waits: next returns one after the other, and false
+// when there is none left. The goroutine that writes calls it.
+func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more = next; !t.awaits {
+		t.stir()
+	}
+}
+
+// Before returns a source that asks the keeper before next, and keeps what next returns.
+func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
+	return chunk.SourceFunc(func(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
+		if v, ok := t.Look(ctx, r); ok {
+			return v, nil
+		}
+		v, err := next.Get(ctx, r)
+		if err == nil {
+			t.offer(v)
+		}
+		return v, err
+	})
+}
+
+// Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
+// none.
+func (t *ReadThrough) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
+	if t.late.Load() >= mostLate {
+		return chunk.Verified{}, false
+	}
+	type answer struct {
+		v  chunk.Verified
+		ok bool
+	}
+	there := make(chan answer)
+	gone := make(chan struct{})
+	go func() {
+		v, ok := t.Keeper.Get(r.ID, r.Size)
+		select {
+		case there <- answer{v, ok}:
+		case <-gone:
+			t.late.Add(-1)
+		}
+	}()
+	enough := time.NewTimer(patience)
+	defer enough.Stop()
+	select {
+	case a := <-there:
+		if !a.ok {
+			return a.v, false
+		}
+		if t.Hit != nil {
+			t.Hit(len(a.v.Stored()))
+		}
+		t.offer(a.v) // it may be so old that it is to be written again
+		return a.v, true
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+	if t.late.Add(1) == mostLate {
+		// Not at once: readers that left did not wait for it.
+		time.AfterFunc(patience, t.tell)
+	}
+	close(gone)
+	return chunk.Verified{}, false
+}
+
+// tell says that the keeper hangs, if it still does.
+func (t *ReadThrough) tell() {
+	if t.Hangs != nil && t.late.Load() >= mostLate {
+		t.told.Do(t.Hangs)
+	}
+}
+
+// offer queues an object for writing, if the keeper wants it, or is still to come, and there is room.
+func (t *ReadThrough) offer(v chunk.Verified) {
+	if !t.waiting() && !t.Keeper.Wants(v.ID()) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	size, most := int64(len(v.Stored())), int64(mostQueued)
+	if t.awaits {
+		most = mostAwait
+	}
+	if t.closed || t.queued+size > most {
+		t.dropped++ // the next boot fetches it again, and has less to write
+		return
+	}
+	t.queue = append(t.queue, v)
+	t.queued += size
+	if !t.awaits {
+		t.stir()
+	}
+}
+
+func (t *ReadThrough) waiting() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.awaits
+}
+
+// stir has the goroutine that writes look what there is. Callers hold mu.
+func (t *ReadThrough) stir() {
+	if t.closed {
+		return
+	}
+	if t.wake == nil {
+		t.wake, t.ended = make(chan struct{}, 1), make(chan struct{})
+		go t.write(t.wake)
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what is queued, one object at a time, until Close or until the keeper takes nothing more.
+func (t *ReadThrough) write(wake <-chan struct{}) {
+	defer close(t.ended)
+	if t.Begin != nil {
+		t.Begin()
+	}
+	quiet := time.NewTimer(writeQuiet)
+	defer quiet.Stop()
+	for {
+		v, ok := t.take()
+		if ok {
+			if t.Keeper.Put(v) != nil {
+				t.giveUp()
+				return
+			}
+			quiet.Reset(writeQuiet)
+			continue
+		}
+		select {
+		case _, open := <-wake:
+			if !open {
+				_ = t.Keeper.Sync() // the keeper told whoever wants to know
+				return
+			}
+		case <-quiet.C:
+			if t.Keeper.Sync() != nil {
+				t.giveUp()
+				return
+			}
+		}
+	}
+}
+
+// take returns what is queued, and else what came before.
+func (t *ReadThrough) take() (chunk.Verified, bool) {
+	t.mu.Lock()
+	if more := t.more; len(t.queue) == 0 && more != nil {
+		t.mu.Unlock()
+		return more()
+	}
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.queue = nil
+		return chunk.Verified{}, false
+	}
+	v := t.queue[0]
+	t.queue[0] = chunk.Verified{}
+	t.queue = t.queue[1:]
+	t.queued -= int64(len(v.Stored()))
+	return v, true
+}
+
+// Close stops taking objects, and returns when those that are queued are durable, or ctx is done.
+func (t *ReadThrough) Close(ctx context.Context) {
+	t.stop()
+	t.mu.Lock()
+	ended := t.ended
+	t.mu.Unlock()
+	if ended == nil {
+		return
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+func (t *ReadThrough) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end()
+}
+
+// end has nothing taken any more. Callers hold mu.
+func (t *ReadThrough) end() {
+	if !t.closed {
+		t.closed = true
+		if t.wake != nil {
+			close(t.wake)
+		}
+	}
+}
+
+// giveUp ends writing to a keeper that takes nothing more, which it told whoever wants to know.
+func (t *ReadThrough) giveUp() {
+	t.stop()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue, t.queued, t.more = nil, 0, nil
+}
+
+// Dropped is how many objects were not written because too many were waiting.
+func (t *ReadThrough) Dropped() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped
+}

@@ -1,0 +1,214 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// Bounds of the search for faulty boots.
+const (
+	// boots whose events are read: where more fail, all have one reason
+	faultsMost  = 1000
+	quietLeast  = 40 * time.Second // a boot that made progress this recently is not looked at
+	habitsEvery = time.Minute      // how often the usual times of boots are computed
+	habitsOf    = 300              // from so many of the latest boots
+	listEvery   = time.Second      // for all browsers together; and at most 1/listPart of the time
+	listPart    = 10
+)
+
+// Faults finds boots that have something wrong with them.
+type Faults struct {
+	registry *registry.Registry
+	now      func() time.Time
+
+	mu     sync.Mutex
+	looked time.Time
+	habits map[string]map[trace.Stage]time.Duration // by group
+
+	listing sync.Mutex // one caller looks, the others wait for its result
+	listed  time.Time
+	took    time.Duration // by the last look
+	found   []api.Boot
+}
+
+// NewFaults returns a Faults.
+func NewFaults(reg *registry.Registry, now func() time.Time) *Faults {
+	return &Faults{registry: reg, now: now}
+}
+
+// Forget makes the next List look at all boots again.
+func (f *Faults) Forget() {
+	f.listing.Lock()
+	defer f.listing.Unlock()
+	f.found = nil
+}
+
+// usual returns how long the stages of a group's boots take.
+func (f *Faults) usual(ctx context.Context, group string) (map[trace.Stage]time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.now(); f.habits == nil || now.Sub(f.looked) >= habitsEvery {
+		past, err := f.registry.History(registry.Whole(ctx), registry.HistoryFilter{Limit: habitsOf})
+		if err != nil {
+			return nil, err
+		}
+		by := map[string][]trace.Ends{}
+		for _, b := range past {
+			if _, up := b.Ends.Total(); up && !fleet.SkipsFirmware(b.Firmware) {
+				by[b.Group] = append(by[b.Group], b.Ends)
+			}
+		}
+		f.habits, f.looked = make(map[string]map[trace.Stage]time.Duration, len(by)), now
+		for g, boots := range by {
+			f.habits[g] = trace.Usual(boots)
+		}
+	}
+	return f.habits[group], nil
+}
+
+// Of returns what is wrong with a boot, nil if nothing is.
+func (f *Faults) Of(
+	ctx context.Context,
+	b registry.Boot,
+	p registry.Progress,
+	events []trace.Event,
+) (*api.Fault, error) {
+	facts := trace.Facts{}
+	if units, ok := failedUnits(p); ok {
+		facts.FailedUnits = units
+	}
+	n, err := f.node(ctx, b.Node)
+	if err != nil {
+		return nil, err
+	}
+	if facts.Usual, err = f.usual(ctx, n.Group); err != nil {
+		return nil, err
+	}
+	d, ok := trace.Diagnose(events, facts, f.now())
+	if !ok {
+		return nil, nil
+	}
+	return &api.Fault{Kind: d.Fault, Stage: d.Stage, Since: d.Since, Text: d.Text, Do: d.Do}, nil
+}
+
+// node returns a node by name, the zero Node for a boot without one.
+func (f *Faults) node(ctx context.Context, name string) (n fleet.Node, err error) {
+	if name == "" {
+		return n, nil
+	}
+	err = f.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err = tx.Node(name)
+		return err
+	})
+	if errors.Is(err, registry.ErrNotFound) {
+		err = nil
+	}
+	return n, err
+}
+
+func failedUnits(p registry.Progress) ([]string, bool) {
+	if len(p.Status) == 0 {
+		return nil, false
+	}
+	var st api.NodeStatus
+	if json.Unmarshal(p.Status, &st) != nil || st.Systemd == nil {
+		return nil, false
+	}
+	return st.Systemd.Failed, len(st.Systemd.Failed) > 0
+}
+
+// List returns the latest boots of some nodes, or of all (nil), that have a fault, the newest fault first.
+func (f *Faults) List(ctx context.Context, wanted map[string]bool) ([]api.Boot, error) {
+	f.listing.Lock()
+	defer f.listing.Unlock()
+	if now := time.Now(); f.found == nil || now.Sub(f.listed) >= max(listEvery, listPart*f.took) {
+		found, err := f.all(registry.Whole(ctx)) // which answers others too
+		if err != nil {
+			return []api.Boot{}, err
+		}
+		f.found, f.listed, f.took = found, now, time.Since(now)
+	}
+	out := make([]api.Boot, 0, len(f.found))
+	for _, b := range f.found {
+		if wanted == nil || wanted[b.Node] {
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// all looks at the latest boots of all nodes.
+func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
+	var boots map[string]registry.Boot
+	err := f.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		boots, err = tx.LatestBoots()
+		return err
+	})
+	out := []api.Boot{}
+	if err != nil {
+		return out, err
+	}
+	ids := make([]fleet.BootID, 0, len(boots))
+	for _, b := range boots {
+		ids = append(ids, b.ID)
+	}
+	progress, err := f.registry.Progress(ctx, ids...)
+	if err != nil {
+		return out, err
+	}
+	looked := 0
+	for _, b := range boots {
+		p := progress[b.ID]
+		if !f.suspicious(b, p) {
+			continue
+		}
+		if looked++; looked > faultsMost {
+			break
+		}
+		events, err := f.registry.Events(ctx, registry.EventFilter{Boot: b.ID})
+		if err != nil {
+			return out, err
+		}
+		fault, err := f.Of(ctx, b, p, events)
+		if err != nil {
+			return out, err
+		}
+		if fault != nil {
+			view := fleetview.Boot(b, p)
+			view.Fault = fault
+			out = append(out, view)
+		}
+	}
+	slices.SortFunc(out, func(a, b api.Boot) int {
+		return cmp.Or(b.Fault.Since.Compare(a.Fault.Since), cmp.Compare(a.Node, b.Node))
+	})
+	return out, nil
+}
+
+// suspicious reports, from a boot's progress, whether its events are worth reading.
+func (f *Faults) suspicious(b registry.Boot, p registry.Progress) bool {
+	switch p.State {
+	case trace.Failed:
+		return true
+	case trace.Up:
+		_, some := failedUnits(p)
+		return some || p.Panic
+	case trace.Down:
+		return false
+	}
+	if p.Stage == trace.Script && b.Scripted.IsZero() {
+		return p.Panic // it waits for admission, or for an operator
+	}
+	return p.Panic || f.now().Sub(b.Started) > quietLeast
+}

@@ -1,0 +1,196 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// Recorder writes the history of boots from the stream of events. It is some events behind, so that no boot waits for
+// it.
+type Recorder struct {
+	registry *registry.Registry
+	log      *slog.Logger
+}
+
+// NewRecorder returns a Recorder.
+func NewRecorder(reg *registry.Registry, log *slog.Logger) *Recorder {
+	return &Recorder{registry: reg, log: log}
+}
+
+// historyBatch is how many events are read together: a boot storm has thousands in a second, of the same boots.
+const historyBatch = 1000
+
+// Run keeps the history up to date until the registry closes or ctx ends.
+func (h *Recorder) Run(ctx context.Context) error {
+	seq, err := h.registry.HistoryMark(ctx)
+	if err != nil {
+		return err
+	}
+	news := make(chan struct{}, 1)
+	go func() {
+		_ = h.registry.Follow(ctx, h.registry.Last(), func(trace.Event) error { // ends with ctx
+			select {
+			case news <- struct{}{}:
+			default: // Run will look
+			}
+			return nil
+		})
+		close(news)
+	}()
+	for {
+		next, err := h.catchUp(ctx, seq)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil { // it is tried again at the next event
+			h.log.Error("history of boots cannot be recorded", "err", err)
+		}
+		if next > seq {
+			seq = next
+			continue
+		}
+		select {
+		case _, ok := <-news:
+			if !ok {
+				return nil
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// catchUp records the boots of the next events.
+func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
+	events, err := h.registry.Events(ctx, registry.EventFilter{After: seq, Limit: historyBatch})
+	if err != nil || len(events) == 0 {
+		return seq, err
+	}
+	var boots []registry.PastBoot
+	done := map[fleet.BootID]bool{}
+	for _, e := range events {
+		if !worthHistory(e) || done[e.Boot] {
+			continue
+		}
+		done[e.Boot] = true
+		b, err := h.past(ctx, e.Boot)
+		if errors.Is(err, registry.ErrNotFound) {
+			continue // forgotten meanwhile
+		}
+		if err != nil {
+			return seq, err
+		}
+		boots = append(boots, b)
+	}
+	last := events[len(events)-1].Seq
+	return last, h.registry.PutHistory(ctx, last, boots...)
+}
+
+// worthHistory reports whether an event changes a boot's line: it got its script, it failed, it is up, it shuts down.
+func worthHistory(e trace.Event) bool {
+	if e.Boot == "" || e.Node == "" {
+		return false
+	}
+	return e.Kind == trace.Fail ||
+		e.Kind == trace.End &&
+			(e.Stage == trace.Script || e.Stage == trace.Hello || e.Stage == trace.Booted || e.Stage == trace.Shutdown)
+}
+
+// past returns the line of a boot.
+func (h *Recorder) past(ctx context.Context, id fleet.BootID) (registry.PastBoot, error) {
+	var b registry.Boot
+	var n fleet.Node
+	err := h.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		if b, err = tx.Boot(id); err != nil {
+			return err
+		}
+		if n, err = tx.Node(b.Node); errors.Is(err, registry.ErrNotFound) {
+			err = nil // the node was deleted; its boots stay in the history
+		}
+		return err
+	})
+	if err != nil {
+		return registry.PastBoot{}, err
+	}
+	events, err := h.registry.Events(ctx, registry.EventFilter{Boot: id})
+	if err != nil {
+		return registry.PastBoot{}, err
+	}
+	progress, err := h.registry.Progress(ctx, id)
+	if err != nil {
+		return registry.PastBoot{}, err
+	}
+	p, line := progress[id], trace.NewTimeline(events)
+	out := registry.PastBoot{
+		ID:       id,
+		Node:     b.Node,
+		Group:    n.Group,
+		Class:    fleetview.BootClass(b),
+		Firmware: b.Firmware,
+		Image:    b.Image,
+		Version:  b.Version,
+		Started:  line.Started,
+		State:    p.State,
+		Failure:  p.Failure,
+		Stage:    p.Stage,
+		Elapsed:  p.Elapsed(),
+		Ends:     line.Ends(),
+		Bytes:    p.Bytes,
+	}
+	if line.Started.IsZero() {
+		out.Started = b.Started
+	}
+	if out.State == trace.Down && !p.Ready.IsZero() {
+		out.State = trace.Up // a boot that was up has succeeded
+	}
+	return out, nil
+}
+
+// pastView is the API view of a line of the history.
+func pastView(b registry.PastBoot) api.PastBoot {
+	ends := make(map[trace.Stage]time.Duration, len(b.Ends))
+	for s, d := range b.Ends {
+		ends[s] = d
+	}
+	return api.PastBoot{
+		ID:       b.ID,
+		Node:     b.Node,
+		Group:    b.Group,
+		Class:    b.Class,
+		Firmware: b.Firmware,
+		Image:    b.Image,
+		Version:  b.Version,
+		Started:  b.Started,
+		State:    b.State,
+		Stage:    b.Stage,
+		Failure:  b.Failure,
+		Elapsed:  b.Elapsed,
+		Ends:     ends,
+		Bytes:    b.Bytes,
+	}
+}
+
+// historyKey returns what a boot counts for in figures by group, version, class, firmware or node.
+func historyKey(b registry.PastBoot, by string) string {
+	switch by {
+	case "group":
+		return b.Group
+	case "version":
+		name, _, _, _ := b.Image.Split() // an image that was named wrongly has booted nothing
+		return cmp.Or(name, "?") + "@" + b.Version.Short()
+	case "class":
+		return cmp.Or(b.Class, "unknown")
+	case "firmware":
+		return cmp.Or(b.Firmware, "unknown")
+	}
+	return b.Node
+}

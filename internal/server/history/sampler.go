@@ -1,0 +1,129 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"pando/internal/registry"
+)
+
+// Samples are taken each second while nodes are sent more than their signs of life need, and for a while after. Some
+// are recorded together.
+const (
+	sampleEvery = time.Second
+	sampleLeast = 64 << 10 // bytes in a second
+	sampleAfter = 15 * time.Second
+	sampleBatch = 5
+)
+
+// Sampler records what this server moves while nodes boot.
+type Sampler struct {
+	registry *registry.Registry
+	sent     *atomic.Int64
+	now      func() time.Time
+	log      *slog.Logger
+
+	least int64 // bytes in a second that begin a series
+	name  string
+	last  moved
+	busy  time.Time // when nodes were sent something last
+	batch []registry.Sample
+}
+
+// NewSampler returns a Sampler. sent counts the bytes to nodes. least is how many bytes in a second begin a series of
+// samples, 0: more than signs of life need.
+func NewSampler(reg *registry.Registry, sent *atomic.Int64, least int64, now func() time.Time, log *slog.Logger) *Sampler {
+	if least == 0 {
+		least = sampleLeast
+	}
+	return &Sampler{registry: reg, sent: sent, least: least, now: now, log: log}
+}
+
+// moved are the counters of bytes.
+type moved struct{ sent, read, written int64 }
+
+// Run samples until ctx ends.
+func (s *Sampler) Run(ctx context.Context) error {
+	var err error
+	if s.name, err = os.Hostname(); err != nil {
+		s.name = "server"
+	}
+	s.last = s.moved()
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.put(context.WithoutCancel(ctx), s.batch)
+			return nil
+		case <-tick.C:
+			s.put(ctx, s.step(s.now(), s.moved()))
+		}
+	}
+}
+
+// step takes a sample if nodes are being sent something, and returns those that are to be recorded now.
+func (s *Sampler) step(now time.Time, m moved) (full []registry.Sample) {
+	d := moved{m.sent - s.last.sent, m.read - s.last.read, m.written - s.last.written}
+	s.last = m
+	if d.sent >= s.least {
+		s.busy = now
+	}
+	active := !s.busy.IsZero() && now.Sub(s.busy) < sampleAfter
+	if active {
+		s.batch = append(
+			s.batch,
+			registry.Sample{
+				Server:  s.name,
+				At:      now.Truncate(sampleEvery),
+				Width:   sampleEvery,
+				Sent:    d.sent,
+				Read:    d.read,
+				Written: d.written,
+			},
+		)
+	}
+	if len(s.batch) >= sampleBatch || !active {
+		full, s.batch = s.batch, nil
+	}
+	return full
+}
+
+// put records samples. If that fails there is a gap in a curve, which is no reason to stop.
+func (s *Sampler) put(ctx context.Context, batch []registry.Sample) {
+	if len(batch) == 0 {
+		return
+	}
+	if err := s.registry.PutSamples(ctx, batch...); err != nil && ctx.Err() == nil {
+		s.log.Error("samples cannot be recorded", "err", err)
+	}
+}
+
+// moved reads the counters. Disk reads and writes are those that the kernel accounts to this program, without what the
+// page cache had; 0 where the kernel does not tell.
+func (s *Sampler) moved() moved {
+	m := moved{sent: s.sent.Load()}
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return m
+	}
+	for l := bufio.NewScanner(bytes.NewReader(text)); l.Scan(); {
+		key, value, _ := strings.Cut(l.Text(), ": ")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case err != nil:
+		case key == "read_bytes":
+			m.read = n
+		case key == "write_bytes":
+			m.written = n
+		}
+	}
+	return m
+}

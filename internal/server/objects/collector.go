@@ -1,0 +1,219 @@
+package objects
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+	"pando/internal/store"
+	"pando/internal/workdir"
+)
+
+// What the server collects by itself: how often, what is too young, and how many versions of an image stay to go
+// back to.
+const (
+	keepEvery    = 24 * time.Hour
+	keepGrace    = 24 * time.Hour // an upload, or a build that was interrupted, is gone on with within a day
+	keepVersions = 3
+)
+
+// workDir is where unfinished builds are, in the data directory.
+const workDir = "work"
+
+// Collector removes versions and objects that nothing needs.
+type Collector struct {
+	store    *store.Dir
+	registry *registry.Registry
+	traces   traceForgetter
+	work     string                     // where unfinished builds are
+	now      func() time.Time           // the registry's clock
+	Written  func() time.Time           // the clock of the store's files
+	seen     func(fleet.Node) time.Time // when a node was heard of
+	log      *slog.Logger
+
+	// naming is held while a version gets its first name, and while versions lose their last one and their files:
+	// one that was found in the store is there until it has a name.
+	naming sync.Mutex
+}
+
+// CollectorOptions are what a Collector needs.
+type CollectorOptions struct {
+	Store    *store.Dir
+	Registry *registry.Registry
+	Traces   traceForgetter
+	Dir      string           // the data directory
+	Now      func() time.Time // the registry's clock
+	LastSeen func(fleet.Node) time.Time
+	Log      *slog.Logger
+}
+
+// traceForgetter removes the read traces of a version.
+type traceForgetter interface {
+	Forget(v fleet.Digest) error
+}
+
+// NewCollector returns a Collector.
+func NewCollector(o CollectorOptions) *Collector {
+	return &Collector{store: o.Store, registry: o.Registry, traces: o.Traces, work: filepath.Join(o.Dir, workDir),
+		now: o.Now, Written: time.Now, seen: o.LastSeen, log: o.Log}
+}
+
+// LockNames keeps versions from getting their first name, and from being collected, until unlock is called.
+func (k *Collector) LockNames() (unlock func()) {
+	k.naming.Lock()
+	return k.naming.Unlock
+}
+
+// Run collects once a day, the first time a while after the start: not in the middle of what started the server.
+func (k *Collector) Run(ctx context.Context) error {
+	k.Reserve()
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			t.Reset(keepEvery)
+		}
+		c, err := k.collect(ctx, api.StoreCollect{})
+		if err != nil && ctx.Err() == nil {
+			k.log.Error("garbage collection failed", "err", err)
+		}
+		if len(c.Versions)+c.Objects+len(c.Work) > 0 {
+			k.log.Info(
+				"garbage collection removed what nothing needs",
+				"versions",
+				len(c.Versions),
+				"objects",
+				c.Objects,
+				"bytes",
+				c.Bytes,
+				"work",
+				len(c.Work),
+			)
+		}
+	}
+}
+
+// collect removes the names of versions that nothing needs, then their files, then objects that nothing names, then
+// the work of abandoned builds.
+func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
+	keep, grace := keepVersions, time.Duration(keepGrace)
+	if req.Keep != nil {
+		keep = *req.Keep
+	}
+	if req.Grace != nil {
+		grace = *req.Grace
+	}
+	out = api.StoreCollected{
+		DryRun:   req.DryRun,
+		Versions: []api.CollectVersion{},
+		Work:     []api.WorkDir{},
+		Held:     []api.HeldVersion{},
+	}
+	unlock, err := k.store.Lock(ctx, "garbage collection")
+	if err != nil {
+		return out, err
+	}
+	defer unlock()
+	before := k.Written().Add(-grace)
+	plan, err := k.unname(ctx, keep, min(grace, TagKept), before, req.DryRun)
+	if err != nil {
+		return out, err
+	}
+	swept, err := k.store.Sweep(ctx, store.SweepOptions{Hold: plan.stays, Before: before, DryRun: req.DryRun})
+	k.naming.Unlock()
+	out.Objects, out.Bytes, out.Fresh, out.FreshBytes = swept.Objects, swept.Bytes, swept.Fresh, swept.Kept
+	for _, v := range swept.Versions {
+		out.Versions = append(out.Versions, api.CollectVersion{Image: plan.image[v], Version: v})
+	}
+	out.Held = plan.heldViews()
+	if err != nil {
+		return out, err
+	}
+	if !req.DryRun {
+		defer k.Reserve()
+		for _, v := range swept.Versions {
+			err = errors.Join(err, k.traces.Forget(v))
+		}
+	}
+	left, e := workdir.Collect(k.work, before, req.DryRun)
+	for _, w := range left {
+		out.Work = append(out.Work, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used})
+	}
+	return out, errors.Join(err, e)
+}
+
+// plan is what stays and why.
+type plan struct {
+	Roots
+	image map[fleet.Digest]string // a name of each version that had one
+}
+
+func (p plan) stays(v fleet.Digest) bool { return len(p.Roots[v]) > 0 }
+
+func (p plan) heldViews() []api.HeldVersion {
+	out := []api.HeldVersion{}
+	for v, by := range p.Roots {
+		out = append(out, api.HeldVersion{Image: p.image[v], Version: v, By: by})
+	}
+	slices.SortFunc(out, func(a, b api.HeldVersion) int {
+		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Version, b.Version))
+	})
+	return out
+}
+
+// unname decides what stays and takes the names from what does not. It returns with naming held, unless there is an
+// error: no version gets a name again before its files are gone.
+func (k *Collector) unname(
+	ctx context.Context,
+	keep int,
+	left time.Duration,
+	before time.Time,
+	dryRun bool,
+) (p plan, err error) {
+	k.naming.Lock()
+	defer func() {
+		if err != nil {
+			k.naming.Unlock()
+		}
+	}()
+	p.image = map[fleet.Digest]string{}
+	decide := func(tx *registry.Tx) error {
+		if p.Roots, err = k.roots(ctx, tx, keep, left); err != nil {
+			return err
+		}
+		versions, err := tx.Versions("")
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			p.image[v.Version] = v.Image
+			if at := k.store.Written(v.Version); !at.Before(before) {
+				p.add(v.Version, "written "+k.Written().Sub(at).Round(time.Second).String()+" ago")
+			}
+		}
+		for _, v := range versions {
+			if p.stays(v.Version) || dryRun {
+				continue
+			}
+			if err := tx.DeleteVersion(v.Image, v.Version); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if dryRun {
+		return p, k.registry.View(ctx, decide)
+	}
+	return p, k.forget(ctx, before, decide)
+}

@@ -1,0 +1,154 @@
+package objects
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/sockopt"
+	"pando/internal/store"
+	"pando/internal/swarm/tracker"
+)
+
+// sendTime is how long the end of an answer may take to reach the node.
+const sendTime = time.Minute
+
+// forEver is the caching of what is named by its digest.
+const forEver = "public, max-age=31536000, immutable"
+
+// Handler sends objects and manifests to nodes.
+type Handler struct {
+	store   *store.Dir
+	tracker *tracker.Server
+	uploads *sockopt.Scheduler
+	direct  Direct // nil: nodes get objects from here only
+	kernels Kernels
+}
+
+// Kernels knows which machines load their kernel now.
+type Kernels interface {
+	// SendKernel returns what sends the kernel to a machine, and notes that as a stage of its boot; nil if the object
+	// is not the kernel that the machine's boot script names, or is on its way already.
+	SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
+}
+
+// HandlerOptions are what an objectHandler needs.
+type HandlerOptions struct {
+	Store   *store.Dir
+	Tracker *tracker.Server
+	Uploads *sockopt.Scheduler // in which transfers wait for each other
+	Direct  Direct             // nil: nodes get objects from here only
+	Kernels Kernels
+}
+
+// NewHandler returns an objectHandler.
+func NewHandler(o HandlerOptions) *Handler {
+	return &Handler{store: o.Store, tracker: o.Tracker, uploads: o.Uploads, direct: o.Direct, kernels: o.Kernels}
+}
+
+// ServeObject answers GET and HEAD /o/<64 hex>, with ranges.
+func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
+	id, err := objectID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	var kernel func(http.ResponseWriter, *http.Request, io.ReadSeeker) error
+	if r.Method == http.MethodGet {
+		kernel = s.kernels.SendKernel(httpapi.RemoteAddr(r), id)
+	}
+	again := r.Header.Get("Cache-Control") != "" // wrong bytes came, or none
+	if again {
+		s.store.Refresh(id)
+	}
+	if kernel == nil && !again {
+		if sent, err := s.redirect(w, r, id); sent || err != nil {
+			return err
+		}
+	}
+	f, err := s.store.Open(id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", forEver)
+	h.Set("ETag", `"`+id.Name()+`"`)
+	if kernel != nil {
+		return kernel(w, r, f)
+	}
+	size, ok := s.store.Stat(id)
+	if ok && r.Method == http.MethodGet && !s.tracker.Admit(r.Context(), httpapi.RemoteAddr(r), id, size) {
+		return nil // it asks no more
+	}
+	if r.Method != http.MethodGet {
+		http.ServeContent(w, r, "", time.Time{}, f)
+		return nil
+	}
+	defer s.uploads.Upload(r.Context(), size)()
+	http.ServeContent(w, r, "", time.Time{}, f)
+	s.tracker.Sent(httpapi.RemoteAddr(r), id)
+	if http.NewResponseController(w).Flush() == nil {
+		sockopt.Drain(r.Context(), sendTime)
+	}
+	return nil
+}
+
+// objectID takes the one spelling that a file in the store has.
+func objectID(name string) (chunk.ID, error) {
+	if len(name) != 64 {
+		return chunk.ID{}, fs.ErrNotExist
+	}
+	id, err := chunk.ParseID(name)
+	if err != nil {
+		return id, fs.ErrNotExist
+	}
+	return id, nil
+}
+
+// ServeManifest answers GET /m/<64 hex> with a manifest's exact bytes, and /m/<64 hex>.minisig with their signature.
+func (s *Handler) ServeManifest(w http.ResponseWriter, r *http.Request) error {
+	name, signature := strings.CutSuffix(r.PathValue("name"), ".minisig")
+	digest, err := fleet.ParseDigest("sha256:" + name)
+	if err != nil {
+		return fs.ErrNotExist
+	}
+	read, kind := s.store.ManifestBytes, "application/json"
+	if signature {
+		read, kind = s.store.SignatureBytes, "text/plain; charset=utf-8"
+	}
+	data, err := read(digest)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	sockopt.LetMessagesPass(r.Context()) // forty manifests at a time are in the way of answers
+	if !signature {                      // a version may be signed again with another key
+		w.Header().Set("ETag", `"`+r.PathValue("name")+`"`)
+		w.Header().Set("Cache-Control", forEver)
+		w.Header().Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			return sendGzip(w, data)
+		}
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	return nil
+}
+
+// sendGzip sends a small text in a third of its bytes: in a storm, each node takes the manifest from the server,
+// and all at once.
+func sendGzip(w http.ResponseWriter, text []byte) error {
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	_, err := z.Write(text)
+	return errors.Join(err, z.Close())
+}
