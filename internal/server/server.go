@@ -39,6 +39,7 @@ import (
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	sitemetrics "pando/internal/server/metrics"
+	"pando/internal/server/nodeapi"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
@@ -82,7 +83,7 @@ type Server struct {
 	nudger     *nodecommand.Waker
 	volumes    *volumes.Service
 	state      *state.Service
-	levels     levels
+	nodeAPI    *nodeapi.Service // what answers nodes that run
 	recordings *packs.Recordings
 	rollouts   *rollouts.Runner
 	methods    *bootmethod.Chooser
@@ -210,6 +211,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		b, _ := s.bootAt(a)
 		return b.Node
 	})
+	s.wireNodes()
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
@@ -341,5 +343,14 @@ func (s *Server) wireBoot() {
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
 		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+	})
+}
+
+// wireNodes wires what answers nodes that run.
+func (s *Server) wireNodes() {
+	s.nodeAPI = nodeapi.New(nodeapi.Config{
+		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,
+		Commands: s.errands, LastSeen: s.heard, Configs: s.configs, Boot: s.loader, Packs: s.packs, Consoles: s.consoles,
+		KeepSenders: s.senders.Add, KeepState: s.state.KeepReport, Now: s.now, Log: s.log,
 	})
 }
