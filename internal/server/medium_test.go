@@ -234,7 +234,7 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 		first = media.ParseHeader(body[bytes.Index(body, []byte("# Pando K")):])
 	}
 	for range mostMediaSent {
-		if err := s.mediaSent.begin(); err != nil {
+		if err := s.media.sending.begin(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,14 +247,14 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 		t.Errorf("a whole medium, meanwhile: %+v", e)
 	}
 	var refused *api.Error
-	if err := s.mediaSent.begin(); !errors.As(err, &refused) || refused.RetryAfter != mediumLater {
+	if err := s.media.sending.begin(); !errors.As(err, &refused) || refused.RetryAfter != mediumLater {
 		t.Errorf("one too many is refused with %v: %+v", err, refused)
 	}
-	s.mediumKs.known = nil // as after a restart, which is when all of them ask
+	s.media.digests = kDigests{} // as after a restart, which is when all of them ask
 	if status, body := ask(api.MediumSlot{Sequence: first.Sequence, Digest: first.Digest}); status != http.StatusNoContent {
 		t.Errorf("a medium in step, meanwhile: status %d: %.80q", status, body)
 	}
-	s.mediaSent.end()
+	s.media.sending.end()
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("with one place left: status %d", status)
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/ed25519"
 	"log/slog"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
-	"pando/internal/media"
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
@@ -73,7 +71,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"hello":          s.loader.Hello,
 		"events":         s.nodeEvents,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.nodeMedium,
+		"medium":         s.media.nodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
@@ -127,7 +125,7 @@ type operator struct {
 
 	history *history.API
 
-	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+	media *mediaService
 
 	errands *nodecommand.Queue
 
@@ -176,7 +174,7 @@ func (s *Server) operator() *operator {
 	o.keeper = s.keeper
 	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
-	o.medium = s.medium
+	o.media = s.media
 	o.heard = s.heard
 	o.faults = s.faults
 	o.history = history.NewAPI(s.registry)

@@ -72,7 +72,6 @@ type Server struct {
 	objects  *objects.Handler
 	storeAPI *objects.API
 	imageAPI *images.API
-	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
 	boots      *bootlog.Boots
@@ -90,7 +89,7 @@ type Server struct {
 	journals   *logs.Journals
 	consoles   *logs.Consoles
 	turns      *admission.Queue
-	mediaSent  mediaSent
+	media      *mediaService
 	access     *access.Guard
 	faults     *history.Faults
 	metrics    *metrics.Site
@@ -332,6 +331,11 @@ func (s *Server) Close() error {
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.media = newMedia(mediaOptions{
+		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
+		Release: s.cfg.Release, Log: s.log,
+	})
 	s.loader = boots.New(boots.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
 		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
