@@ -23,7 +23,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.packAPI.Routes(),
 		o.storeAPI.Routes(),
 		o.imageAPI.Routes(),
-		o.media.routes(),
+		o.media.Routes(),
 		[]httpapi.Route{
 			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
 			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),

@@ -16,6 +16,7 @@ import (
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
@@ -71,7 +72,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"hello":          s.loader.Hello,
 		"events":         s.nodeEvents,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.media.nodeMedium,
+		"medium":         s.media.NodeMedium,
 		"errand":         s.nodeErrand,
 		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
@@ -125,7 +126,7 @@ type operator struct {
 
 	history *history.API
 
-	media *mediaService
+	media *bootmedia.Service
 
 	errands *nodecommand.Queue
 

@@ -34,6 +34,7 @@ import (
 	"pando/internal/openid"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/boots"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
@@ -89,7 +90,7 @@ type Server struct {
 	journals   *logs.Journals
 	consoles   *logs.Consoles
 	turns      *admission.Queue
-	media      *mediaService
+	media      *bootmedia.Service
 	access     *access.Guard
 	faults     *history.Faults
 	metrics    *metrics.Site
@@ -331,7 +332,7 @@ func (s *Server) Close() error {
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.now, s.log)
-	s.media = newMedia(mediaOptions{
+	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
 		Release: s.cfg.Release, Log: s.log,

@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"log/slog"
@@ -14,8 +14,8 @@ import (
 	"pando/internal/versions"
 )
 
-// mediaService makes boot media, and keeps those of running nodes up to date.
-type mediaService struct {
+// Service makes boot media, and keeps those of running nodes up to date.
+type Service struct {
 	store    *store.Dir
 	registry *registry.Registry
 	versions *versions.Cache
@@ -31,12 +31,12 @@ type mediaService struct {
 	bootFiles  string   // the directory with iPXE
 	release    string
 
-	sending mediaSent
-	digests kDigests
+	Sending Limit   // media that are being sent
+	Digests Digests // of what media have
 }
 
-// mediaOptions are what a Service needs.
-type mediaOptions struct {
+// Options are what a Service needs.
+type Options struct {
 	Store      *store.Dir
 	Registry   *registry.Registry
 	Versions   *versions.Cache
@@ -52,14 +52,14 @@ type mediaOptions struct {
 	Log        *slog.Logger
 }
 
-// newMedia returns a Service.
-func newMedia(o mediaOptions) *mediaService {
-	return &mediaService{store: o.Store, registry: o.Registry, versions: o.Versions, planner: o.Planner, keys: o.Keys,
+// New returns a Service.
+func New(o Options) *Service {
+	return &Service{store: o.Store, registry: o.Registry, versions: o.Versions, planner: o.Planner, keys: o.Keys,
 		agents: o.Agents, disks: o.Disks, ports: o.Ports, auth: o.Auth, log: o.Log,
 		interfaces: o.Interfaces, bootFiles: o.BootFiles, release: o.Release}
 }
 
-// routes are the operators' requests about boot media.
-func (s *mediaService) routes() []httpapi.Route {
+// Routes are the operators' requests about boot media.
+func (s *Service) Routes() []httpapi.Route {
 	return []httpapi.Route{httpapi.NewRoute("POST", "/v1/media", s.createMedium)}
 }

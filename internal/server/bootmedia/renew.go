@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"pando/internal/registry"
 )
 
-// nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
+// NodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
 // as a list of writes; nothing when it is. With a size it is all that makes a disk a medium.
-func (s *mediaService) nodeMedium(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) NodeMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeMedium](w, r)
 	if err != nil {
 		return err
@@ -35,10 +35,10 @@ func (s *mediaService) nodeMedium(w http.ResponseWriter, r *http.Request) error 
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err := s.sending.begin(); err != nil {
+	if err := s.Sending.Begin(); err != nil {
 		return err
 	}
-	defer s.sending.end()
+	defer s.Sending.End()
 	writes, err := n.writes(r.Context(), req.Size)
 	if err != nil {
 		return hint.API(err)
@@ -53,7 +53,7 @@ func (s *mediaService) nodeMedium(w http.ResponseWriter, r *http.Request) error 
 
 // renewal is what the boot medium of a running node lacks.
 type renewal struct {
-	server  *mediaService
+	server  *Service
 	plan    bootplan.Plan
 	control []string
 	key     string // of all that the contents depend on
@@ -61,7 +61,7 @@ type renewal struct {
 	inStep  bool
 }
 
-func (s *mediaService) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
+func (s *Service) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
 	n = renewal{server: s, control: s.ports.ControlURLs(s.interfaces)}
 	if n.plan, err = s.ranPlan(ctx, b); err != nil {
 		return n, err
@@ -82,18 +82,18 @@ func (s *mediaService) renewal(ctx context.Context, b registry.Boot, req api.Nod
 	if req.Size != 0 || newest == "" {
 		return n, nil // all of it is sent
 	}
-	digest, err := s.digests.of(n.key, func() (media.K, error) { return s.contents(ctx, n.plan, n.control) })
+	digest, err := s.Digests.of(n.key, func() (media.K, error) { return s.Contents(ctx, n.plan, n.control) })
 	n.inStep = err == nil && digest == newest
 	return n, err
 }
 
 // writes are what brings the medium in step, or with a size what makes a disk one.
 func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) {
-	k, err := n.server.contents(ctx, n.plan, n.control)
+	k, err := n.server.Contents(ctx, n.plan, n.control)
 	if err != nil {
 		return nil, err
 	}
-	n.server.digests.put(n.key, k.Digest())
+	n.server.Digests.put(n.key, k.Digest())
 	if size == 0 {
 		return media.Renew(n.now, k)
 	}
@@ -105,7 +105,7 @@ func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) 
 }
 
 // ranPlan is a plan for what a boot runs already.
-func (s *mediaService) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
+func (s *Service) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
 	p.Image, p.Version = b.Image, b.Version
 	if p.Node, p.Group, err = s.planner.Member(ctx, b.MAC); err != nil {
 		return p, err

@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 )
 
 // createMedium answers POST /v1/media: the writes that make a boot medium.
-func (s *mediaService) createMedium(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) createMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.Body[api.MediumCreate](r)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *mediaService) createMedium(w http.ResponseWriter, r *http.Request) erro
 }
 
 // medium makes the writes of a boot medium.
-func (s *mediaService) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
+func (s *Service) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
 	if req.Size < media.MinSize || req.Size%media.Sector != 0 {
 		return nil, httpapi.BadRequest(
 			fmt.Sprintf(
@@ -52,7 +52,7 @@ func (s *mediaService) medium(ctx context.Context, req api.MediumCreate) ([]medi
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.contents(ctx, p, req.Control)
+	k, err := s.Contents(ctx, p, req.Control)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (s *mediaService) medium(ctx context.Context, req api.MediumCreate) ([]medi
 
 // planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
 // same with the same arguments, because a medium has one kernel and initramfs.
-func (s *mediaService) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
+func (s *Service) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -105,9 +105,9 @@ func (s *mediaService) planOf(ctx context.Context, selection string) (bootplan.P
 	return first, nil
 }
 
-// contents are kernel, initramfs and arguments of a medium: for no boot in particular, so with the drivers of every NIC
+// Contents are kernel, initramfs and arguments of a medium: for no boot in particular, so with the drivers of every NIC
 // and without a token.
-func (s *mediaService) contents(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
+func (s *Service) Contents(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
 	var k media.K
 	if a := p.Manifest.Architecture; a != "amd64" {
 		return k, httpapi.BadRequest(
