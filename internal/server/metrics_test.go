@@ -23,6 +23,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -92,7 +93,7 @@ func (s *site) series(name, want string) {
 		if got == want {
 			return
 		}
-		s.clock.add(lookEvery)
+		s.clock.add(sitemetrics.LookEvery)
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.t.Errorf("%s is %q, want %q", name, got, want)

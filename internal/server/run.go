@@ -17,6 +17,7 @@ import (
 	"pando/internal/registry"
 	"pando/internal/server/boots"
 	"pando/internal/server/history"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
 )
 
@@ -165,8 +166,8 @@ func (s *Server) Run(ctx context.Context) error {
 	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
 	start("power", s.powers.Run)
-	start("journal", journalist{s}.run)
-	start("metrics", s.weigh)
+	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
+	start("metrics", s.lookout.CountStore)
 	start("store", s.keeper.Run)
 	s.log.Info(
 		"serving",

@@ -39,6 +39,7 @@ import (
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
@@ -94,7 +95,7 @@ type Server struct {
 	access     *access.Guard
 	faults     *history.Faults
 	metrics    *metrics.Site
-	lookouts   lookouts
+	lookout    *sitemetrics.Lookout
 	sent       atomic.Int64 // bytes to nodes, by all ways
 	sampler    *history.Sampler
 	senders    *history.Senders
@@ -128,7 +129,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		ports:   &endpoint.Ports{},
 		heard:   &lastseen.Times{},
 	}
-	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) }, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())

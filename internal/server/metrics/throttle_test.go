@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 	"pando/internal/store"
 )
 
-func TestLeisure(t *testing.T) {
+func TestThrottle(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		step  time.Duration
 		steps int
 		part  float64 // of the time that is worked
 	}{
-		{100 * time.Microsecond, 1000, 1. / leisurePart},
-		{3 * time.Millisecond, 100, 1. / leisurePart},
+		{100 * time.Microsecond, 1000, 1. / throttlePart},
+		{3 * time.Millisecond, 100, 1. / throttlePart},
 		{50 * time.Millisecond, 10, 1. / 3}, // no rest is longer than 100 ms
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			l := leisure{begun: begun}
+			l := throttle{begun: begun}
 			for range x.steps {
 				time.Sleep(x.step)
 				l.rest(t.Context())
@@ -35,11 +36,12 @@ func TestLeisure(t *testing.T) {
 	}
 }
 
-func TestLeisureEnds(t *testing.T) {
+func TestThrottleEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		l := leisure{begun: time.Now()}
+		l := throttle{begun: time.Now()}
 		time.Sleep(time.Second)
 		begun := time.Now()
 		if l.rest(ctx); time.Since(begun) != 0 {
@@ -48,8 +50,9 @@ func TestLeisureEnds(t *testing.T) {
 	})
 }
 
-// TestStoreIsCountedLater: not in the first seconds of a server, and then at leisure.
+// TestStoreIsCountedLater: not in the first seconds of a server, and then throttled.
 func TestStoreIsCountedLater(t *testing.T) {
+	t.Parallel()
 	dir, err := store.OpenDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -65,18 +68,18 @@ func TestStoreIsCountedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{store: dir, log: slog.New(slog.DiscardHandler)}
+		s := New(Config{Store: dir, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- s.weigh(ctx) }()
+		go func() { ended <- s.CountStore(ctx) }()
 		for _, x := range []struct {
 			after   time.Duration
 			counted bool
 		}{{firstSize - time.Second, false}, {2 * time.Second, true}} {
 			time.Sleep(x.after)
 			synctest.Wait()
-			if l := &s.lookouts; l.counted != x.counted || l.counted && (l.count != 2 || l.weight != 6) {
-				t.Errorf("%d objects of %d bytes were counted: %v, want %v", l.count, l.weight, l.counted, x.counted)
+			if l := s; l.counted != x.counted || l.counted && (l.count != 2 || l.bytes != 6) {
+				t.Errorf("%d objects of %d bytes were counted: %v, want %v", l.count, l.bytes, l.counted, x.counted)
 			}
 		}
 		cancel()

@@ -1,10 +1,11 @@
-package server
+package metrics
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,21 +20,38 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/metrics"
 	"pando/internal/registry"
+	"pando/internal/store"
 	"pando/internal/trace"
 )
 
-// Bounds of how often the site is looked at for its metrics, whoever asks.
+// Bounds of how often the site is looked at.
 const (
-	// the fleet, and no more than a part of the time: ten thousand nodes took a busy machine 1.3 s
-	lookEvery  = 5 * time.Second
-	lookPart   = 20
-	sizeEvery  = 5 * time.Minute // the store: a file for each object
+	LookEvery  = 5 * time.Second // the fleet
+	lookPart   = 20              // and at most 1/lookPart of the time
+	sizeEvery  = 5 * time.Minute // the store, which has a file for each object
 	firstSize  = 30 * time.Second
 	silentTime = 4 * time.Minute // a booted node reports about once a minute
 )
 
-// lookouts looks at the site, seldom.
-type lookouts struct {
+// Config is what a Lookout needs.
+type Config struct {
+	Registry  *registry.Registry
+	Store     *store.Dir
+	Dir       string // data directory, with the files of the registry
+	Addresses int    // number of addresses that DHCP may give
+	LastSeen  func(fleet.Node) time.Time
+	Loads     func() api.Loads // nodes that load kernel and initrd now
+	Packs     func() int       // boot packs that are to be made
+	Swarm     func() int       // nodes in the swarm
+	Journals  func() api.Logs
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Lookout looks at the whole site for the metrics, from time to time.
+type Lookout struct {
+	Config
+
 	mu   sync.Mutex
 	at   time.Time
 	took time.Duration // by the last look
@@ -42,29 +60,31 @@ type lookouts struct {
 	sizes   sync.Mutex
 	counted bool
 	count   int
-	weight  int64
+	bytes   int64
 }
 
-// look is how the site stands.
-func (s *Server) look(ctx context.Context) (metrics.Look, error) {
-	l := &s.lookouts
+// New returns a Lookout.
+func New(c Config) *Lookout { return &Lookout{Config: c} }
+
+// Look returns how the site stands: the last look, if that is new enough, with the counters of this process.
+func (l *Lookout) Look(ctx context.Context) (metrics.Look, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := s.now(); l.at.IsZero() || now.Sub(l.at) >= max(lookEvery, lookPart*l.took) {
+	if now := l.Now(); l.at.IsZero() || now.Sub(l.at) >= max(LookEvery, lookPart*l.took) {
 		begun := time.Now()
-		k, err := s.lookNow(ctx)
+		k, err := l.lookNow(ctx)
 		if err != nil {
 			return k, err
 		}
 		l.last, l.at, l.took = k, now, time.Since(begun)
 	}
 	k := l.last
-	s.lookParts(&k)
+	l.lookParts(&k)
 	return k, nil
 }
 
 // lookNow reads the registry.
-func (s *Server) lookNow(ctx context.Context) (metrics.Look, error) {
+func (l *Lookout) lookNow(ctx context.Context) (metrics.Look, error) {
 	k := metrics.Look{
 		Nodes:    map[metrics.Standing]int{},
 		Stages:   map[trace.Stage]int{},
@@ -74,13 +94,13 @@ func (s *Server) lookNow(ctx context.Context) (metrics.Look, error) {
 		Rollouts: map[string]int{},
 		Leases:   map[string]int{"active": 0, "expired": 0, "bad": 0},
 	}
-	err := s.registry.View(ctx, func(tx *registry.Tx) error {
-		return errors.Join(s.lookNodes(ctx, tx, &k), s.lookLeases(tx, &k), lookRollouts(tx, &k))
+	err := l.Registry.View(ctx, func(tx *registry.Tx) error {
+		return errors.Join(l.lookNodes(ctx, tx, &k), l.lookLeases(tx, &k), lookRollouts(tx, &k))
 	})
 	return k, err
 }
 
-func (s *Server) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look) error {
+func (l *Lookout) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look) error {
 	nodes, err := tx.Nodes()
 	if err != nil {
 		return err
@@ -97,7 +117,7 @@ func (s *Server) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look
 	for _, b := range boots {
 		ids = append(ids, b.ID)
 	}
-	progress, err := s.registry.Progress(ctx, ids...)
+	progress, err := l.Registry.Progress(ctx, ids...)
 	if err != nil {
 		return err
 	}
@@ -111,13 +131,13 @@ func (s *Server) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look
 			k.Nodes[metrics.Standing{Run: metrics.Run{Group: n.Group}, State: "new"}]++
 			continue
 		}
-		s.lookNode(k, n, b, progress[b.ID], want(n))
+		l.lookNode(k, n, b, progress[b.ID], want(n))
 	}
 	return nil
 }
 
 // lookNode counts an adopted node that booted, or tries to.
-func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p registry.Progress, want fleet.Digest) {
+func (l *Lookout) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p registry.Progress, want fleet.Digest) {
 	if p.State == "" {
 		p.State, p.Stage = trace.Booting, trace.DHCP
 	}
@@ -129,7 +149,7 @@ func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p regi
 	}
 	var st api.NodeStatus
 	if len(p.Status) > 0 && json.Unmarshal(p.Status, &st) != nil {
-		st = api.NodeStatus{} // a status that an older release wrote otherwise says nothing here
+		st = api.NodeStatus{} // an older release wrote another status
 	}
 	k.Rejected += st.Rejected
 	if p.State != trace.Up {
@@ -142,7 +162,7 @@ func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p regi
 	if want != "" && running != want {
 		k.Drift[n.Group]++
 	}
-	if s.now().Sub(s.heard.Seen(n)) > silentTime {
+	if l.Now().Sub(l.LastSeen(n)) > silentTime {
 		k.Silent[n.Group]++
 	}
 	if st.Systemd != nil && len(st.Systemd.Failed) > 0 {
@@ -150,13 +170,13 @@ func (s *Server) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p regi
 	}
 }
 
-func (s *Server) lookLeases(tx *registry.Tx, k *metrics.Look) error {
+func (l *Lookout) lookLeases(tx *registry.Tx, k *metrics.Look) error {
 	leases, err := tx.Leases()
-	for _, l := range leases {
+	for _, x := range leases {
 		switch {
-		case l.Bad:
+		case x.Bad:
 			k.Leases["bad"]++
-		case l.Static || l.Expires.After(s.now()):
+		case x.Static || x.Expires.After(l.Now()):
 			k.Leases["active"]++
 		default:
 			k.Leases["expired"]++
@@ -173,38 +193,28 @@ func lookRollouts(tx *registry.Tx, k *metrics.Look) error {
 	return err
 }
 
-// lookParts asks the parts of this process, which costs nothing.
-func (s *Server) lookParts(k *metrics.Look) {
+// lookParts adds the counters of this process, which cost nothing.
+func (l *Lookout) lookParts(k *metrics.Look) {
 	k.Leases = maps.Clone(k.Leases)
-	for _, n := range s.cfg.DHCP.Subnets {
-		if n.First.IsValid() {
-			k.Range += addresses(n.First.As4(), n.Last.As4())
-		}
-	}
-	loads := s.turns.Status()
+	k.Range = l.Addresses
+	loads := l.Loads()
 	k.Loading, k.Waiting, k.Slots, k.Expect = loads.Loading, loads.Waiting, loads.Slots, loads.Expect
-	k.Packs, k.Swarm, k.Events = s.packs.Waiting(), s.swarm.Nodes(), s.registry.Last()
-	s.lookouts.sizes.Lock()
-	k.Counted, k.Objects, k.Bytes = s.lookouts.counted, s.lookouts.count, s.lookouts.weight
-	s.lookouts.sizes.Unlock()
-	k.Journals = s.lookJournals()
+	k.Packs, k.Swarm, k.Events = l.Packs(), l.Swarm(), l.Registry.Last()
+	l.sizes.Lock()
+	k.Counted, k.Objects, k.Bytes = l.counted, l.count, l.bytes
+	l.sizes.Unlock()
+	k.Journals = journals(l.Journals())
 	k.Registry = map[string]int64{}
 	for _, name := range []string{registry.File, registry.EventsFile} {
-		k.Registry[name] = fileSize(filepath.Join(s.cfg.Dir, name)) + fileSize(filepath.Join(s.cfg.Dir, name+"-wal"))
+		k.Registry[name] = fileSize(filepath.Join(l.Dir, name)) + fileSize(filepath.Join(l.Dir, name+"-wal"))
 	}
 	var st unix.Statfs_t
-	if unix.Statfs(s.store.Path(), &st) == nil {
+	if unix.Statfs(l.Store.Path(), &st) == nil {
 		k.Free = int64(st.Bavail) * st.Bsize
 	}
 }
 
-// addresses is how many a range has.
-func addresses(first, last [4]byte) int {
-	number := func(a [4]byte) int { return int(a[0])<<24 | int(a[1])<<16 | int(a[2])<<8 | int(a[3]) }
-	return number(last) - number(first) + 1
-}
-
-// fileSize is 0 for what is not there: a log that was written back, for example.
+// fileSize returns 0 for a file that is not there, such as a write-ahead log that was written back.
 func fileSize(path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -213,34 +223,33 @@ func fileSize(path string) int64 {
 	return st.Size()
 }
 
-// weigh counts the store now and then, beside everything else and at leisure: forty thousand objects take half a
-// second of a processor. A server that has just begun may be what machines wait for, so it begins later.
-func (s *Server) weigh(ctx context.Context) error {
+// CountStore counts the objects of the store from time to time, until ctx ends. It is throttled, and begins some time
+// after the start, because machines may be waiting for the server then.
+func (l *Lookout) CountStore(ctx context.Context) error {
 	for next := firstSize; ; next = sizeEvery {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(next):
 		}
-		count, weight := 0, int64(0)
-		l := leisure{begun: time.Now()}
-		err := s.store.EachObject(ctx, func(_ chunk.ID, size int64) {
-			count, weight = count+1, weight+size
-			l.rest(ctx)
+		count, bytes := 0, int64(0)
+		t := throttle{begun: time.Now()}
+		err := l.Store.EachObject(ctx, func(_ chunk.ID, size int64) {
+			count, bytes = count+1, bytes+size
+			t.rest(ctx)
 		})
 		if err == nil {
-			s.lookouts.sizes.Lock()
-			s.lookouts.counted, s.lookouts.count, s.lookouts.weight = true, count, weight
-			s.lookouts.sizes.Unlock()
+			l.sizes.Lock()
+			l.counted, l.count, l.bytes = true, count, bytes
+			l.sizes.Unlock()
 		} else if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
-			s.log.Error("metrics: the store was not counted", "err", err)
+			l.Log.Error("objects of the store cannot be counted for the metrics", "err", err)
 		}
 	}
 }
 
-// lookJournals is what becomes of journals, for metrics.
-func (s *Server) lookJournals() metrics.Journals {
-	l := s.journals.Status()
+// journals is the state of the kept journals as the metrics have it.
+func journals(l api.Logs) metrics.Journals {
 	return metrics.Journals{
 		Up:      l.State == api.LogsOn,
 		Size:    l.Held,
