@@ -120,6 +120,8 @@ type operator struct {
 
 	dhcp func() api.DHCP // what the DHCP part does now
 
+	flushEvents func(context.Context) error // writes events that are written behind
+
 	heard *lastseen.Times
 
 	faults *history.Faults
@@ -165,6 +167,7 @@ func (s *Server) operator() *operator {
 	o := &operator{}
 	o.access = s.access
 	o.reg = s.registry
+	o.flushEvents = s.boots.Flush
 	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
 	o.store = s.store
 	o.signer = s.signer

@@ -205,6 +205,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
 		Direct: s.cfg.Direct, Kernels: s.loader})
 	s.turns.Busy = s.swarm.Busy
+	s.lookout = s.newLookout()
 	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
 	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
 		b, _ := s.bootAt(a)
