@@ -13,11 +13,11 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
-	"pando/internal/media"
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
@@ -73,7 +73,7 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 		"hello":          s.loader.Hello,
 		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.nodeMedium,
+		"medium":         s.media.NodeMedium,
 		"errand":         s.nodeAPI.Command,
 		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
@@ -129,7 +129,7 @@ type operator struct {
 
 	history *history.API
 
-	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+	media *bootmedia.Service
 
 	errands *nodecommand.Queue
 
@@ -179,7 +179,7 @@ func (s *Server) operator() *operator {
 	o.keeper = s.keeper
 	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
-	o.medium = s.medium
+	o.media = s.media
 	o.heard = s.heard
 	o.faults = s.faults
 	o.history = history.NewAPI(s.registry)

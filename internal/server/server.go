@@ -34,6 +34,7 @@ import (
 	"pando/internal/openid"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/boots"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
@@ -74,7 +75,6 @@ type Server struct {
 	objects  *objects.Handler
 	storeAPI *objects.API
 	imageAPI *images.API
-	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
 	boots      *bootlog.Boots
@@ -92,7 +92,7 @@ type Server struct {
 	journals   *logs.Journals
 	consoles   *logs.Consoles
 	turns      *admission.Queue
-	mediaSent  mediaSent
+	media      *bootmedia.Service
 	access     *access.Guard
 	faults     *history.Faults
 	metrics    *metrics.Site
@@ -336,6 +336,11 @@ func (s *Server) Close() error {
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.media = bootmedia.New(bootmedia.Options{
+		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
+		Release: s.cfg.Release, Log: s.log,
+	})
 	s.loader = boots.New(boots.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
 		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
