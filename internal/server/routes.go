@@ -13,11 +13,11 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
-	"pando/internal/media"
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
@@ -71,16 +71,16 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
 		"begin":          s.loader.BeginFromMedium,
 		"hello":          s.loader.Hello,
-		"events":         s.nodeEvents,
+		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.nodeMedium,
-		"errand":         s.nodeErrand,
+		"medium":         s.media.NodeMedium,
+		"errand":         s.nodeAPI.Command,
 		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
-		"stage":          s.nodeStage,
+		"stage":          s.nodeAPI.Stage,
 		"next":           s.loader.SoftReboot,
-		"extensions":     s.nodeExtensions,
-		"config":         s.giveConfig,
+		"extensions":     s.nodeAPI.Extensions,
+		"config":         s.nodeAPI.ConfigFiles,
 		"journal/upload": s.journals.Upload,
 		"state/send":     s.state.TakeState,
 		"state/fetch":    s.state.GiveState,
@@ -129,7 +129,7 @@ type operator struct {
 
 	history *history.API
 
-	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+	media *bootmedia.Service
 
 	errands *nodecommand.Queue
 
@@ -179,7 +179,7 @@ func (s *Server) operator() *operator {
 	o.keeper = s.keeper
 	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
-	o.medium = s.medium
+	o.media = s.media
 	o.heard = s.heard
 	o.faults = s.faults
 	o.history = history.NewAPI(s.registry)
