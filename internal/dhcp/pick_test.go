@@ -28,7 +28,7 @@ func (n *neighbours) probe(_ context.Context, a netip.Addr, own fleet.MAC) (flee
 
 func testPicker(m *memory, n *neighbours) *picker {
 	return &picker{
-		leases: m,
+		again:  func(_ context.Context, read func(Leases) error) error { return read(m) },
 		ranges: &ranges{},
 		offers: &offers{},
 		probe:  n,
@@ -36,6 +36,25 @@ func testPicker(m *memory, n *neighbours) *picker {
 		calm:   func(string, ...any) {},
 		avoid:  func(a netip.Addr) bool { return a == ip4("10.77.0.1") },
 	}
+}
+
+// pick is the whole search for one DISCOVER, with what it records.
+func (p *picker) pick(ctx context.Context, r Request, s Subnet, mine fleet.Lease, now time.Time) (netip.Addr, string, error) {
+	var w *search
+	var m *memory
+	err := p.again(ctx, func(l Leases) (err error) {
+		m = l.(*memory)
+		w, err = p.begin(l, r, s, mine, now)
+		return err
+	})
+	if err != nil {
+		return netip.Addr{}, "", err
+	}
+	a, why, err := w.finish(ctx)
+	if err == nil {
+		err = m.Commit(ctx, Change{Leases: w.bad})
+	}
+	return a, why, err
 }
 
 // derived is the address that comes from a MAC.
@@ -120,7 +139,7 @@ func TestPick(t *testing.T) {
 		if tt.wish != "" {
 			mods = append(mods, requested(tt.wish))
 		}
-		mine, _, _ := m.LeaseByMAC(t.Context(), alice)
+		mine, _, _ := m.LeaseByMAC(alice)
 		r := asked(t, alice, dhcpv4.MessageTypeDiscover, mods...)
 		got, why, err := p.pick(t.Context(), r, *s, mine, noon)
 		if got != tt.want || why != "" || err != nil {
