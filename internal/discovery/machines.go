@@ -71,7 +71,12 @@ func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 var ErrTooMany = errors.New("too many unknown machines at once")
 
 // Discover records a MAC that no node has, as discovered node, if limit lets it pass.
-func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node, error) {
+func (d *Machines) Discover(
+	ctx context.Context,
+	mac fleet.MAC,
+	uuid string,
+	limit *ratelimit.Bucket,
+) (fleet.Node, error) {
 	now := d.now()
 	if !limit.Take(now) {
 		return fleet.Node{}, ErrTooMany

@@ -149,7 +149,8 @@ var mayImport = []rule{
 	{"systemd", []string{"api"}},
 	{"tpm", []string{"api"}},
 	{"node/blockd", []string{
-		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image", "image/bootpack",
+		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image",
+		"image/bootpack",
 		"link", "nbd", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
 	}},
 	{"node/*", []string{
@@ -249,7 +250,15 @@ func TestSwarmDecidesWithoutSockets(t *testing.T) {
 		}
 		for _, p := range s.imports() {
 			switch p {
-			case "context", "log/slog", "net", "net/http", "os", "sync", "sync/atomic", "syscall", "golang.org/x/sys/unix":
+			case "context",
+				"log/slog",
+				"net",
+				"net/http",
+				"os",
+				"sync",
+				"sync/atomic",
+				"syscall",
+				"golang.org/x/sys/unix":
 				t.Errorf("%s imports %s", s.path, p)
 			}
 		}
