@@ -30,7 +30,7 @@ func checkDHCP(ctx context.Context, o doctorOptions) []finding {
 	}
 	var out []finding
 	for _, name := range names {
-		others, err := dhcp.Look(ctx, name, lookTime)
+		others, err := dhcp.DiscoverServers(ctx, name, lookTime)
 		if err != nil {
 			out = append(out, found(note, "run doctor as root", "cannot look for DHCP servers: %v", err)...)
 			continue

@@ -158,7 +158,7 @@ func (a *app) decideDHCP(ctx context.Context, f *serveFlags) error {
 	var others []dhcp.Found
 	for _, name := range f.interfaces {
 		a.printf("Looking for DHCP servers on %s ...\n", name)
-		seen, err := dhcp.Look(ctx, name, lookTime)
+		seen, err := dhcp.DiscoverServers(ctx, name, lookTime)
 		if err != nil {
 			return err
 		}

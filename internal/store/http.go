@@ -32,9 +32,10 @@ var ErrBusy = errors.New("the source is busy")
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
-	Proofs chunk.Proofs // of objects that it is asked for
-	Brief  bool         // objects are asked for by the beginnings of their names (chunk.Brief): it knows which it has
-	Query  string       // of each question; "": none
+	Proofs chunk.FastDigests // of objects that it is asked for
+	// objects are asked for by the beginnings of their names (chunk.ShortID): it knows which it has
+	ShortNames bool
+	Query      string // of each question; "": none
 
 	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the
 	// server sent whoever asked on to it. nil: nobody wants to know.
@@ -59,7 +60,7 @@ const connBuffer = 1 << 10
 // NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
 // connections to each server. What it dials and where it is redirected to is given by IP address, because a
 // resolver would read files of the file system that is being served.
-func NewClient(conns int, slow *Slow) *http.Client {
+func NewClient(conns int, slow *TimeoutFloor) *http.Client {
 	dialer := &net.Dialer{KeepAlive: keepAlive}
 	return &http.Client{
 		Transport: &http.Transport{
@@ -86,7 +87,7 @@ func NewClient(conns int, slow *Slow) *http.Client {
 }
 
 // Dial connects by TCP for the transfer of objects.
-func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn, error) {
+func Dial(ctx context.Context, d *net.Dialer, addr string, slow *TimeoutFloor) (net.Conn, error) {
 	c, err := slow.dial(func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) })(ctx)
 	if err != nil {
 		return nil, err
@@ -95,13 +96,13 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	if x, ok := c.(syscall.Conn); ok {
 		sockopt.Set(x, sockopt.Message)
 	}
-	return Gather(c), nil
+	return CoalesceReads(c), nil
 }
 
 // dial bounds the time that a connection may take to come about.
-func (s *Slow) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
+func (s *TimeoutFloor) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.Least(dialTime))
+		ctx, cancel := context.WithTimeout(ctx, s.AtLeast(dialTime))
 		defer cancel()
 		return connect(ctx)
 	}
@@ -170,8 +171,8 @@ func (h *HTTP) object(id chunk.ID) string {
 	if h.isBucket() {
 		return base + "/" + name[:2] + "/" + name
 	}
-	if h.Brief {
-		name = id.Brief().String()
+	if h.ShortNames {
+		name = id.Short().String()
 	}
 	if h.Query != "" {
 		name += "?" + h.Query

@@ -11,7 +11,7 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// feeder notes what a device tells.
+// piece fetcher notes what a device tells.
 type feeder struct {
 	mu      sync.Mutex
 	dropped []int
@@ -37,8 +37,8 @@ func (f *feeder) Moved() {
 	f.moved++
 }
 
-// A device with a feeder fetches no piece that nobody reads. It takes what is brought as far as there is room, says
-// how far that is, and what it let go of; reads make room for more.
+// A device with a piece fetcher fetches no piece that nobody reads. It takes what is brought as far as there is
+// room, says how far that is, and what it let go of; reads make room for more.
 func TestFeeder(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
@@ -51,7 +51,7 @@ func TestFeeder(t *testing.T) {
 	}
 	src, r, f := &source{img: img}, &record{}, &feeder{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder, o.Pack.Keep = f, 4*64<<10+100
+	o.Pack.Fetcher, o.Pack.Keep = f, 4*64<<10+100
 	d := open(t, src, o)
 	defer d.Close()
 	if d.Reach() != 4 {
@@ -98,7 +98,7 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
 	asked := 0
-	o.Pack.Feeder = &feeder{}
+	o.Pack.Fetcher = &feeder{}
 	o.Pack.Source = chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		asked++
 		return src.Get(ctx, q)
@@ -110,7 +110,7 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A device that keeps pieces across boots streams those. What it does not have any more is left to the feeder,
+// A device that keeps pieces across boots streams those. What it does not have any more is left to the piece fetcher,
 // once, without waiting for it; a read of it is not.
 func TestFeederBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
 		src, r, f := &source{img: img}, &record{}, &feeder{}
 		o := r.options(img, src, m)
-		o.Pack.Feeder = f
+		o.Pack.Fetcher = f
 		damaged := map[chunk.ID]int{}
 		for _, i := range []int{2, 3, 7} {
 			damaged[m.Pieces[i].ID] = i
@@ -175,7 +175,7 @@ func TestUnreadAfterBooted(t *testing.T) {
 	m.Booted = 3
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder = &feeder{}
+	o.Pack.Fetcher = &feeder{}
 	d := open(t, src, o)
 	defer d.Close()
 	for i, e := range m.Pieces {

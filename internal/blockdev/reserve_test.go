@@ -156,12 +156,12 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	})
 }
 
-// openFed opens a device whose pack comes from a feeder.
+// openFed opens a device whose pack comes from a piece fetcher.
 func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *feeder) {
 	t.Helper()
 	src, r, f := &source{img: img}, &record{}, &feeder{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder = f
+	o.Pack.Fetcher = f
 	d, err := Open(t.Context(), src, o)
 	if err != nil {
 		t.Fatal(err)

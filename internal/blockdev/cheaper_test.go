@@ -86,11 +86,11 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 }
 
 // A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
-// has its blocks in chunks: none that it has is left to the feeder.
+// has its blocks in chunks: none that it has is left to the piece fetcher.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
 		has  func(bootpack.Map) func(chunk.ID) bool
-		left int // pieces that the feeder has to bring
+		left int // pieces that the piece fetcher has to bring
 	}{
 		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
 			return func(id chunk.ID) bool {
@@ -106,7 +106,7 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
 				src, r, f := &source{img: img}, &record{}, &feeder{}
 				o := r.options(img, src, m)
-				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
+				o.Size, o.Pack.Fetcher, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
 				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
 					return chunk.Verified{},
 						false
