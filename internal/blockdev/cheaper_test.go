@@ -104,7 +104,7 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				img := randomImage(t, 96)
 				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
-				src, r, f := &source{img: img}, &record{}, &feeder{}
+				src, r, f := &source{img: img}, &record{}, &testFetcher{}
 				o := r.options(img, src, m)
 				o.Size, o.Pack.Fetcher, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
 				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
@@ -113,12 +113,12 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				}
 				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
-					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)
+					t.Errorf("pieces %v are left to the fetcher before the index root is there", f.ahead)
 				}
 				d := rooted()
 				synctest.Wait()
 				if len(f.ahead) != x.left {
-					t.Errorf("pieces %v are left to the feeder, want %d", f.ahead, x.left)
+					t.Errorf("pieces %v are left to the fetcher, want %d", f.ahead, x.left)
 				}
 				readAll(t, d, img)
 				d.Close()

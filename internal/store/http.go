@@ -37,9 +37,9 @@ type HTTP struct {
 	ShortNames bool
 	Query      string // of each question; "": none
 
-	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the
+	// FromBucket is told how many bytes of an object came from a bucket: because that is at URL, or because the
 	// server sent whoever asked on to it. nil: nobody wants to know.
-	Elsewhere func(bytes int)
+	FromBucket func(bytes int)
 }
 
 // dialTime is how long a connection may take to come about on usual links.
@@ -114,7 +114,7 @@ func (h *HTTP) Name() string { return h.URL }
 // Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
 // it sent is complete and is not the object, and anything else when the transfer failed.
 func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
-	stored, elsewhere, err := h.fetch(ctx, r)
+	stored, redirected, err := h.fetch(ctx, r)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
 	}
@@ -122,13 +122,13 @@ func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get from %s: %w", h.URL, err)
 	}
-	if elsewhere && h.Elsewhere != nil {
-		h.Elsewhere(len(stored))
+	if redirected && h.FromBucket != nil {
+		h.FromBucket(len(stored))
 	}
 	return v, nil
 }
 
-func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, elsewhere bool, err error) {
+func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, redirected bool, err error) {
 	ctx, wind, end := patiently(ctx, r.Patience)
 	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)

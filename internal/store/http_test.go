@@ -141,7 +141,7 @@ func TestHTTPBadAnswers(t *testing.T) {
 
 // A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose
 // answer is short.
-func TestGather(t *testing.T) {
+func TestCoalesceReads(t *testing.T) {
 	large, small := make([]byte, 200_000), []byte("an object")
 	rand.NewChaCha8([32]byte{4}).Read(large)
 	o := newOrigin(t, large, small)
@@ -160,7 +160,7 @@ func TestGather(t *testing.T) {
 }
 
 // With its request a connection goes over to acknowledging every second frame.
-func TestGatherIsCalm(t *testing.T) {
+func TestCoalescedReadsDelayAcks(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -185,7 +185,7 @@ func TestGatherIsCalm(t *testing.T) {
 }
 
 // A reader is woken when much is there, or after a while when a sender is slow.
-func TestGatherWakesSeldom(t *testing.T) {
+func TestCoalescedReadsWakeSeldom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -184,7 +184,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 				URL:       url,
 				Client:    client,
 				Proofs:    d.proofs,
-				Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
+				FromBucket: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
 			},
 		)
 	}
