@@ -16,7 +16,7 @@ func (a *app) secretCommand() *cobra.Command {
 		a.secretList(), a.secretSet(), a.secretDelete())
 	c.Long = `A secret is kept encrypted on the server and put into config files by {{secret "NAME"}}, for the nodes that may have it. No command and
 no request tells its value. What a boot has to show before it gets secrets is a setting of its group: pando group set GROUP --secrets
-mac|approve-each-boot|tpm (docs/secrets.md).`
+mac|approve-each-boot|tpm (docs/security.md).`
 	return c
 }
 

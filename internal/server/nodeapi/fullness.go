@@ -1,4 +1,4 @@
-package server
+package nodeapi
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (l *levels) rise(b registry.Boot, full fleet.Fullness) bool {
 }
 
 // warnOfFullness puts it on the timeline when a node's write layer becomes almost full, or full.
-func (s *Server) warnOfFullness(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
+func (s *Service) warnOfFullness(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
 	if !s.levels.rise(b, st.Fullness()) {
 		return nil
 	}

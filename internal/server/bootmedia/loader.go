@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 // grubDir is where Debian's packages grub-pc-bin and grub-efi-amd64-bin put GRUB.
 const grubDir = "/usr/lib/grub"
 
-// needsGRUB is what to do when a program or file for boot media is missing.
-const needsGRUB = "apt install ipxe grub-common grub-pc-bin grub-efi-amd64-bin"
+// NeedsGRUB is what to do when a program or file for boot media is missing.
+const NeedsGRUB = "apt install ipxe grub-common grub-pc-bin grub-efi-amd64-bin"
 
 // makeLoader makes the boot loader of a medium from the distribution's packages.
 func makeLoader(ctx context.Context, bootFiles string) (l media.Loader, err error) {
@@ -34,7 +34,7 @@ func makeLoader(ctx context.Context, bootFiles string) (l media.Loader, err erro
 		{filepath.Join(bootFiles, "ipxe.efi"), &l.IPXEEFI},
 	} {
 		if *f.into, err = os.ReadFile(f.path); errors.Is(err, fs.ErrNotExist) {
-			return l, hint.With(fmt.Errorf("boot loader of a medium: %w", err), needsGRUB)
+			return l, hint.With(fmt.Errorf("boot loader of a medium: %w", err), NeedsGRUB)
 		}
 		if err != nil {
 			return l, fmt.Errorf("boot loader of a medium: %w", err)
@@ -67,7 +67,7 @@ func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte,
 		strings.Fields(modules)...)
 	said, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), needsGRUB)
+		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), NeedsGRUB)
 	}
 	return os.ReadFile(out)
 }

@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"pando/internal/registry"
 )
 
-// nodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
+// NodeMedium answers POST /v1/node/medium: what brings the boot medium of a running node in step with what it runs,
 // as a list of writes; nothing when it is. With a size it is all that makes a disk a medium.
-func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) NodeMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeMedium](w, r)
 	if err != nil {
 		return err
 	}
-	b, err := s.nodeAuth.Reporter(r, req.Boot)
+	b, err := s.auth.Reporter(r, req.Boot)
 	if err != nil {
 		return err
 	}
@@ -35,10 +35,10 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	if err := s.mediaSent.begin(); err != nil {
+	if err := s.Sending.Begin(); err != nil {
 		return err
 	}
-	defer s.mediaSent.end()
+	defer s.Sending.End()
 	writes, err := n.writes(r.Context(), req.Size)
 	if err != nil {
 		return hint.API(err)
@@ -53,16 +53,16 @@ func (s *Server) nodeMedium(w http.ResponseWriter, r *http.Request) error {
 
 // renewal is what the boot medium of a running node lacks.
 type renewal struct {
-	server  *Server
+	server  *Service
 	plan    bootplan.Plan
 	control []string
-	key     string // of all that K depends on
+	key     string // of all that the contents depend on
 	now     [media.Slots]media.Header
 	inStep  bool
 }
 
-func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
-	n = renewal{server: s, control: s.ports.ControlURLs(s.cfg.DHCP.Interfaces)}
+func (s *Service) renewal(ctx context.Context, b registry.Boot, req api.NodeMedium) (n renewal, err error) {
+	n = renewal{server: s, control: s.ports.ControlURLs(s.interfaces)}
 	if n.plan, err = s.ranPlan(ctx, b); err != nil {
 		return n, err
 	}
@@ -82,22 +82,22 @@ func (s *Server) renewal(ctx context.Context, b registry.Boot, req api.NodeMediu
 	if req.Size != 0 || newest == "" {
 		return n, nil // all of it is sent
 	}
-	digest, err := s.mediumKs.of(n.key, func() (media.K, error) { return s.mediumK(ctx, n.plan, n.control) })
+	digest, err := s.Digests.of(n.key, func() (media.K, error) { return s.Contents(ctx, n.plan, n.control) })
 	n.inStep = err == nil && digest == newest
 	return n, err
 }
 
 // writes are what brings the medium in step, or with a size what makes a disk one.
 func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) {
-	k, err := n.server.mediumK(ctx, n.plan, n.control)
+	k, err := n.server.Contents(ctx, n.plan, n.control)
 	if err != nil {
 		return nil, err
 	}
-	n.server.mediumKs.put(n.key, k.Digest())
+	n.server.Digests.put(n.key, k.Digest())
 	if size == 0 {
 		return media.Renew(n.now, k)
 	}
-	l, err := makeLoader(ctx, n.server.cfg.BootFiles)
+	l, err := makeLoader(ctx, n.server.bootFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (n renewal) writes(ctx context.Context, size int64) ([]media.Write, error) 
 }
 
 // ranPlan is a plan for what a boot runs already.
-func (s *Server) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
+func (s *Service) ranPlan(ctx context.Context, b registry.Boot) (p bootplan.Plan, err error) {
 	p.Image, p.Version = b.Image, b.Version
 	if p.Node, p.Group, err = s.planner.Member(ctx, b.MAC); err != nil {
 		return p, err

@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"net/http"
@@ -9,31 +9,34 @@ import (
 	"pando/internal/media"
 )
 
-// mediaSent counts the answers that have K in them and are under way: each is K in memory, twice, and all nodes of
-// a storm ask a minute after they have booted.
-type mediaSent struct{ now atomic.Int32 }
+// Limit counts the media that are being sent. Each is a kernel and initramfs in memory, twice, and after a boot storm all
+// nodes ask within a minute.
+type Limit struct{ now atomic.Int32 }
 
+// Bounds of what is sent.
 const (
-	mostMediaSent = 2
-	mediumTakes   = 5 * time.Minute // a stick that takes nothing more must not keep a place for ever
-	mediumLater   = time.Minute     // until a node that has to wait asks again, at least
+	MostSent    = 2               // media at a time
+	mediumTakes = 5 * time.Minute // for one, so that a disk that hangs does not keep others waiting
+	RetryLater  = time.Minute     // least time until a node that was refused asks again
 )
 
-func (m *mediaSent) begin() error {
-	if m.now.Add(1) <= mostMediaSent {
+// Begin takes a place, or returns the error that tells a node to ask again later.
+func (m *Limit) Begin() error {
+	if m.now.Add(1) <= MostSent {
 		return nil
 	}
-	m.end()
+	m.End()
 	e := api.NewError(
 		api.Unavailable,
 		"boot media of other nodes are being written",
 		"a node comes back by itself; repeat `pando node cache` in a minute",
 	)
-	e.RetryAfter = mediumLater
+	e.RetryAfter = RetryLater
 	return e
 }
 
-func (m *mediaSent) end() { m.now.Add(-1) }
+// End gives the place back.
+func (m *Limit) End() { m.now.Add(-1) }
 
 // sendWrites sends a list of writes to a node, within a time.
 func sendWrites(w http.ResponseWriter, writes []media.Write) {

@@ -1,4 +1,4 @@
-package server
+package nodeapi
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 	maxUptime   = 20 * 365 * 24 * time.Hour
 )
 
-// nodeEvents answers POST /v1/node/events.
-func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
+// Events answers POST /v1/node/events.
+func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.ReportRequest](w, r)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 	s.alive(r.Context(), b)
 	// A boot's init does no errands, and does not know of answers that have a body.
 	answer := api.ReportResponse{
-		Errand: s.errands.Pending(b.ID),
+		Errand: s.commands.Pending(b.ID),
 		Extend: s.otherExtensions(r.Context(), b, req.Extensions),
 	}
 	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
@@ -81,8 +81,8 @@ func (s *Server) nodeEvents(w http.ResponseWriter, r *http.Request) error {
 }
 
 // alive notes that a node has reported. A report without anything in it says just this.
-func (s *Server) alive(ctx context.Context, b registry.Boot) {
-	s.heard.Note(b.MAC, s.now())
+func (s *Service) alive(ctx context.Context, b registry.Boot) {
+	s.lastSeen.Note(b.MAC, s.now())
 	if n, err := s.discovery.Node(ctx, b.MAC); err == nil {
 		s.discovery.Touch(ctx, n, "", "")
 	}
@@ -90,7 +90,7 @@ func (s *Server) alive(ctx context.Context, b registry.Boot) {
 
 // reached notes, at a boot's first report, when its Init was on our clock. The node's clock may be wrong or
 // unset; it tells only how long ago that was. Every event of the node is placed from there.
-func (s *Server) reached(ctx context.Context, b registry.Boot, uptime time.Duration) (registry.Boot, error) {
+func (s *Service) reached(ctx context.Context, b registry.Boot, uptime time.Duration) (registry.Boot, error) {
 	if !b.Init.IsZero() {
 		return b, nil
 	}
@@ -175,7 +175,7 @@ func clipBytes(bytes map[string]int64) map[string]int64 {
 }
 
 // keepStatus keeps what a node said of itself last.
-func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
+func (s *Service) keepStatus(ctx context.Context, b registry.Boot, st api.NodeStatus) error {
 	st.Bytes, st.Release = clipBytes(st.Bytes), httpapi.Clip(st.Release, 64)
 	if _, err := fleet.ParseDigest(string(st.Staged)); err != nil {
 		st.Staged = ""
@@ -197,7 +197,7 @@ func (s *Server) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSta
 	if err := s.warnOfFullness(ctx, b, st); err != nil {
 		return err
 	}
-	if err := errors.Join(s.senders.Add(ctx, b, st.Fed), s.state.KeepReport(ctx, b, st.State)); err != nil {
+	if err := errors.Join(s.keepSenders(ctx, b, st.Fed), s.keepState(ctx, b, st.State)); err != nil {
 		return err
 	}
 	st.Fed, st.State = nil, "" // they are kept longer than the status

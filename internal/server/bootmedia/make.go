@@ -1,4 +1,4 @@
-package server
+package bootmedia
 
 import (
 	"context"
@@ -21,12 +21,12 @@ import (
 )
 
 // createMedium answers POST /v1/media: the writes that make a boot medium.
-func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
+func (s *Service) createMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.Body[api.MediumCreate](r)
 	if err != nil {
 		return err
 	}
-	writes, err := o.medium(r.Context(), req)
+	writes, err := s.medium(r.Context(), req)
 	if err != nil {
 		return hint.API(err)
 	}
@@ -37,7 +37,7 @@ func (o *operator) createMedium(w http.ResponseWriter, r *http.Request) error {
 }
 
 // medium makes the writes of a boot medium.
-func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
+func (s *Service) medium(ctx context.Context, req api.MediumCreate) ([]media.Write, error) {
 	if req.Size < media.MinSize || req.Size%media.Sector != 0 {
 		return nil, httpapi.BadRequest(
 			fmt.Sprintf(
@@ -52,11 +52,11 @@ func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Writ
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.mediumK(ctx, p, req.Control)
+	k, err := s.Contents(ctx, p, req.Control)
 	if err != nil {
 		return nil, err
 	}
-	l, err := makeLoader(ctx, s.cfg.BootFiles)
+	l, err := makeLoader(ctx, s.bootFiles)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (s *Server) medium(ctx context.Context, req api.MediumCreate) ([]media.Writ
 }
 
 // planOf decides what a medium for some nodes starts. A group is one although it has no nodes yet; nodes must boot the
-// same with the same arguments, because a medium has one K.
-func (s *Server) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
+// same with the same arguments, because a medium has one kernel and initramfs.
+func (s *Service) planOf(ctx context.Context, selection string) (bootplan.Plan, error) {
 	name, isGroup := strings.CutPrefix(selection, "@")
 	var nodes []fleet.Node
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -105,8 +105,9 @@ func (s *Server) planOf(ctx context.Context, selection string) (bootplan.Plan, e
 	return first, nil
 }
 
-// mediumK is K as a medium has it: for no boot in particular, so with the drivers of every NIC and without a token.
-func (s *Server) mediumK(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
+// Contents are kernel, initramfs and arguments of a medium: for no boot in particular, so with the drivers of every NIC
+// and without a token.
+func (s *Service) Contents(ctx context.Context, p bootplan.Plan, control []string) (media.K, error) {
 	var k media.K
 	if a := p.Manifest.Architecture; a != "amd64" {
 		return k, httpapi.BadRequest(
@@ -115,7 +116,7 @@ func (s *Server) mediumK(ctx context.Context, p bootplan.Plan, control []string)
 		)
 	}
 	if len(control) == 0 {
-		control = s.ports.ControlURLs(s.cfg.DHCP.Interfaces)
+		control = s.ports.ControlURLs(s.interfaces)
 	}
 	if len(control) == 0 {
 		return k, httpapi.BadRequest(
@@ -126,7 +127,7 @@ func (s *Server) mediumK(ctx context.Context, p bootplan.Plan, control []string)
 	trust, err := initramfs.TrustCPIO(api.BootConfig{
 		Format: 1, Medium: p.Version, Control: control,
 		ServerKey: api.KeyText(s.keys.ServerPublic()), TrustKeys: s.keys.Ring.Trust().Accepted(),
-		Release: s.cfg.Release, RebootAfter: s.planner.RebootAfter(p.Group),
+		Release: s.release, RebootAfter: s.planner.RebootAfter(p.Group),
 	})
 	if err != nil {
 		return k, err

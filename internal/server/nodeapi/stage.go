@@ -1,4 +1,4 @@
-package server
+package nodeapi
 
 import (
 	"net/http"
@@ -9,10 +9,10 @@ import (
 	"pando/internal/nodeconfig"
 )
 
-// nodeStage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an
+// Stage answers POST /v1/node/stage: a running node is told what its next boot runs, to have it ready. It is an
 // assignment of the boot that runs, signed as any, without files: these come when the next boot says hello.
-func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
-	b, c, p, err := s.loader.NextPlan(w, r, true)
+func (s *Service) Stage(w http.ResponseWriter, r *http.Request) error {
+	b, c, p, err := s.boot.NextPlan(w, r, true)
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (s *Server) nodeStage(w http.ResponseWriter, r *http.Request) error {
 	var resp api.StageResponse
 	group := p.Group
 	group.Keeping = fleet.Keeping{}
-	resp.Assignment, resp.Signature, err = s.loader.Assign(
+	resp.Assignment, resp.Signature, err = s.boot.Assign(
 		r.Context(),
 		b,
 		nodeconfig.Node{Node: p.Node, Group: group, Boot: b},
