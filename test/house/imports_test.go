@@ -205,7 +205,8 @@ var mayImport = []rule{
 	{"cli/key", []string{"api", "cmdenv", "exitcode", "fleet", "identity", "image", "output", "store", "storeflags"}},
 	{"cli/site", []string{"api", "cmdenv", "exitcode", "fleet", "media", "output", "store"}},
 	{"cli/*", []string{
-		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal", "trace",
+		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal",
+		"trace",
 	}},
 	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
 	{"testkit", []string{
