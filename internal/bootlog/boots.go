@@ -24,10 +24,17 @@ const Continues = 10 * time.Minute
 // maxCurrent bounds the boots in memory; the registry has the others.
 const maxCurrent = 16384
 
+// Registry is where boots and their events are recorded.
+type Registry interface {
+	View(context.Context, func(*registry.Tx) error) error
+	Update(context.Context, func(*registry.Tx) error) error
+	Append(context.Context, ...trace.Event) ([]trace.Event, error)
+}
+
 // Boots knows the latest boot of each MAC. It is a cache of the registry, written through, except for boots of unknown
 // machines that have no record yet: those are in memory only.
 type Boots struct {
-	registry *registry.Registry
+	registry Registry
 	now      func() time.Time
 	log      *slog.Logger
 	behind   *queue
@@ -39,7 +46,7 @@ type Boots struct {
 }
 
 // New returns the boots of a registry. Its clock is now.
-func New(reg *registry.Registry, now func() time.Time, log *slog.Logger) *Boots {
+func New(reg Registry, now func() time.Time, log *slog.Logger) *Boots {
 	return &Boots{registry: reg, now: now, log: log, behind: newQueue()}
 }
 
@@ -63,15 +70,28 @@ type Entry struct {
 
 // Of returns the latest boot of a MAC, locked. The caller unlocks it.
 func (b *Boots) Of(ctx context.Context, mac fleet.MAC) (*Entry, error) {
+	return b.OfWith(ctx, mac, nil)
+}
+
+// OfWith is Of for who also reads something else: read sees the same state of the registry.
+func (b *Boots) OfWith(ctx context.Context, mac fleet.MAC, read func(*registry.Tx) error) (*Entry, error) {
 	if !mac.OfOne() {
 		return nil, api.NewError(api.BadRequest, mac.String()+" is not the MAC address of one machine", "")
 	}
 	c := b.slot(mac)
 	c.Lock()
-	if c.loaded {
+	if c.loaded && read == nil {
 		return c, nil
 	}
 	err := b.registry.View(ctx, func(tx *registry.Tx) error {
+		if read != nil {
+			if err := read(tx); err != nil {
+				return err
+			}
+		}
+		if c.loaded {
+			return nil
+		}
 		latest, err := tx.Boots(registry.BootFilter{MAC: mac, Limit: 1})
 		if len(latest) == 1 {
 			c.Boot, c.Saved, c.DHCP = latest[0], true, trace.End
@@ -176,29 +196,48 @@ func (c *Entry) Begin(now time.Time) {
 
 // Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.
 func (b *Boots) Save(ctx context.Context, c *Entry, change func(*registry.Boot)) error {
-	next := c.Boot
-	err := b.registry.Update(ctx, func(tx *registry.Tx) error {
-		if !c.Saved {
-			change(&next)
-			return tx.CreateBoot(next)
+	return b.SaveWith(ctx, c, nil, change)
+}
+
+// SaveWith is Save for who also writes something else: both are written, or none. When write returns false, the boot is
+// not saved.
+func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error),
+	change func(*registry.Boot)) error {
+	next, saved := c.Boot, false
+	err := b.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		if write != nil {
+			if saved, err = write(tx); err != nil || !saved {
+				return err
+			}
 		}
-		stored, err := tx.Boot(c.Boot.ID)
-		if errors.Is(err, registry.ErrNotFound) { // forgotten as one too many
-			change(&next)
-			return tx.CreateBoot(next)
-		}
-		if err != nil {
-			return err
-		}
-		next = stored // an operator may have renamed the node, a report may have come
-		change(&next)
-		return tx.PutBoot(next)
+		saved = true
+		next, err = put(tx, c, change)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("record boot %s: %w", c.Boot.ID, err)
 	}
-	c.Boot, c.Saved = next, true
+	if saved {
+		c.Boot, c.Saved = next, true
+	}
 	return nil
+}
+
+// put writes a boot as it is in the registry, after change.
+func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot, error) {
+	next := c.Boot
+	if c.Saved {
+		stored, err := tx.Boot(c.Boot.ID)
+		if err == nil {
+			change(&stored) // an operator may have renamed the node, a report may have come
+			return stored, tx.PutBoot(stored)
+		}
+		if !errors.Is(err, registry.ErrNotFound) { // forgotten as one too many
+			return next, err
+		}
+	}
+	change(&next)
+	return next, tx.CreateBoot(next)
 }
 
 // ByID returns the boot with an id, locked. It is ErrNotFound unless it is the latest of its MAC: an older one

@@ -28,29 +28,30 @@ const (
 	seenGranularity = 5 * time.Minute
 )
 
+// Registry is where nodes are recorded.
+type Registry interface {
+	View(context.Context, func(*registry.Tx) error) error
+	Update(context.Context, func(*registry.Tx) error) error
+}
+
 // Machines records machines that nobody knows, and adopts those that the site's policy lets in.
 type Machines struct {
-	registry *registry.Registry
+	registry Registry
 	now      func() time.Time
 	log      *slog.Logger
 
-	ByPacket  *ratelimit.Bucket // of records for a DHCP packet, which anybody can make up
+	byPacket  *ratelimit.Bucket // of records for a DHCP packet, which anybody can make up
 	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
 }
 
 // New returns the discovery of the machines of a registry.
-func New(reg *registry.Registry, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, now: now, log: log, ByPacket: ratelimit.New(discoverBurst, discoverRate),
+func New(reg Registry, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, now: now, log: log, byPacket: ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }
 
 // LimitPackets replaces the limit of records for DHCP packets.
-func (d *Machines) LimitPackets(limit *ratelimit.Bucket) { d.ByPacket = limit }
-
-// FromPacket records the machine that a DHCP packet came from.
-func (d *Machines) FromPacket(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
-	return d.Discover(ctx, mac, uuid, d.ByPacket)
-}
+func (d *Machines) LimitPackets(limit *ratelimit.Bucket) { d.byPacket = limit }
 
 // FromRequest records the machine that a request came from.
 func (d *Machines) FromRequest(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
@@ -71,41 +72,65 @@ func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 var ErrTooMany = errors.New("too many unknown machines at once")
 
 // Discover records a MAC that no node has, as discovered node, if limit lets it pass.
-func (d *Machines) Discover(
-	ctx context.Context,
-	mac fleet.MAC,
-	uuid string,
-	limit *ratelimit.Bucket,
-) (fleet.Node, error) {
-	now := d.now()
-	if !limit.Take(now) {
+func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node,
+	error) {
+	if !limit.Take(d.now()) {
 		return fleet.Node{}, ErrTooMany
 	}
-	n := fleet.Node{Name: DiscoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
-		State: fleet.Discovered, Group: fleet.DefaultGroup, UUID: uuid, Created: now, Seen: now}
-	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
-		if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
-			n = known
-			return err
-		}
-		count, oldest, err := tx.Discovered()
-		if err != nil {
-			return err
-		}
-		if count >= maxDiscovered {
-			if now.Sub(oldest.Seen) < keepDiscovered {
-				return ErrTooMany
-			}
-			if err := tx.DeleteNode(oldest.Name); err != nil {
-				return err
-			}
-		}
-		return tx.CreateNode(n)
+	var n fleet.Node
+	err := d.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		n, err = d.record(tx, mac, uuid)
+		return err
 	})
 	if err == nil {
 		d.log.Info("discovered", "mac", mac, "node", n.Name)
 	}
 	return n, err
+}
+
+// record puts a discovered node with a MAC into the registry, unless a node has it by now.
+func (d *Machines) record(tx *registry.Tx, mac fleet.MAC, uuid string) (fleet.Node, error) {
+	now := d.now()
+	if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
+		return known, err
+	}
+	count, oldest, err := tx.Discovered()
+	if err != nil {
+		return fleet.Node{}, err
+	}
+	if count >= maxDiscovered {
+		if now.Sub(oldest.Seen) < keepDiscovered {
+			return fleet.Node{}, ErrTooMany
+		}
+		if err := tx.DeleteNode(oldest.Name); err != nil {
+			return fleet.Node{}, err
+		}
+	}
+	n := fleet.Node{Name: DiscoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
+		State: fleet.Discovered, Group: fleet.DefaultGroup, UUID: uuid, Created: now, Seen: now}
+	return n, tx.CreateNode(n)
+}
+
+// ForPacket returns what is to be written about the machine that a DHCP packet came from, nil if nothing is. n is
+// the node that has its MAC, the zero Node if there is none. The error is ErrTooMany if there is none and none can
+// be recorded now. The write itself returns the node.
+func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*registry.Tx) (fleet.Node, error), error) {
+	if n.Name != "" {
+		if !d.due(n, uuid, "") {
+			return nil, nil
+		}
+		return func(tx *registry.Tx) (fleet.Node, error) { return n, d.touch(tx, n.Name, uuid, "") }, nil
+	}
+	if !d.byPacket.Take(d.now()) {
+		return nil, ErrTooMany
+	}
+	return func(tx *registry.Tx) (fleet.Node, error) {
+		n, err := d.record(tx, mac, uuid)
+		if err == nil {
+			d.log.Info("discovered", "mac", mac, "node", n.Name)
+		}
+		return n, err
+	}, nil
 }
 
 // Adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
@@ -161,29 +186,39 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 	return naming.Next(func(name string) bool { return taken[name] })
 }
 
+// due reports whether it is worth a write that a node was seen now, with this UUID and serial number.
+func (d *Machines) due(n fleet.Node, uuid, serial string) bool {
+	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
+	return !same || d.now().Sub(n.Seen) >= seenGranularity
+}
+
+// touch writes that a node was seen now, and what its firmware says of it. A node that is gone is no error.
+func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
+	n, err := tx.Node(name)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.Seen = d.now()
+	if uuid != "" {
+		n.UUID = uuid
+	}
+	if serial != "" {
+		n.Serial = serial
+	}
+	return tx.PutNode(n.Name, n)
+}
+
 // Touch notes that a node was seen, now and then, and what its firmware says of it.
 func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
-	now := d.now()
 	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
-	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
-	if same && now.Sub(n.Seen) < seenGranularity {
+	if !d.due(n, uuid, serial) {
 		return
 	}
-	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
-		n, err := tx.Node(n.Name)
-		if err != nil {
-			return err
-		}
-		n.Seen = now
-		if uuid != "" {
-			n.UUID = uuid
-		}
-		if serial != "" {
-			n.Serial = serial
-		}
-		return tx.PutNode(n.Name, n)
-	})
-	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error { return d.touch(tx, n.Name, uuid, serial) })
+	if err != nil {
 		d.log.Error("node not updated", "node", n.Name, "err", err)
 	}
 }

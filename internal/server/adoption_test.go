@@ -277,7 +277,7 @@ func TestFlood(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	const flood, burst = 300, 50
-	s.discovery.ByPacket = ratelimit.New(burst, 0)
+	s.discovery.LimitPackets(ratelimit.New(burst, 0))
 	for i := range flood {
 		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
 		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})

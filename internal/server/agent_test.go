@@ -45,7 +45,7 @@ func TestImageHasOneArchitecture(t *testing.T) {
 func TestNoMediumForARM64(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addImage(func(m *image.Manifest) { m.Architecture = "arm64" })
-	_, err := s.mediumK(t.Context(), bootplan.Plan{Image: "lab", Version: version, Manifest: m}, nil)
+	_, err := s.media.Contents(t.Context(), bootplan.Plan{Image: "lab", Version: version, Manifest: m}, nil)
 	if err == nil || !strings.Contains(err.Error(), "lab is for arm64") {
 		t.Errorf("%v", err)
 	}

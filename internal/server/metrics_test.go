@@ -298,7 +298,7 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	t.Errorf("a refused script is not in the log with its node and boot:\n%s", log.buf.String())
 }
 
-// TestPrometheus: the real program reads the server over the control channel, as docs/metrics.md says, finds the
+// TestPrometheus: the real program reads the server over the control channel, as docs/monitor.md says, finds the
 // fleet's targets, and takes the alert rules.
 func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {

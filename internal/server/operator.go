@@ -23,6 +23,7 @@ func (o *operator) operatorList() []httpapi.Route {
 		o.packAPI.Routes(),
 		o.storeAPI.Routes(),
 		o.imageAPI.Routes(),
+		o.media.Routes(),
 		[]httpapi.Route{
 			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
 			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),
@@ -53,7 +54,6 @@ func (o *operator) operatorList() []httpapi.Route {
 			httpapi.NewRoute("GET", "/v1/events/stream", o.streamEvents),
 			httpapi.NewRoute("GET", "/v1/leases", httpapi.JSON(o.listLeases)),
 			httpapi.NewRoute("GET", "/v1/sd", httpapi.JSON(o.scrapeTargets)),
-			httpapi.NewRoute("POST", "/v1/media", o.createMedium),
 			httpapi.NewRoute("GET", "/v1/policy", httpapi.JSON(o.showPolicy)),
 			httpapi.NewRoute("PUT", "/v1/policy", httpapi.JSON(o.setPolicy)),
 			httpapi.NewRoute("GET", "/v1/fleet", httpapi.JSON(o.exportFleet)),

@@ -13,11 +13,11 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
-	"pando/internal/media"
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
@@ -71,16 +71,16 @@ func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
 		"begin":          s.loader.BeginFromMedium,
 		"hello":          s.loader.Hello,
-		"events":         s.nodeEvents,
+		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.nodeMedium,
-		"errand":         s.nodeErrand,
+		"medium":         s.media.NodeMedium,
+		"errand":         s.nodeAPI.Command,
 		"volume":         s.volumes.NodeVolume,
 		"kexec":          s.loader.Kexec,
-		"stage":          s.nodeStage,
+		"stage":          s.nodeAPI.Stage,
 		"next":           s.loader.SoftReboot,
-		"extensions":     s.nodeExtensions,
-		"config":         s.giveConfig,
+		"extensions":     s.nodeAPI.Extensions,
+		"config":         s.nodeAPI.ConfigFiles,
 		"journal/upload": s.journals.Upload,
 		"state/send":     s.state.TakeState,
 		"state/fetch":    s.state.GiveState,
@@ -121,13 +121,15 @@ type operator struct {
 
 	dhcp func() api.DHCP // what the DHCP part does now
 
+	flushEvents func(context.Context) error // writes events that are written behind
+
 	heard *lastseen.Times
 
 	faults *history.Faults
 
 	history *history.API
 
-	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+	media *bootmedia.Service
 
 	errands *nodecommand.Queue
 
@@ -166,6 +168,7 @@ func (s *Server) operator() *operator {
 	o := &operator{}
 	o.access = s.access
 	o.reg = s.registry
+	o.flushEvents = s.boots.Flush
 	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
 	o.store = s.store
 	o.signer = s.signer
@@ -176,7 +179,7 @@ func (s *Server) operator() *operator {
 	o.keeper = s.keeper
 	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
-	o.medium = s.medium
+	o.media = s.media
 	o.heard = s.heard
 	o.faults = s.faults
 	o.history = history.NewAPI(s.registry)

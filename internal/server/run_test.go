@@ -241,7 +241,7 @@ func TestHostileReports(t *testing.T) {
 		"a kind nobody knows":   {Events: []trace.Event{{Stage: trace.Root, Kind: "boom"}}},
 		"a mark with blanks":    {Events: []trace.Event{{Stage: "my mark", Kind: trace.End}}},
 		"time before the boot":  {Uptime: -time.Second},
-		"too many events":       {Events: make([]trace.Event, maxReported+1)},
+		"too many events":       {Events: make([]trace.Event, 1001)},
 	} {
 		req.Boot = cfg.Boot
 		if e := n.post("/v1/node/events", auth, req, nil); e == nil || e.Code != api.BadRequest {

@@ -34,11 +34,13 @@ import (
 	"pando/internal/openid"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/boots"
 	"pando/internal/server/history"
 	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	sitemetrics "pando/internal/server/metrics"
+	"pando/internal/server/nodeapi"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
@@ -73,7 +75,6 @@ type Server struct {
 	objects  *objects.Handler
 	storeAPI *objects.API
 	imageAPI *images.API
-	mediumKs kDigests
 	disks    *initrd.DiskDrivers
 
 	boots      *bootlog.Boots
@@ -82,7 +83,7 @@ type Server struct {
 	nudger     *nodecommand.Waker
 	volumes    *volumes.Service
 	state      *state.Service
-	levels     levels
+	nodeAPI    *nodeapi.Service // what answers nodes that run
 	recordings *packs.Recordings
 	rollouts   *rollouts.Runner
 	methods    *bootmethod.Chooser
@@ -91,7 +92,7 @@ type Server struct {
 	journals   *logs.Journals
 	consoles   *logs.Consoles
 	turns      *admission.Queue
-	mediaSent  mediaSent
+	media      *bootmedia.Service
 	access     *access.Guard
 	faults     *history.Faults
 	metrics    *metrics.Site
@@ -205,11 +206,13 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
 		Direct: s.cfg.Direct, Kernels: s.loader})
 	s.turns.Busy = s.swarm.Busy
+	s.lookout = s.newLookout()
 	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
 	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
 		b, _ := s.bootAt(a)
 		return b.Node
 	})
+	s.wireNodes()
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
@@ -333,6 +336,11 @@ func (s *Server) Close() error {
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.media = bootmedia.New(bootmedia.Options{
+		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
+		Release: s.cfg.Release, Log: s.log,
+	})
 	s.loader = boots.New(boots.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
 		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
@@ -341,5 +349,14 @@ func (s *Server) wireBoot() {
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
 		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+	})
+}
+
+// wireNodes wires what answers nodes that run.
+func (s *Server) wireNodes() {
+	s.nodeAPI = nodeapi.New(nodeapi.Config{
+		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,
+		Commands: s.errands, LastSeen: s.heard, Configs: s.configs, Boot: s.loader, Packs: s.packs, Consoles: s.consoles,
+		KeepSenders: s.senders.Add, KeepState: s.state.KeepReport, Now: s.now, Log: s.log,
 	})
 }

@@ -36,7 +36,13 @@ func (s *Service) ObserveDHCP(seen dhcp.Seen) {
 
 // packet puts a packet of firmware or boot loader into its boot.
 func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
-	c, err := s.boots.Of(ctx, seen.MAC)
+	var node fleet.Node
+	c, err := s.boots.OfWith(ctx, seen.MAC, func(tx *registry.Tx) (err error) {
+		if node, err = tx.NodeByMAC(seen.MAC); errors.Is(err, registry.ErrNotFound) {
+			node, err = fleet.Node{}, nil
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -46,11 +52,8 @@ func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
 	if isNew {
 		c.Begin(now)
 	}
-	if err := s.knowNode(ctx, c, seen.Client.UUID); err != nil {
-		return err
-	}
 	addr := seen.HasAddress()
-	if err := s.note(ctx, c, seen, addr, isNew); err != nil {
+	if err := s.note(ctx, c, node, seen, addr, isNew); err != nil {
 		return err
 	}
 	if isNew {
@@ -71,11 +74,19 @@ func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
 	return nil
 }
 
-// note records what a packet tells of the boot, if it tells something new.
-func (s *Service) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, addr netip.Addr, isNew bool) error {
+// note records in one write what a packet tells of its machine and boot, if it tells something new. node is the one that
+// has the MAC, the zero Node if there is none.
+func (s *Service) note(
+	ctx context.Context,
+	c *bootlog.Entry,
+	node fleet.Node,
+	seen dhcp.Seen,
+	addr netip.Addr,
+	isNew bool,
+) error {
 	now := s.now()
 	change := func(b *registry.Boot) {
-		b.Node = c.Boot.Node
+		b.Node = node.Name
 		if seen.Client.Kind != netboot.IPXE || b.Firmware == "" {
 			b.Firmware = seen.Client.Arch.String()
 		}
@@ -86,32 +97,33 @@ func (s *Service) note(ctx context.Context, c *bootlog.Entry, seen dhcp.Seen, ad
 	if addr.IsValid() {
 		s.boots.SetAddr(c, addr)
 	}
-	if c.Boot.Node == "" { // a stranger who is not worth a record
+	c.Boot.Node = node.Name
+	write, err := s.discovery.ForPacket(node, c.MAC, seen.Client.UUID)
+	if errors.Is(err, discovery.ErrTooMany) {
+		change(&c.Boot) // in memory only: a machine that is not worth a record now
+		return nil
+	}
+	saves := isNew || !c.Saved || addr.IsValid()
+	if err != nil || write == nil && !saves {
+		return err
+	}
+	err = s.boots.SaveWith(ctx, c, func(tx *registry.Tx) (bool, error) {
+		if write != nil {
+			if node, err = write(tx); err != nil {
+				return false, err
+			}
+		}
+		return saves, nil
+	}, change)
+	if errors.Is(err, discovery.ErrTooMany) {
+		node = fleet.Node{}
 		change(&c.Boot)
 		return nil
 	}
-	if !isNew && c.Saved && !addr.IsValid() {
-		return nil
+	if err == nil {
+		c.Boot.Node = node.Name
 	}
-	return s.boots.Save(ctx, c, change)
-}
-
-// knowNode fills in the node of a boot. A machine that nobody knows is recorded as discovered, if the limit lets it.
-func (s *Service) knowNode(ctx context.Context, c *bootlog.Entry, uuid string) error {
-	n, err := s.discovery.Node(ctx, c.MAC)
-	if errors.Is(err, registry.ErrNotFound) {
-		n, err = s.discovery.FromPacket(ctx, c.MAC, uuid)
-	}
-	switch {
-	case errors.Is(err, discovery.ErrTooMany):
-		c.Boot.Node = ""
-		return nil
-	case err != nil:
-		return err
-	}
-	c.Boot.Node = n.Name
-	s.discovery.Touch(ctx, n, uuid, "")
-	return nil
+	return err
 }
 
 // ObserveTFTP takes notice of a finished TFTP transfer.
