@@ -9,6 +9,7 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	sitemetrics "pando/internal/server/metrics"
+	"pando/internal/server/operator"
 	"pando/internal/tftp"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 		guard = s.access.ByAddress
 	}
 	m.Route("GET /metrics", s.serveMetrics, guard)
-	m.Route("GET /v1/sd", httpapi.JSON(s.operator().scrapeTargets), guard)
+	m.Route("GET /v1/sd", httpapi.JSON(operator.Targets{Registry: s.registry, Views: s.nodeViews()}.List), guard)
 	answered := func(w http.ResponseWriter, r *http.Request) error {
 		pages.ServeHTTP(w, r)
 		return nil

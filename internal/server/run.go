@@ -14,8 +14,8 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/hint"
 	"pando/internal/identity"
-	"pando/internal/registry"
 	"pando/internal/server/boots"
+	"pando/internal/server/duties"
 	"pando/internal/server/history"
 	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
@@ -160,7 +160,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	start("DHCP", s.dhcp.Run)
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
-	start("housekeeping", s.housekeeping)
+	start("housekeeping", func(ctx context.Context) error {
+		duties.Housekeeping(ctx, s.registry, s.now, s.log, s.volumes.PruneSwap, s.state.SettleCopies)
+		return nil
+	})
 	start("boot packs", s.packs.Run)
 	start("history", history.NewRecorder(s.registry, s.log).Run)
 	start("samples", s.sampler.Run)
@@ -228,31 +231,6 @@ func (s *Server) prepareAgent(ctx context.Context) {
 	}
 	if err := a.Prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
-	}
-}
-
-// Housekeeping: how often, and how long the lease of a machine that does not come back is remembered.
-const (
-	houseEvery = time.Hour
-	leaseKept  = 90 * 24 * time.Hour
-)
-
-func (s *Server) housekeeping(ctx context.Context) error {
-	t := time.NewTicker(houseEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
-		err := s.registry.Update(ctx, func(tx *registry.Tx) error {
-			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
-			return err
-		})
-		if err = errors.Join(err, s.volumes.PruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Error("housekeeping", "err", err)
-		}
 	}
 }
 

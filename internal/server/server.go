@@ -197,7 +197,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
 		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
-		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+		Wake: s.nudger.Named, LogsKept: s.journals.Kept(),
 		Now: s.now, Log: s.log})
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.boots = bootlog.New(s.registry, s.now, s.log)

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"cmp"
@@ -16,13 +16,23 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 )
 
+// fleetAPI applies and exports declarations of the whole fleet.
+type fleetAPI struct {
+	reg        *registry.Registry
+	extensions extensions
+	waker      *nodecommand.Waker
+	data       NodeData
+	now        func() time.Time
+}
+
 // exportFleet answers GET /v1/fleet.
-func (o *operator) exportFleet(r *http.Request) (any, error) {
+func (f *fleetAPI) exportFleet(r *http.Request) (any, error) {
 	var out api.Declaration
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := f.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		out, err = declared(tx)
 		return err
 	})
@@ -72,20 +82,20 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 const maxDeclaration = 32 << 20
 
 // applyFleet answers PUT /v1/fleet.
-func (o *operator) applyFleet(r *http.Request) (any, error) {
+func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 	req, err := httpapi.DecodeJSON[api.Apply](nil, r, maxDeclaration, true)
 	if err != nil {
 		return nil, err
 	}
 	var out api.Applied
 	var follow []string
-	at := o.now()
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	at := f.now()
+	err = f.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		before, err := fleetview.Extensions(tx)
 		if err != nil {
 			return err
 		}
-		a := application{o: o, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
+		a := application{extensions: f.extensions, data: f.data, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
 			return err
 		}
@@ -105,10 +115,10 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
 			if s.Kind == "node" && s.Action == api.Deletes {
-				o.state.NodeDeleted(r.Context(), s.Name, at)
+				f.data.NodeDeleted(r.Context(), s.Name, at)
 			}
 		}
-		o.follow(r.Context(), follow)
+		f.waker.Named(r.Context(), follow)
 	}
 	return out, err
 }
@@ -125,11 +135,12 @@ func planName(steps []api.ApplyStep) string {
 // application makes a fleet what is declared. What is done is done in an order in which no step is in the way of a
 // later one.
 type application struct {
-	o     *operator
-	tx    *registry.Tx
-	at    time.Time
-	req   api.Apply
-	steps []api.ApplyStep
+	extensions extensions
+	data       NodeData
+	tx         *registry.Tx
+	at         time.Time
+	req        api.Apply
+	steps      []api.ApplyStep
 }
 
 func (a *application) run() error {
@@ -234,7 +245,7 @@ func (a *application) group(is fleet.Group) error {
 			return err
 		}
 	}
-	if err := a.o.goTogether(a.tx, is, fleet.Node{}); err != nil {
+	if err := a.extensions.ofGroup(a.tx, is, fleet.Node{}); err != nil {
 		return err
 	}
 	if isNew {

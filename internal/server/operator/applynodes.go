@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"net/netip"
@@ -70,7 +70,7 @@ func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh 
 		named[d.Name] = true
 		was, there := known[d.Name]
 		if !there {
-			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.o.now()}
+			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.at}
 		}
 		is, err := become(cloneNode(was), d)
 		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
@@ -109,7 +109,7 @@ func (a *application) referred(was, is fleet.Node) error {
 			return err
 		}
 	}
-	if err := a.o.nodeGoesTogether(a.tx, was, is); err != nil {
+	if err := a.extensions.ofNode(a.tx, was, is); err != nil {
 		return err
 	}
 	if was.Serial != is.Serial {
@@ -150,7 +150,7 @@ func (a *application) pruneNodes(all []fleet.Node) error {
 			continue
 		}
 		a.step("node", n.Name, api.Deletes, nil)
-		if err := retire(a.tx, n, a.at); err != nil {
+		if err := retire(a.tx, a.data, n, a.at); err != nil {
 			return about("node", n.Name, err)
 		}
 	}
