@@ -54,7 +54,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Listen opens every socket, so that what an administrator has to mend is known before anything runs. Run calls
+// Listen opens every socket, so that what an administrator has to fix is known before anything runs. Run calls
 // it if it was not called. A *ListenError names the part and the address.
 func (s *Server) Listen(ctx context.Context) (err error) {
 	if s.listeners != nil {
@@ -126,12 +126,34 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
-	l := s.listeners
 	// It ends after all that write history, so that it writes the last of it.
 	writing, endHistory := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHistory()
 	written := make(chan error, 1)
 	go func() { written <- s.boots.Run(writing) }()
+	s.startServices(start, secure, pages)
+	s.startDuties(start)
+	s.log.Info("serving", "data", s.listeners.data.Addr(), "control", s.listeners.control.Addr(),
+		"dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.Names())
+	<-ctx.Done()
+	wg.Wait()
+	endHistory()
+	if err := <-written; err != nil {
+		s.log.Error("events lost", "err", err)
+	}
+	s.volumes.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// starter runs a part of the server until it ends; a part that fails stops the others.
+type starter func(name string, run func(context.Context) error)
+
+// startServices starts what answers on the sockets.
+func (s *Server) startServices(start starter, secure *tls.Config, pages http.Handler) {
+	l := s.listeners
 	start("data path", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
@@ -159,6 +181,10 @@ func (s *Server) Run(ctx context.Context) error {
 		start("netconsole", func(ctx context.Context) error { return s.consoles.Run(ctx, l.netconsole) })
 	}
 	start("DHCP", s.dhcp.Run)
+}
+
+// startDuties starts what the server does by itself.
+func (s *Server) startDuties(start starter) {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
 	start("housekeeping", func(ctx context.Context) error {
 		duties.Housekeeping(ctx, s.registry, s.now, s.log, s.volumes.PruneSwap, s.state.SettleCopies)
@@ -172,28 +198,6 @@ func (s *Server) Run(ctx context.Context) error {
 	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
 	start("metrics", s.lookout.CountStore)
 	start("store", s.keeper.Run)
-	s.log.Info(
-		"serving",
-		"data",
-		l.data.Addr(),
-		"control",
-		l.control.Addr(),
-		"dhcp",
-		s.cfg.DHCP.Mode,
-		"boot_files",
-		s.files.Names(),
-	)
-	<-ctx.Done()
-	wg.Wait()
-	endHistory()
-	if err := <-written; err != nil {
-		s.log.Error("events lost", "err", err)
-	}
-	s.volumes.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
-	return nil
 }
 
 // serve answers HTTP until ctx ends; secure nil is plain.
