@@ -52,7 +52,7 @@ func TestFailedBoots(t *testing.T) {
 	firmware, loader, script, kernel := s.node(2), s.node(3), s.node(4), s.node(5)
 	firmware.exchange(netboot.PXE)
 	loader.exchange(netboot.PXE)
-	s.loader.BootFileSent(local, "undionly.kpxe", 70_000, s.now(), nil)
+	s.booter.BootFileSent(local, "undionly.kpxe", 70_000, s.now(), nil)
 	script.exchange(netboot.PXE)
 	script.exchange(netboot.IPXE)
 	script.script()

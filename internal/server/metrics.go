@@ -75,8 +75,8 @@ func (s *Server) newLookout() *sitemetrics.Lookout {
 		}
 	}
 	return sitemetrics.New(sitemetrics.Config{
-		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, LastSeen: s.heard.Seen,
-		Loads: s.turns.Status, Packs: s.packs.Waiting, Swarm: s.swarm.Nodes, Journals: s.journals.Status,
+		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, LastSeen: s.lastSeen.Seen,
+		Loads: s.admission.Status, Packs: s.packs.Waiting, Swarm: s.swarm.Nodes, Journals: s.journals.Status,
 		Now: s.now, Log: s.log,
 	})
 }

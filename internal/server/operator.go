@@ -39,7 +39,7 @@ func (s *Server) operatorList() []httpapi.Route {
 		s.access.Routes(),
 		s.state.Routes(),
 		s.journals.Routes(),
-		s.powers.Routes(),
+		s.power.Routes(),
 		s.rollouts.Routes(),
 		history.NewAPI(s.registry).Routes(),
 		s.packAPI.Routes(),
@@ -65,16 +65,16 @@ func (s *Server) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpa
 func (s *Server) operatorOptions() operator.Options {
 	return operator.Options{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Views: s.nodeViews(), Configs: s.configs,
-		Commands: s.errands, Waker: s.nudger, Methods: s.methods,
+		Commands: s.commands, Waker: s.waker, Methods: s.methods,
 		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
-		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus, Loads: s.turns.Status,
+		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus, Loads: s.admission.Status,
 		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started, Now: s.now,
 	}
 }
 
 // nodeViews puts together what is known of nodes.
 func (s *Server) nodeViews() fleetview.Nodes {
-	return fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
+	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen}
 }
 
 // nodeData has what is kept of nodes outside of the registry follow their names.

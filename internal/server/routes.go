@@ -15,7 +15,7 @@ func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /o/{id}", s.objects.ServeObject)
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
-	m.Route("GET /boot/script", s.loader.ServeScript)
+	m.Route("GET /boot/script", s.booter.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
 	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
@@ -27,9 +27,9 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "file":
-		return s.loader.ServeBootFile(w, r, second)
+		return s.booter.ServeBootFile(w, r, second)
 	case second == "initramfs":
-		return s.loader.ServeInitramfs(w, r, fleet.BootID(first))
+		return s.booter.ServeInitramfs(w, r, fleet.BootID(first))
 	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
@@ -48,16 +48,16 @@ func (s *Server) controlRoutes() http.Handler {
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
-		"begin":          s.loader.BeginFromMedium,
-		"hello":          s.loader.Hello,
+		"begin":          s.booter.BeginFromMedium,
+		"hello":          s.booter.Hello,
 		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.media.NodeMedium,
 		"errand":         s.nodeAPI.Command,
 		"volume":         s.volumes.NodeVolume,
-		"kexec":          s.loader.Kexec,
+		"kexec":          s.booter.Kexec,
 		"stage":          s.nodeAPI.Stage,
-		"next":           s.loader.SoftReboot,
+		"next":           s.booter.SoftReboot,
 		"extensions":     s.nodeAPI.Extensions,
 		"config":         s.nodeAPI.ConfigFiles,
 		"journal/upload": s.journals.Upload,

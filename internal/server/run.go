@@ -174,7 +174,7 @@ func (s *Server) startServices(start starter, secure *tls.Config, pages http.Han
 		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
-		t := &tftp.Server{Files: tftp.FilesFunc(s.loader.OpenTFTP), Log: s.log, Done: s.observeTFTP}
+		t := &tftp.Server{Files: tftp.FilesFunc(s.booter.OpenTFTP), Log: s.log, Done: s.observeTFTP}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
@@ -194,10 +194,10 @@ func (s *Server) startDuties(start starter) {
 	start("history", history.NewRecorder(s.registry, s.log).Run)
 	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
-	start("power", s.powers.Run)
+	start("power", s.power.Run)
 	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
 	start("metrics", s.lookout.CountStore)
-	start("store", s.keeper.Run)
+	start("store", s.collector.Run)
 }
 
 // serve answers HTTP until ctx ends; secure nil is plain.
