@@ -28,7 +28,6 @@ var longer = map[string]string{
 
 // larger are packages that are excepted from the limits of packages, with the reason.
 var larger = map[string]string{
-	"cmd/pando":     "becomes internal/cli",
 	"cmd/pando-lab": "becomes internal/lab",
 }
 
