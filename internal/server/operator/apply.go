@@ -311,8 +311,8 @@ func fieldsOf(d api.NodeDeclare) func(string) bool {
 	return func(name string) bool { return len(d.Only) == 0 || slices.Contains(d.Only, name) }
 }
 
-// become is a node as it is declared: n with what d says.
-func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
+// declaredNode is n with what a declaration says of it.
+func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	given := fieldsOf(d)
 	var err error
 	if len(d.MACs) > 0 && given("macs") {
@@ -335,7 +335,7 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	if given(fleet.SettingKernelArgs) {
 		n.KernelArgs = d.KernelArgs
 	}
-	n.Labels = labelled(n.Labels, d)
+	n.Labels = declaredLabels(n.Labels, d)
 	for _, name := range fleet.SettingKeys() {
 		if given(name) {
 			if err := n.Drop(name); err != nil {
@@ -348,8 +348,8 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings))
 }
 
-// labelled are the labels of a node with those that are declared: all, or single ones.
-func labelled(was map[string]string, d api.NodeDeclare) map[string]string {
+// declaredLabels are the labels of a node with those that are declared: all, or single ones.
+func declaredLabels(was map[string]string, d api.NodeDeclare) map[string]string {
 	if fieldsOf(d)("labels") {
 		was = nil
 	}

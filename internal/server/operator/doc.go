@@ -2,5 +2,5 @@
 // classes, config files, secrets, whole declarations of a fleet, boots with their events, and what a reboot would change.
 //
 // It owns no state: all of it is in the registry. The server's API calls it. It must never talk to a node but through
-// the queue of commands, and never change the registry in a dry run.
+// package nodecommand, and never change the registry in a dry run.
 package operator
