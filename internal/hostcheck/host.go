@@ -25,7 +25,8 @@ func checkInterface(_ context.Context, o Options) []Finding {
 	}
 	i, err := net.InterfaceByName(o.Interface)
 	if err != nil {
-		return found(Problem, "name one of: "+strings.Join(InterfaceNames(), ", "), "there is no interface %s", o.Interface)
+		return found(Problem, "name one of: "+strings.Join(InterfaceNames(), ", "), "there is no interface "+
+			"%s", o.Interface)
 	}
 	return interfaceState(*i)
 }

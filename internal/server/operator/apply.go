@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"cmp"
@@ -16,13 +16,23 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 )
 
+// fleetAPI applies and exports declarations of the whole fleet.
+type fleetAPI struct {
+	reg        *registry.Registry
+	extensions extensions
+	waker      *nodecommand.Waker
+	data       NodeData
+	now        func() time.Time
+}
+
 // exportFleet answers GET /v1/fleet.
-func (o *operator) exportFleet(r *http.Request) (any, error) {
+func (f *fleetAPI) exportFleet(r *http.Request) (any, error) {
 	var out api.Declaration
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := f.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		out, err = declared(tx)
 		return err
 	})
@@ -72,20 +82,20 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 const maxDeclaration = 32 << 20
 
 // applyFleet answers PUT /v1/fleet.
-func (o *operator) applyFleet(r *http.Request) (any, error) {
+func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 	req, err := httpapi.DecodeJSON[api.Apply](nil, r, maxDeclaration, true)
 	if err != nil {
 		return nil, err
 	}
 	var out api.Applied
 	var follow []string
-	at := o.now()
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	at := f.now()
+	err = f.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		before, err := fleetview.Extensions(tx)
 		if err != nil {
 			return err
 		}
-		a := application{o: o, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
+		a := application{extensions: f.extensions, data: f.data, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
 			return err
 		}
@@ -105,10 +115,10 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
 			if s.Kind == "node" && s.Action == api.Deletes {
-				o.state.NodeDeleted(r.Context(), s.Name, at)
+				f.data.NodeDeleted(r.Context(), s.Name, at)
 			}
 		}
-		o.follow(r.Context(), follow)
+		f.waker.Named(r.Context(), follow)
 	}
 	return out, err
 }
@@ -125,11 +135,12 @@ func planName(steps []api.ApplyStep) string {
 // application makes a fleet what is declared. What is done is done in an order in which no step is in the way of a
 // later one.
 type application struct {
-	o     *operator
-	tx    *registry.Tx
-	at    time.Time
-	req   api.Apply
-	steps []api.ApplyStep
+	extensions extensions
+	data       NodeData
+	tx         *registry.Tx
+	at         time.Time
+	req        api.Apply
+	steps      []api.ApplyStep
 }
 
 func (a *application) run() error {
@@ -234,7 +245,7 @@ func (a *application) group(is fleet.Group) error {
 			return err
 		}
 	}
-	if err := a.o.goTogether(a.tx, is, fleet.Node{}); err != nil {
+	if err := a.extensions.ofGroup(a.tx, is, fleet.Node{}); err != nil {
 		return err
 	}
 	if isNew {
@@ -300,8 +311,8 @@ func fieldsOf(d api.NodeDeclare) func(string) bool {
 	return func(name string) bool { return len(d.Only) == 0 || slices.Contains(d.Only, name) }
 }
 
-// become is a node as it is declared: n with what d says.
-func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
+// declaredNode is n with what a declaration says of it.
+func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	given := fieldsOf(d)
 	var err error
 	if len(d.MACs) > 0 && given("macs") {
@@ -324,7 +335,7 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	if given(fleet.SettingKernelArgs) {
 		n.KernelArgs = d.KernelArgs
 	}
-	n.Labels = labelled(n.Labels, d)
+	n.Labels = declaredLabels(n.Labels, d)
 	for _, name := range fleet.SettingKeys() {
 		if given(name) {
 			if err := n.Drop(name); err != nil {
@@ -337,8 +348,8 @@ func become(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	return n, cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings))
 }
 
-// labelled are the labels of a node with those that are declared: all, or single ones.
-func labelled(was map[string]string, d api.NodeDeclare) map[string]string {
+// declaredLabels are the labels of a node with those that are declared: all, or single ones.
+func declaredLabels(was map[string]string, d api.NodeDeclare) map[string]string {
 	if fieldsOf(d)("labels") {
 		was = nil
 	}

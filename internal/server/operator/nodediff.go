@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"context"
@@ -10,11 +10,24 @@ import (
 	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
+	"pando/internal/store"
 )
 
+// diffAPI tells what a reboot would change.
+type diffAPI struct {
+	reg        *registry.Registry
+	views      fleetview.Nodes
+	store      *store.Dir
+	renderer   *nodeconfig.Renderer
+	extensions extensions
+	methods    *bootmethod.Chooser
+	compare    func(context.Context, *api.ImageDiff) error // of two versions
+}
+
 // diffNodes answers GET /v1/diff: what a reboot would change.
-func (o *operator) diffNodes(r *http.Request) (any, error) {
+func (a *diffAPI) diffNodes(r *http.Request) (any, error) {
 	type what struct {
 		api.Node
 		args        []string
@@ -22,12 +35,12 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 		boot        registry.Boot // the latest; none: the zero one
 	}
 	var nodes []what
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		selected, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
 		}
-		views, err := o.views.Views(r.Context(), tx, selected)
+		views, err := a.views.Views(r.Context(), tx, selected)
 		if err != nil {
 			return err
 		}
@@ -41,11 +54,11 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 				return err
 			}
 			b := boots[v.Name]
-			if v.ConfigOld, v.ConfigGone, err = o.configState(tx, v.Node, b); err != nil {
+			if v.ConfigOld, v.ConfigGone, err = a.renderer.Outdated(tx, v.Node, b); err != nil {
 				return err
 			}
 			w := what{Node: v, args: args, boot: b}
-			if w.gets, w.loses, err = o.diffExtensions(tx, v); err != nil {
+			if w.gets, w.loses, err = a.extensions.diff(tx, v); err != nil {
 				return err
 			}
 			nodes = append(nodes, w)
@@ -58,7 +71,7 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 	out := api.NodeDiffList{Nodes: []api.NodeDiff{}}
 	known := map[[2]fleet.Digest]*api.ImageDiff{}
 	for _, n := range nodes {
-		d, err := o.nodeDiff(r.Context(), n.Node, n.boot, n.args, known)
+		d, err := a.nodeDiff(r.Context(), n.Node, n.boot, n.args, known)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +95,7 @@ func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
 
 // nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were
 // made.
-func (o *operator) nodeDiff(
+func (a *diffAPI) nodeDiff(
 	ctx context.Context,
 	n api.Node,
 	b registry.Boot,
@@ -99,11 +112,11 @@ func (o *operator) nodeDiff(
 	if n.Running == "" || n.Desired == "" {
 		return d, nil
 	}
-	is, err := o.store.Manifest(n.Desired)
+	is, err := a.store.Manifest(n.Desired)
 	if err != nil {
 		return d, err
 	}
-	had, told, err := bootmethod.Args(ctx, o.reg, n.Boot.ID)
+	had, told, err := bootmethod.Args(ctx, a.reg, n.Boot.ID)
 	if err != nil {
 		return d, err
 	}
@@ -111,7 +124,7 @@ func (o *operator) nodeDiff(
 		d.ArgsGone, d.ArgsNew = lacking(had, gets), lacking(gets, had)
 	}
 	if n.Drift {
-		was, err := o.store.Manifest(n.Running)
+		was, err := a.store.Manifest(n.Running)
 		if err != nil {
 			return d, err
 		}
@@ -122,7 +135,7 @@ func (o *operator) nodeDiff(
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
-			if err := o.imageAPI.Compare(ctx, &c); err != nil {
+			if err := a.compare(ctx, &c); err != nil {
 				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
 			} else {
 				known[key] = &c
@@ -133,14 +146,14 @@ func (o *operator) nodeDiff(
 		}
 	}
 	d.Changes = n.Drift || len(d.ArgsGone)+len(d.ArgsNew)+len(d.ConfigOld)+len(d.ConfigGone) > 0
-	o.nodeMethod(ctx, n.Node, b, &d)
+	a.nodeMethod(ctx, n.Node, b, &d)
 	return d, nil
 }
 
 // nodeMethod tells by which method a node would come to its next boot if the choice was free.
-func (o *operator) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
+func (a *diffAPI) nodeMethod(ctx context.Context, n fleet.Node, b registry.Boot, d *api.NodeDiff) {
 	var err error
-	if d.Method, d.MethodWhy, err = o.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
+	if d.Method, d.MethodWhy, err = a.methods.Choose(ctx, fleet.MethodAuto, n, b); err != nil && d.Problem == "" {
 		d.Problem = err.Error()
 	}
 }

@@ -25,7 +25,8 @@ type counted struct {
 	sent *atomic.Int64 // bytes
 }
 
-func newCrowd(l net.Listener, all, each int, sent *atomic.Int64) net.Listener {
+// limitConns bounds the connections to a listener, of all and of each peer, and counts what is sent.
+func limitConns(l net.Listener, all, each int, sent *atomic.Int64) net.Listener {
 	return &counted{connlimit.Limit(l, all, each), sent}
 }
 
@@ -35,28 +36,28 @@ func (c *counted) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &guest{conn, c.sent}, nil
+	return &countedConn{conn, c.sent}, nil
 }
 
-// guest is a connection that counts.
-type guest struct {
+// countedConn is a connection that counts.
+type countedConn struct {
 	net.Conn
 	sent *atomic.Int64
 }
 
 // SyscallConn is that of the connection itself.
-func (g *guest) SyscallConn() (syscall.RawConn, error) {
-	c, ok := g.Conn.(syscall.Conn)
+func (c *countedConn) SyscallConn() (syscall.RawConn, error) {
+	inner, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
-	return c.SyscallConn()
+	return inner.SyscallConn()
 }
 
 // Write counts.
-func (g *guest) Write(b []byte) (int, error) {
-	n, err := g.Conn.Write(b)
-	g.sent.Add(int64(n))
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.sent.Add(int64(n))
 	return n, err
 }
 
@@ -64,17 +65,17 @@ func (g *guest) Write(b []byte) (int, error) {
 const sentPart = 1 << 20
 
 // ReadFrom keeps the way open for sendfile(2), which net/http uses for files, a part at a time.
-func (g *guest) ReadFrom(r io.Reader) (n int64, err error) {
-	to, ok := g.Conn.(io.ReaderFrom)
+func (c *countedConn) ReadFrom(r io.Reader) (n int64, err error) {
+	to, ok := c.Conn.(io.ReaderFrom)
 	from, limited := r.(*io.LimitedReader)
 	if !ok || !limited {
-		return io.Copy(struct{ io.Writer }{g}, r)
+		return io.Copy(struct{ io.Writer }{c}, r)
 	}
 	for from.N > 0 && err == nil {
 		part := &io.LimitedReader{R: from.R, N: min(from.N, sentPart)}
 		var sent int64
 		sent, err = to.ReadFrom(part)
-		g.sent.Add(sent)
+		c.sent.Add(sent)
 		n, from.N = n+sent, from.N-sent
 		if part.N > 0 { // the file is shorter
 			break
@@ -83,7 +84,7 @@ func (g *guest) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, err
 }
 
-var _ io.ReaderFrom = (*guest)(nil) // without it files are copied by hand
+var _ io.ReaderFrom = (*countedConn)(nil) // without it files are copied by hand
 
-// quietLog takes what net/http complains of: broken handshakes and the like, which strangers cause at will.
+// quietLog takes what net/http complains of: broken handshakes and the like, which anybody on the network causes at will.
 func quietLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

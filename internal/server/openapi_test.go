@@ -62,7 +62,7 @@ func TestDescriptionAndRoutesAgree(t *testing.T) {
 		}
 	}
 	routed := map[string]bool{}
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		routed[r.Method+" "+r.Path] = true
 	}
 	for r := range routed {

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"net"
@@ -17,8 +17,14 @@ import (
 // exporterPort is where Prometheus' node exporter listens.
 const exporterPort = 9100
 
-// scrapeTargets answers GET /v1/sd: the fleet's booted nodes as Prometheus' HTTP service discovery has them.
-func (o *operator) scrapeTargets(r *http.Request) (any, error) {
+// Targets answers Prometheus' service discovery.
+type Targets struct {
+	Registry *registry.Registry
+	Views    fleetview.Nodes
+}
+
+// List answers GET /v1/sd: the fleet's booted nodes as Prometheus' HTTP service discovery has them.
+func (t Targets) List(r *http.Request) (any, error) {
 	at, err := httpapi.QueryInt(r, "port", exporterPort)
 	if err != nil {
 		return nil, err
@@ -27,7 +33,7 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 		return nil, httpapi.BadRequest("port "+strconv.FormatInt(at, 10)+" is none", "")
 	}
 	out := []api.ScrapeTarget{}
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err = t.Registry.View(r.Context(), func(tx *registry.Tx) error {
 		nodes, err := fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true)
 		if err != nil {
 			return err
@@ -36,7 +42,7 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		views, err := o.views.Views(r.Context(), tx, nodes)
+		views, err := t.Views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			b := boots[n.Name]
 			if n.Node.State != fleet.Adopted || n.Boot == nil || n.Boot.State != trace.Up || !b.Addr.IsValid() {

@@ -1,8 +1,9 @@
-package server
+package operator
 
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -12,20 +13,16 @@ import (
 	"pando/internal/registry"
 )
 
-// secretRoutes are the routes of secrets, and of what gives boots theirs.
-func (o *operator) secretRoutes() []httpapi.Route {
-	return []httpapi.Route{
-		httpapi.NewRoute("POST", "/v1/nodes/approve", httpapi.JSON(o.approveNodes)),
-		httpapi.NewRoute("POST", "/v1/nodes/reset", httpapi.JSON(o.resetNodes)),
-		httpapi.NewRoute("GET", "/v1/secrets", httpapi.JSON(o.listSecrets)),
-		httpapi.NewRoute("PUT", "/v1/secrets", httpapi.JSON(o.setSecret)),
-		httpapi.NewRoute("DELETE", "/v1/secrets/{name}", httpapi.JSON(o.deleteSecret)),
-	}
+// secretAPI keeps secrets, and approves boots that ask for theirs.
+type secretAPI struct {
+	reg      *registry.Registry
+	renderer *nodeconfig.Renderer
+	now      func() time.Time
 }
 
-func (o *operator) listSecrets(r *http.Request) (any, error) {
+func (a *secretAPI) listSecrets(r *http.Request) (any, error) {
 	out := api.SecretList{Secrets: []fleet.Secret{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		all, err := tx.Secrets()
 		for _, s := range all {
 			out.Secrets = append(out.Secrets, s.Secret)
@@ -38,7 +35,7 @@ func (o *operator) listSecrets(r *http.Request) (any, error) {
 // maxSecretBody bounds the body of a secret: its value is in base64.
 const maxSecretBody = fleet.MaxSecret*4/3 + 64<<10
 
-func (o *operator) setSecret(r *http.Request) (any, error) {
+func (a *secretAPI) setSecret(r *http.Request) (any, error) {
 	req, err := httpapi.DecodeJSON[api.SecretSet](nil, r, maxSecretBody, true)
 	if err != nil {
 		return nil, err
@@ -50,7 +47,7 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 		)
 	}
 	var out fleet.Secret
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		s, err := tx.Secret(req.Name)
 		if err != nil && !fleetview.Absent(err) {
 			return err
@@ -58,7 +55,7 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 		if fleetview.Absent(err) && req.Value == nil {
 			return httpapi.BadRequest("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
 		}
-		s.Name, s.Changed = req.Name, o.now().UTC()
+		s.Name, s.Changed = req.Name, a.now().UTC()
 		if req.For != nil {
 			s.For = *req.For
 		}
@@ -66,7 +63,7 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 			return err
 		}
 		if req.Value != nil {
-			s.Sealed = o.configs.Keys.Seal(nodeconfig.SealedAs(s.Name), req.Value)
+			s.Sealed = a.renderer.Keys.Seal(nodeconfig.SealedAs(s.Name), req.Value)
 		}
 		out = s.Secret
 		return tx.PutSecret(s)
@@ -74,24 +71,24 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (o *operator) deleteSecret(r *http.Request) (any, error) {
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteSecret(r.PathValue("name")) })
+func (a *secretAPI) deleteSecret(r *http.Request) (any, error) {
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteSecret(r.PathValue("name")) })
 }
 
 // approveNodes answers POST /v1/nodes/approve: the latest boots of some nodes may have their secrets.
-func (o *operator) approveNodes(r *http.Request) (any, error) {
+func (a *secretAPI) approveNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeSelection](r)
 	if err != nil {
 		return nil, err
 	}
 	out := api.Changes{DryRun: req.DryRun, Nodes: []api.Change{}}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		nodes, err := fleetview.SelectNodes(tx, req.Select, false)
 		if err != nil {
 			return err
 		}
 		for _, n := range nodes {
-			fields, err := o.approve(tx, n)
+			fields, err := a.approve(tx, n)
 			if err != nil {
 				return about("node", n.Name, err)
 			}
@@ -103,7 +100,7 @@ func (o *operator) approveNodes(r *http.Request) (any, error) {
 }
 
 // approve approves the latest boot of a node, and with the policy tpm the key that it proved, for all boots to come.
-func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
+func (a *secretAPI) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	b, err := fleetview.LatestBoot(tx, n)
 	if err != nil {
 		return nil, err
@@ -120,7 +117,7 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 		)
 	}
 	if fleet.ValueOf(c.Group.Secrets).Kind() == fleet.SecretsApprove {
-		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
+		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, a.now())
 	}
 	switch {
 	case b.Proof == "":
@@ -135,18 +132,4 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	}
 	n.TPMKey = b.Proof
 	return []string{"TPM key: none -> " + api.KeyPrint(b.Proof)}, tx.PutNode(n.Name, n)
-}
-
-// resetNodes answers POST /v1/nodes/reset: the TPM keys of some nodes are forgotten.
-func (o *operator) resetNodes(r *http.Request) (any, error) {
-	req, err := httpapi.Body[api.NodeSelection](r)
-	if err != nil {
-		return nil, err
-	}
-	return o.changeNodes(r, req.Select, req.DryRun, func(_ *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
-		for i := range nodes {
-			nodes[i].TPMKey = ""
-		}
-		return nodes, nil
-	})
 }

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"cmp"
@@ -9,12 +9,20 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 )
 
-func (o *operator) listGroups(r *http.Request) (any, error) {
+// groupAPI keeps groups.
+type groupAPI struct {
+	reg        *registry.Registry
+	extensions extensions
+	waker      *nodecommand.Waker
+}
+
+func (a *groupAPI) listGroups(r *http.Request) (any, error) {
 	out := api.GroupList{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		groups, err := tx.Groups()
 		if err != nil {
 			return err
@@ -25,9 +33,9 @@ func (o *operator) listGroups(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (o *operator) showGroup(r *http.Request) (any, error) {
+func (a *groupAPI) showGroup(r *http.Request) (any, error) {
 	var out []api.Group
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		g, err := tx.Group(r.PathValue("name"))
 		if err != nil {
 			return err
@@ -41,7 +49,7 @@ func (o *operator) showGroup(r *http.Request) (any, error) {
 	return out[0], nil
 }
 
-func (o *operator) createGroup(r *http.Request) (any, error) {
+func (a *groupAPI) createGroup(r *http.Request) (any, error) {
 	g, err := httpapi.Body[fleet.Group](r)
 	if err != nil {
 		return nil, err
@@ -49,8 +57,8 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 	if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 		return nil, err
 	}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), o.goTogether(tx, g, fleet.Node{})); err != nil {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), a.extensions.ofGroup(tx, g, fleet.Node{})); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -59,16 +67,16 @@ func (o *operator) createGroup(r *http.Request) (any, error) {
 		return nil, err
 	}
 	r.SetPathValue("name", g.Name)
-	return o.showGroup(r)
+	return a.showGroup(r)
 }
 
-func (o *operator) setGroup(r *http.Request) (any, error) {
+func (a *groupAPI) setGroup(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.GroupSet](r)
 	if err != nil {
 		return nil, err
 	}
 	var out api.GroupChange
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.GroupChange{DryRun: req.DryRun}
 		was, err := tx.Group(r.PathValue("name"))
 		if err != nil {
@@ -84,7 +92,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 			}
 		}
 		if req.Image != nil || req.Extensions != nil {
-			if err := o.goTogether(tx, g, fleet.Node{}); err != nil {
+			if err := a.extensions.ofGroup(tx, g, fleet.Node{}); err != nil {
 				return err
 			}
 		}
@@ -95,7 +103,7 @@ func (o *operator) setGroup(r *http.Request) (any, error) {
 		return fleetview.OrDryRun(req.DryRun)
 	})
 	if err == nil && !req.DryRun && req.Extensions != nil {
-		o.nudger.Nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
+		a.waker.Nodes(r.Context(), func(n fleet.Node) bool { return n.Group == r.PathValue("name") })
 	}
 	return out, err
 }
@@ -138,9 +146,9 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	return g
 }
 
-func (o *operator) deleteGroup(r *http.Request) (any, error) {
+func (a *groupAPI) deleteGroup(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
+	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
 	if err != nil && httpapi.ErrorOf(err).Code == api.Conflict && name != fleet.DefaultGroup {
 		err = httpapi.WithHint(err, "move them first: pando node set @"+name+" --group OTHER")
 	}

@@ -1,8 +1,9 @@
-package server
+package operator
 
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/configfile"
@@ -13,21 +14,16 @@ import (
 	"pando/internal/registry"
 )
 
-// configRoutes are the routes of config files.
-func (o *operator) configRoutes() []httpapi.Route {
-	return []httpapi.Route{
-		httpapi.NewRoute("GET", "/v1/config", httpapi.JSON(o.listConfig)),
-		httpapi.NewRoute("GET", "/v1/config/file", httpapi.JSON(o.showConfig)),
-		httpapi.NewRoute("PUT", "/v1/config", httpapi.JSON(o.setConfig)),
-		httpapi.NewRoute("DELETE", "/v1/config", httpapi.JSON(o.deleteConfig)),
-		httpapi.NewRoute("GET", "/v1/nodes/{name}/config", httpapi.JSON(o.nodeConfig)),
-		httpapi.NewRoute("POST", "/v1/nodes/sync", httpapi.JSON(o.syncNodes)),
-	}
+// configAPI keeps config files, and shows what nodes get.
+type configAPI struct {
+	reg      *registry.Registry
+	renderer *nodeconfig.Renderer
+	now      func() time.Time
 }
 
-func (o *operator) listConfig(r *http.Request) (any, error) {
+func (a *configAPI) listConfig(r *http.Request) (any, error) {
 	out := api.ConfigList{Files: []api.ConfigFile{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		all, err := tx.ConfigFiles()
 		if err != nil {
 			return err
@@ -78,13 +74,13 @@ func configGetters(tx *registry.Tx, all []fleet.ConfigFile) (map[configKey][]str
 	return out, err
 }
 
-func (o *operator) showConfig(r *http.Request) (any, error) {
+func (a *configAPI) showConfig(r *http.Request) (any, error) {
 	of, err := fleet.ParseScope(r.URL.Query().Get("for"))
 	if err != nil {
 		return nil, httpapi.Invalid(err)
 	}
 	var out api.ConfigFile
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		f, err := tx.ConfigFile(of, r.URL.Query().Get("path"))
 		if err != nil {
 			return err
@@ -103,7 +99,7 @@ func (o *operator) showConfig(r *http.Request) (any, error) {
 // maxConfigBody bounds the body of a config file: its content is in base64.
 const maxConfigBody = fleet.MaxConfigFile*4/3 + 64<<10
 
-func (o *operator) setConfig(r *http.Request) (any, error) {
+func (a *configAPI) setConfig(r *http.Request) (any, error) {
 	req, err := httpapi.DecodeJSON[api.ConfigSet](nil, r, maxConfigBody, true)
 	if err != nil {
 		return nil, err
@@ -113,7 +109,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := api.ConfigChange{DryRun: req.DryRun}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		was, err := tx.ConfigFile(f.For, f.Path)
 		if err != nil && !fleetview.Absent(err) {
 			return err
@@ -122,11 +118,11 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 			out.Nodes = []string{}
 			return nil
 		}
-		f.Changed = o.now().UTC()
+		f.Changed = a.now().UTC()
 		if err := tx.PutConfigFile(f); err != nil {
 			return err
 		}
-		if out.Nodes, out.Problems, err = o.tryConfig(tx, f); err != nil {
+		if out.Nodes, out.Problems, err = a.tryConfig(tx, f); err != nil {
 			return err
 		}
 		return fleetview.OrDryRun(req.DryRun)
@@ -135,7 +131,7 @@ func (o *operator) setConfig(r *http.Request) (any, error) {
 }
 
 // tryConfig renders a file for all nodes that get it, and tells for which that fails.
-func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, problems []string, err error) {
+func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, problems []string, err error) {
 	all, err := tx.ConfigFiles()
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +157,7 @@ func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, proble
 		if err := n.Of(tx, hardware[name], all); err != nil {
 			return nil, nil, err
 		}
-		if _, err := configfile.Render(f, o.configs.Data(n), masked); err != nil {
+		if _, err := configfile.Render(f, a.renderer.Data(n), masked); err != nil {
 			problems = append(problems, "node "+name+" boots without "+err.Error())
 		}
 	}
@@ -193,13 +189,13 @@ func modeText(m uint32) string {
 	return fmt.Sprintf("%04o", m)
 }
 
-func (o *operator) deleteConfig(r *http.Request) (any, error) {
+func (a *configAPI) deleteConfig(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.ConfigDelete](r)
 	if err != nil {
 		return nil, err
 	}
 	out := api.ConfigChange{DryRun: req.DryRun, Fields: []string{"deleted"}}
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		all, err := tx.ConfigFiles()
 		if err != nil {
 			return err
@@ -218,9 +214,9 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 }
 
 // nodeConfig answers GET /v1/nodes/{name}/config.
-func (o *operator) nodeConfig(r *http.Request) (any, error) {
+func (a *configAPI) nodeConfig(r *http.Request) (any, error) {
 	var n nodeconfig.Node
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		node, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
@@ -235,7 +231,7 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := o.configs.Render(n, masked)
+	set := a.renderer.Render(n, masked)
 	out := api.NodeConfig{Node: n.Node.Name, Problems: set.Problems, Files: make([]api.RenderedFile, len(set.Files))}
 	for i, f := range set.Files {
 		v := api.RenderedFile{

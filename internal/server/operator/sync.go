@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
@@ -16,15 +17,22 @@ import (
 // syncAtOnce is how many nodes are waited for at a time.
 const syncAtOnce = 256
 
+// syncAPI has running nodes look after their config files.
+type syncAPI struct {
+	reg      *registry.Registry
+	renderer *nodeconfig.Renderer
+	commands *nodecommand.Queue
+}
+
 // syncNodes answers POST /v1/nodes/sync.
-func (o *operator) syncNodes(r *http.Request) (any, error) {
+func (a *syncAPI) syncNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.SyncRequest](r)
 	if err != nil {
 		return nil, err
 	}
 	var nodes []fleet.Node
 	var boots map[string]registry.Boot
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err = a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if nodes, err = fleetview.SelectNodes(tx, req.Select, false); err == nil {
 			boots, err = tx.LatestBoots()
 		}
@@ -40,7 +48,7 @@ func (o *operator) syncNodes(r *http.Request) (any, error) {
 		all.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			out.Nodes[i] = o.syncNode(r.Context(), n, boots[n.Name], req.DryRun)
+			out.Nodes[i] = a.syncNode(r.Context(), n, boots[n.Name], req.DryRun)
 		})
 	}
 	all.Wait()
@@ -48,23 +56,23 @@ func (o *operator) syncNodes(r *http.Request) (any, error) {
 }
 
 // syncNode has one node look after its config files.
-func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, dryRun bool) api.NodeSync {
+func (a *syncAPI) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, dryRun bool) api.NodeSync {
 	out := api.NodeSync{Node: n.Name}
 	if b.Session.IsZero() {
 		out.Off = true
 		return out
 	}
-	rep, err := o.errands.Do(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
+	rep, err := a.commands.Do(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
 	if err != nil {
 		e := httpapi.ErrorOf(err)
 		out.Error, out.Hint = e.Message, e.Hint
 		return out
 	}
 	out.Files, out.Error, out.Hint = rep.Files, rep.Error, rep.Hint
-	err = o.reg.View(ctx, func(tx *registry.Tx) error {
+	err = a.reg.View(ctx, func(tx *registry.Tx) error {
 		c, err := nodeconfig.Read(tx, n, b)
 		if err == nil {
-			out.Problems = o.configs.Render(c, o.configs.Secrets(c)).Problems
+			out.Problems = a.renderer.Render(c, a.renderer.Secrets(c)).Problems
 		}
 		return err
 	})
@@ -72,17 +80,4 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 		out.Error = err.Error()
 	}
 	return out
-}
-
-// configState tells which config files of a running node are not what it would be given now.
-func (o *operator) configState(tx *registry.Tx, n fleet.Node, b registry.Boot) (old, gone []string, err error) {
-	if b.Session.IsZero() || b.Config == nil {
-		return nil, nil, nil
-	}
-	c, err := nodeconfig.Read(tx, n, b)
-	if err != nil {
-		return nil, nil, err
-	}
-	old, gone = nodeconfig.Changes(b.Config, o.configs.Digests(o.configs.Render(c, o.configs.Secrets(c)).All()))
-	return old, gone, nil
 }

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"context"
@@ -23,7 +23,14 @@ const (
 	maxEvents     = 10_000
 )
 
-func (o *operator) listBoots(r *http.Request) (any, error) {
+// bootAPI shows boots and their events.
+type bootAPI struct {
+	reg         *registry.Registry
+	faults      Faults
+	flushEvents func(context.Context) error // writes the events that are still in memory
+}
+
+func (a *bootAPI) listBoots(r *http.Request) (any, error) {
 	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
@@ -31,7 +38,7 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	limit = min(max(limit, 1), maxBoots)
 	out := api.BootList{Boots: []api.Boot{}}
 	var boots []registry.Boot
-	err = o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err = a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		boots, err = selectBoots(tx, r.URL.Query().Get("select"), int(limit))
 		return err
 	})
@@ -42,10 +49,10 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	for i, b := range boots {
 		ids[i] = b.ID
 	}
-	if err := o.flushEvents(r.Context()); err != nil {
+	if err := a.flushEvents(r.Context()); err != nil {
 		return nil, err
 	}
-	progress, err := o.reg.Progress(r.Context(), ids...)
+	progress, err := a.reg.Progress(r.Context(), ids...)
 	for _, b := range boots {
 		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID]))
 	}
@@ -53,17 +60,17 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 }
 
 // listFailed answers GET /v1/boots/failed.
-func (o *operator) listFailed(r *http.Request) (any, error) {
+func (a *bootAPI) listFailed(r *http.Request) (any, error) {
 	limit, err := httpapi.QueryInt(r, "limit", defaultBoots)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := fleetview.OwnNodes(r.Context(), o.reg)
+	wanted, err := fleetview.OwnNodes(r.Context(), a.reg)
 	if err != nil {
 		return nil, err
 	}
 	if selection := r.URL.Query().Get("select"); selection != "" {
-		err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+		err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 			nodes, err := fleetview.SelectNodes(tx, selection, true)
 			wanted = make(map[string]bool, len(nodes))
 			for _, n := range nodes {
@@ -75,7 +82,7 @@ func (o *operator) listFailed(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	boots, err := o.faults.List(r.Context(), wanted)
+	boots, err := a.faults.List(r.Context(), wanted)
 	return api.BootList{Boots: boots[:min(len(boots), int(min(max(limit, 1), maxBoots)))]}, err
 }
 
@@ -105,21 +112,21 @@ func selectBoots(tx *registry.Tx, selection string, limit int) ([]registry.Boot,
 	return out, err
 }
 
-func (o *operator) showBoot(r *http.Request) (any, error) {
+func (a *bootAPI) showBoot(r *http.Request) (any, error) {
 	var b registry.Boot
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		b, err = tx.Boot(fleet.BootID(r.PathValue("id")))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return o.bootDetail(r.Context(), b)
+	return a.bootDetail(r.Context(), b)
 }
 
-func (o *operator) showNodeBoot(r *http.Request) (any, error) {
+func (a *bootAPI) showNodeBoot(r *http.Request) (any, error) {
 	var b registry.Boot
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
@@ -140,24 +147,24 @@ func (o *operator) showNodeBoot(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.bootDetail(r.Context(), b)
+	return a.bootDetail(r.Context(), b)
 }
 
 // bootDetail puts a boot's timeline together.
-func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error) {
-	if err := o.flushEvents(ctx); err != nil {
+func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) {
+	if err := a.flushEvents(ctx); err != nil {
 		return nil, err
 	}
-	events, err := o.reg.Events(ctx, registry.EventFilter{Boot: b.ID})
+	events, err := a.reg.Events(ctx, registry.EventFilter{Boot: b.ID})
 	if err != nil {
 		return nil, err
 	}
-	progress, err := o.reg.Progress(ctx, b.ID)
+	progress, err := a.reg.Progress(ctx, b.ID)
 	if err != nil {
 		return nil, err
 	}
 	p := progress[b.ID]
-	fault, err := o.faults.Of(ctx, b, p, events)
+	fault, err := a.faults.Of(ctx, b, p, events)
 	if err != nil {
 		return nil, err
 	}
@@ -181,11 +188,11 @@ func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error)
 	}
 	out.Fault = fault
 	out.SystemdStart, _ = trace.KernelStart(events)
-	out.Console, err = o.reg.Console(ctx, b.ID)
+	out.Console, err = a.reg.Console(ctx, b.ID)
 	return out, err
 }
 
-func (o *operator) listEvents(r *http.Request) (any, error) {
+func (a *bootAPI) listEvents(r *http.Request) (any, error) {
 	after, err := httpapi.QueryInt(r, "after", 0)
 	if err != nil {
 		return nil, err
@@ -195,18 +202,18 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 		return nil, err
 	}
 	limit = min(max(limit, 1), maxEvents)
-	if err := o.flushEvents(r.Context()); err != nil {
+	if err := a.flushEvents(r.Context()); err != nil {
 		return nil, err
 	}
-	last := o.reg.Last()
+	last := a.reg.Last()
 	if after < 0 {
 		after = max(0, last-limit)
 	}
-	events, err := o.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit)})
+	events, err := a.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit)})
 	if err != nil {
 		return nil, err
 	}
-	filter := fleetview.NewEventFilter(r.Context(), o.reg)
+	filter := fleetview.NewEventFilter(r.Context(), a.reg)
 	events = slices.DeleteFunc(events, func(e trace.Event) bool { return !filter.Shows(e) })
 	if events == nil {
 		events = []trace.Event{}
@@ -216,8 +223,8 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 
 // streamEvents sends events as they come, in the form of server-sent events: "id:" is the sequence number, so that a
 // browser which lost the connection goes on where it was.
-func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
-	after, err := httpapi.QueryInt(r, "after", o.reg.Last())
+func (a *bootAPI) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	after, err := httpapi.QueryInt(r, "after", a.reg.Last())
 	if err != nil {
 		return err
 	}
@@ -233,8 +240,8 @@ func (o *operator) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := out.Flush(); err != nil {
 		return nil // the client is gone
 	}
-	filter := fleetview.NewEventFilter(r.Context(), o.reg)
-	_ = o.reg.Follow(r.Context(), after, func(e trace.Event) error {
+	filter := fleetview.NewEventFilter(r.Context(), a.reg)
+	_ = a.reg.Follow(r.Context(), after, func(e trace.Event) error {
 		if !filter.Shows(e) {
 			return nil
 		}

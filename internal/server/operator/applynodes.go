@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"net/netip"
@@ -11,8 +11,8 @@ import (
 	"pando/internal/httpapi"
 )
 
-// turn is a node that becomes another one.
-type turn struct{ was, is fleet.Node }
+// nodeChange is a node before and after.
+type nodeChange struct{ was, is fleet.Node }
 
 // nodes deletes, changes and makes nodes. Nodes that change give up MACs and addresses before any node takes one,
 // so that two can swap theirs.
@@ -25,7 +25,7 @@ func (a *application) nodes() error {
 	for _, n := range all {
 		known[n.Name] = n
 	}
-	changes, fresh, err := a.turns(known)
+	changes, fresh, err := a.nodeChanges(known)
 	if err != nil {
 		return err
 	}
@@ -33,13 +33,13 @@ func (a *application) nodes() error {
 		return err
 	}
 	for _, t := range changes {
-		if err := about("node", t.is.Name, a.yield(t)); err != nil {
+		if err := about("node", t.is.Name, a.release(t)); err != nil {
 			return err
 		}
 	}
 	for _, t := range changes {
 		a.step("node", t.is.Name, api.Alters, nodeDiff(t.was, t.is))
-		err := a.referred(t.was, t.is)
+		err := a.checkRefs(t.was, t.is)
 		if err == nil {
 			err = a.tx.PutNode(t.is.Name, t.is)
 		}
@@ -49,7 +49,7 @@ func (a *application) nodes() error {
 	}
 	for _, n := range fresh {
 		a.step("node", n.Name, api.Creates, newNodeFields(n))
-		err := a.referred(fleet.Node{}, n)
+		err := a.checkRefs(fleet.Node{}, n)
 		if err == nil {
 			_, err = discovery.Declare(a.tx, n)
 		}
@@ -60,8 +60,8 @@ func (a *application) nodes() error {
 	return nil
 }
 
-// turns are the nodes that change, and those that there are not yet.
-func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh []fleet.Node, err error) {
+// nodeChanges are the nodes that change, and those that there are not yet.
+func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeChange, fresh []fleet.Node, err error) {
 	named := make(map[string]bool, len(a.req.Nodes))
 	for _, d := range a.req.Nodes {
 		if named[d.Name] {
@@ -70,9 +70,9 @@ func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh 
 		named[d.Name] = true
 		was, there := known[d.Name]
 		if !there {
-			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.o.now()}
+			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.at}
 		}
-		is, err := become(cloneNode(was), d)
+		is, err := declaredNode(cloneNode(was), d)
 		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
 			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
@@ -82,14 +82,14 @@ func (a *application) turns(known map[string]fleet.Node) (changes []turn, fresh 
 		case !there:
 			fresh = append(fresh, is)
 		case len(nodeDiff(was, is)) > 0:
-			changes = append(changes, turn{was, is})
+			changes = append(changes, nodeChange{was, is})
 		}
 	}
 	return changes, fresh, nil
 }
 
-// yield takes from a node the MACs and the address that it will not have.
-func (a *application) yield(t turn) error {
+// release takes from a node the MACs and the address that it will not have.
+func (a *application) release(t nodeChange) error {
 	n := cloneNode(t.was)
 	n.MACs = slices.DeleteFunc(n.MACs, func(m fleet.MAC) bool { return !slices.Contains(t.is.MACs, m) })
 	if t.is.Address != t.was.Address {
@@ -101,15 +101,15 @@ func (a *application) yield(t turn) error {
 	return a.tx.PutNode(n.Name, n)
 }
 
-// referred checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
+// checkRefs checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
 // nobody adopted, is forgotten: it is this node.
-func (a *application) referred(was, is fleet.Node) error {
+func (a *application) checkRefs(was, is fleet.Node) error {
 	if was.Version != is.Version {
 		if err := fleetview.CheckRef(a.tx, is.Version); err != nil {
 			return err
 		}
 	}
-	if err := a.o.nodeGoesTogether(a.tx, was, is); err != nil {
+	if err := a.extensions.ofNode(a.tx, was, is); err != nil {
 		return err
 	}
 	if was.Serial != is.Serial {
@@ -118,7 +118,7 @@ func (a *application) referred(was, is fleet.Node) error {
 		}
 	}
 	if was.Name == "" {
-		return nil // declareNode takes it over
+		return nil // discovery.Declare takes it over
 	}
 	for _, m := range is.MACs {
 		other, err := a.tx.NodeByMAC(m)
@@ -150,7 +150,7 @@ func (a *application) pruneNodes(all []fleet.Node) error {
 			continue
 		}
 		a.step("node", n.Name, api.Deletes, nil)
-		if err := retire(a.tx, n, a.at); err != nil {
+		if err := retire(a.tx, a.data, n, a.at); err != nil {
 			return about("node", n.Name, err)
 		}
 	}

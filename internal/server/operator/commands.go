@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"fmt"
@@ -7,16 +7,23 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/registry"
 )
 
+// commandAPI has running nodes do what people ask for.
+type commandAPI struct {
+	reg      *registry.Registry
+	commands *nodecommand.Queue
+}
+
 // nodeDisks answers GET /v1/nodes/{name}/disks.
-func (o *operator) nodeDisks(r *http.Request) (any, error) {
-	return o.errand(r, api.Errand{Kind: api.ListDisks})
+func (a *commandAPI) nodeDisks(r *http.Request) (any, error) {
+	return a.do(r, api.Errand{Kind: api.ListDisks})
 }
 
 // prepareCache answers POST /v1/nodes/{name}/cache.
-func (o *operator) prepareCache(r *http.Request) (any, error) {
+func (a *commandAPI) prepareCache(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeCache](r)
 	if err != nil {
 		return nil, err
@@ -25,16 +32,16 @@ func (o *operator) prepareCache(r *http.Request) (any, error) {
 		return nil, httpapi.BadRequest(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
-	return o.errand(
+	return a.do(
 		r,
 		api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable},
 	)
 }
 
-// errand has the node of a request do something.
-func (o *operator) errand(r *http.Request, what api.Errand) (any, error) {
+// do has the node of a request do something.
+func (a *commandAPI) do(r *http.Request, what api.Errand) (any, error) {
 	var boot registry.Boot
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
@@ -51,7 +58,7 @@ func (o *operator) errand(r *http.Request, what api.Errand) (any, error) {
 	if boot.Session.IsZero() {
 		return nil, api.NewError(api.Conflict, "the node does not run", "switch it on, and wait until it has booted")
 	}
-	rep, err := o.errands.Do(r.Context(), boot.ID, what)
+	rep, err := a.commands.Do(r.Context(), boot.ID, what)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"net/http"
@@ -12,9 +12,12 @@ import (
 	"pando/internal/registry"
 )
 
-func (o *operator) listClasses(r *http.Request) (any, error) {
+// classAPI keeps hardware classes.
+type classAPI struct{ reg *registry.Registry }
+
+func (a *classAPI) listClasses(r *http.Request) (any, error) {
 	out := api.ClassList{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		classes, err := tx.Classes()
 		if err != nil {
 			return err
@@ -47,9 +50,9 @@ func classViews(tx *registry.Tx, classes []fleet.Class) ([]api.Class, error) {
 	return out, nil
 }
 
-func (o *operator) showClass(r *http.Request) (any, error) {
+func (a *classAPI) showClass(r *http.Request) (any, error) {
 	var out []api.Class
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		c, err := tx.Class(r.PathValue("name"))
 		if err != nil {
 			return err
@@ -63,7 +66,7 @@ func (o *operator) showClass(r *http.Request) (any, error) {
 	return out[0], nil
 }
 
-func (o *operator) createClass(r *http.Request) (any, error) {
+func (a *classAPI) createClass(r *http.Request) (any, error) {
 	c, err := httpapi.Body[fleet.Class](r)
 	if err != nil {
 		return nil, err
@@ -71,20 +74,20 @@ func (o *operator) createClass(r *http.Request) (any, error) {
 	if err := httpapi.Invalid(c.Validate()); err != nil {
 		return nil, err
 	}
-	if err = o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateClass(c) }); err != nil {
+	if err = a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.CreateClass(c) }); err != nil {
 		return nil, err
 	}
 	r.SetPathValue("name", c.Name)
-	return o.showClass(r)
+	return a.showClass(r)
 }
 
-func (o *operator) setClass(r *http.Request) (any, error) {
+func (a *classAPI) setClass(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.ClassSet](r)
 	if err != nil {
 		return nil, err
 	}
 	var out api.ClassChange
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.ClassChange{DryRun: req.DryRun}
 		was, err := tx.Class(r.PathValue("name"))
 		if err != nil {
@@ -154,6 +157,6 @@ func classDiff(was, is fleet.Class) []string {
 	return d
 }
 
-func (o *operator) deleteClass(r *http.Request) (any, error) {
-	return nil, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteClass(r.PathValue("name")) })
+func (a *classAPI) deleteClass(r *http.Request) (any, error) {
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteClass(r.PathValue("name")) })
 }

@@ -1,7 +1,8 @@
-package server
+package operator
 
 import (
 	"net/http"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -11,15 +12,28 @@ import (
 	"pando/internal/trace"
 )
 
-// statusFaults is how many faulty boots are in the status of the site.
-const statusFaults = 10
+// StatusFaults is how many faulty boots are in the status of the site.
+const StatusFaults = 10
 
-func (o *operator) status(r *http.Request) (any, error) {
+// siteAPI answers what is about the whole site.
+type siteAPI struct {
+	reg     *registry.Registry
+	views   fleetview.Nodes
+	faults  Faults
+	release string
+	started time.Time
+	now     func() time.Time
+	dhcp    func() api.DHCP
+	loads   func() api.Loads
+	logs    func() api.Logs
+}
+
+func (a *siteAPI) status(r *http.Request) (any, error) {
 	out := api.Status{
-		Release: o.release, Started: o.started, Time: o.now(), DHCP: o.dhcp(), Loads: o.loads(), Logs: o.journals.Status(),
+		Release: a.release, Started: a.started, Time: a.now(), DHCP: a.dhcp(), Loads: a.loads(), Logs: a.logs(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		p, err := tx.Policy()
 		if err != nil {
 			return err
@@ -39,7 +53,7 @@ func (o *operator) status(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		views, err := o.views.Views(r.Context(), tx, nodes)
+		views, err := a.views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			countNode(&out, n)
 		}
@@ -48,12 +62,12 @@ func (o *operator) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := fleetview.OwnNodes(r.Context(), o.reg)
+	own, err := fleetview.OwnNodes(r.Context(), a.reg)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := o.faults.List(r.Context(), own)
-	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), statusFaults)]
+	failed, err := a.faults.List(r.Context(), own)
+	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), StatusFaults)]
 	return out, err
 }
 
@@ -81,9 +95,9 @@ func countNode(out *api.Status, n api.Node) {
 	}
 }
 
-func (o *operator) listLeases(r *http.Request) (any, error) {
+func (a *siteAPI) listLeases(r *http.Request) (any, error) {
 	out := api.LeaseList{}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		out.Leases, err = tx.Leases()
 		return err
 	})
@@ -93,16 +107,16 @@ func (o *operator) listLeases(r *http.Request) (any, error) {
 	return out, err
 }
 
-func (o *operator) showPolicy(r *http.Request) (any, error) {
+func (a *siteAPI) showPolicy(r *http.Request) (any, error) {
 	var p registry.Policy
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		p, err = tx.Policy()
 		return err
 	})
 	return api.Policy(p), err
 }
 
-func (o *operator) setPolicy(r *http.Request) (any, error) {
+func (a *siteAPI) setPolicy(r *http.Request) (any, error) {
 	p, err := httpapi.Body[api.Policy](r)
 	if err != nil {
 		return nil, err
@@ -113,5 +127,5 @@ func (o *operator) setPolicy(r *http.Request) (any, error) {
 	if _, err := fleet.ParseNaming(p.Naming); err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	return p, o.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
+	return p, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
 }

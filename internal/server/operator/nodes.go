@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"cmp"
@@ -14,32 +14,46 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
-	"pando/internal/server/state"
+	"pando/internal/store"
 )
 
-func (o *operator) listNodes(r *http.Request) (any, error) {
+// nodeAPI keeps nodes.
+type nodeAPI struct {
+	reg         *registry.Registry
+	views       fleetview.Nodes
+	store       *store.Dir
+	renderer    *nodeconfig.Renderer
+	extensions  extensions
+	waker       *nodecommand.Waker
+	data        NodeData
+	rebootAfter time.Duration // of nodes whose group says nothing
+	now         func() time.Time
+}
+
+func (a *nodeAPI) listNodes(r *http.Request) (any, error) {
 	var nodes []fleet.Node
 	out := api.NodeList{Nodes: []api.Node{}}
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if nodes, err = fleetview.SelectNodes(tx, r.URL.Query().Get("select"), true); err != nil {
 			return err
 		}
-		out.Nodes, err = o.views.Views(r.Context(), tx, nodes)
+		out.Nodes, err = a.views.Views(r.Context(), tx, nodes)
 		return err
 	})
 	return out, err
 }
 
-func (o *operator) showNode(r *http.Request) (any, error) {
+func (a *nodeAPI) showNode(r *http.Request) (any, error) {
 	var out api.Node
-	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
 			return err
 		}
-		views, err := o.views.Views(r.Context(), tx, []fleet.Node{n})
+		views, err := a.views.Views(r.Context(), tx, []fleet.Node{n})
 		if err != nil {
 			return err
 		}
@@ -48,7 +62,7 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if out.ConfigOld, out.ConfigGone, err = o.configState(tx, n, b); err != nil {
+		if out.ConfigOld, out.ConfigGone, err = a.renderer.Outdated(tx, n, b); err != nil {
 			return err
 		}
 		if out.Proof = b.Proof; !b.Session.IsZero() {
@@ -58,22 +72,22 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			}
 			out.Withheld = c.Claim().Withheld()
 		}
-		if err := o.showExtensions(tx, &out); err != nil {
+		if err := a.extensions.show(tx, &out); err != nil {
 			return err
 		}
-		out.Effective, err = o.effective(tx, out)
+		out.Effective, err = a.effective(tx, out)
 		return err
 	})
 	return out, err
 }
 
 // effective tells where a node's settings come from.
-func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
+func (a *nodeAPI) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
 	g, err := tx.Group(n.Group)
 	if err != nil {
 		return nil, err
 	}
-	l := fleet.Layers{Node: n.Node, Group: g, RebootAfter: o.rebootAfter}
+	l := fleet.Layers{Node: n.Node, Group: g, RebootAfter: a.rebootAfter}
 	if n.Hardware != nil {
 		l.Hardware = *n.Hardware
 	}
@@ -87,21 +101,21 @@ func (o *operator) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error)
 	l.Rollout, l.Target = target.Rollout, target.Image
 	if n.Desired != "" {
 		// What cannot be read is not shown here: the boot says why, when there is one.
-		if m, err := o.store.Manifest(n.Desired); err == nil {
+		if m, err := a.store.Manifest(n.Desired); err == nil {
 			l.ImageArgs = m.CommandLine
 		}
 	}
 	return fleet.Effective(l), nil
 }
 
-func (o *operator) createNode(r *http.Request) (any, error) {
+func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeCreate](r)
 	if err != nil {
 		return nil, err
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: o.now(),
+		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: a.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
@@ -119,14 +133,14 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var out []api.Node
-	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
+	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), a.extensions.ofNode(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
 		if n, err = discovery.Declare(tx, n); err != nil {
 			return err
 		}
-		out, err = o.views.Views(r.Context(), tx, []fleet.Node{n})
+		out, err = a.views.Views(r.Context(), tx, []fleet.Node{n})
 		return err
 	})
 	if err != nil {
@@ -147,13 +161,13 @@ func address(text string) (netip.Addr, error) {
 	return a, httpapi.Invalid(fleet.ValidAddress(a))
 }
 
-func (o *operator) setNodes(r *http.Request) (any, error) {
+func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeSet](r)
 	if err != nil {
 		return nil, err
 	}
 	var was string
-	out, err := o.changeNodes(
+	out, err := a.changeNodes(
 		r,
 		req.Select,
 		req.DryRun,
@@ -178,7 +192,7 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 			}
 			for i := range nodes {
 				if req.Name != nil { // what it keeps does not depend on its name
-					if err := state.RecordPlace(tx, nodes[i]); err != nil {
+					if err := a.data.RecordPlace(tx, nodes[i]); err != nil {
 						return nil, err
 					}
 				}
@@ -190,21 +204,18 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		},
 	)
 	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
-		if err := o.journals.Rename(was, *req.Name); err != nil {
-			o.log.Error("rename the journals of a node", "node", *req.Name, "was", was, "err", err)
-		}
-		o.state.NodeRenamed(r.Context(), was, *req.Name)
+		a.data.NodeRenamed(r.Context(), was, *req.Name)
 	}
 	return out, err
 }
 
 // changeNodes changes the selected nodes by fn, all or none, and tells what changed. fn may change what it is given.
-func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
+func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 	fn func(*registry.Tx, []fleet.Node) ([]fleet.Node, error)) (any, error) {
 	var out api.Changes
-	follow := map[string]bool{} // nodes whose extensions may be others
-	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
+	var follow []string // nodes whose extensions may be others
+	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		out, follow = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}, nil // it may be tried again
 		before, err := fleetview.SelectNodes(tx, selection, false)
 		if err != nil {
 			return err
@@ -222,7 +233,7 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), o.nodeGoesTogether(tx, before[i], n)); err != nil {
+			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), a.extensions.ofNode(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {
@@ -230,29 +241,29 @@ func (o *operator) changeNodes(r *http.Request, selection string, dryRun bool,
 			}
 			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) ||
 				(n.Extensions == nil) != (before[i].Extensions == nil) {
-				follow[n.Name] = true
+				follow = append(follow, n.Name)
 			}
 		}
 		return fleetview.OrDryRun(dryRun)
 	})
-	if err == nil && !dryRun && len(follow) > 0 {
-		o.nudger.Nodes(r.Context(), func(n fleet.Node) bool { return follow[n.Name] })
+	if err == nil && !dryRun {
+		a.waker.Named(r.Context(), follow)
 	}
 	return out, err
 }
 
-func (o *operator) deleteNodes(r *http.Request) (any, error) {
-	q, at := r.URL.Query(), o.now()
+func (a *nodeAPI) deleteNodes(r *http.Request) (any, error) {
+	q, at := r.URL.Query(), a.now()
 	dryRun := q.Get("dry_run") == "true"
 	var out api.Changes
-	err := o.reg.Update(r.Context(), func(tx *registry.Tx) error {
+	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error {
 		out = api.Changes{DryRun: dryRun, Nodes: []api.Change{}}
 		nodes, err := fleetview.SelectNodes(tx, q.Get("select"), false)
 		if err != nil {
 			return err
 		}
 		for _, n := range nodes {
-			if err := retire(tx, n, at); err != nil {
+			if err := retire(tx, a.data, n, at); err != nil {
 				return err
 			}
 			out.Nodes = append(out.Nodes, api.Change{Node: n.Name, Fields: []string{"deleted"}})
@@ -261,8 +272,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	})
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {
-			o.state.NodeDeleted(r.Context(), n.Node, at)
-			o.volumes.NodeDeleted(r.Context(), n.Node)
+			a.data.NodeDeleted(r.Context(), n.Node, at)
 		}
 	}
 	return out, err
@@ -270,8 +280,8 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 
 // retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next
 // node of that name.
-func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
-	if err := cmp.Or(state.RecordPlace(tx, n), tx.RetireState(n.Name, at)); err != nil {
+func retire(tx *registry.Tx, data NodeData, n fleet.Node, at time.Time) error {
+	if err := cmp.Or(data.RecordPlace(tx, n), tx.RetireState(n.Name, at)); err != nil {
 		return err
 	}
 	for _, m := range n.MACs {
@@ -282,12 +292,12 @@ func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
 	return tx.DeleteNode(n.Name)
 }
 
-func (o *operator) adoptNodes(r *http.Request) (any, error) {
+func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.NodeAdopt](r)
 	if err != nil {
 		return nil, err
 	}
-	return o.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+	return a.changeNodes(r, req.Select, req.DryRun, func(tx *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
 		names, err := adoptionNames(tx, req.Name, len(nodes))
 		if err != nil {
 			return nil, err
@@ -339,4 +349,18 @@ func adoptionNames(tx *registry.Tx, name string, n int) (func() (string, error),
 		taken[next] = true
 		return next, httpapi.Invalid(err)
 	}, nil
+}
+
+// resetNodes answers POST /v1/nodes/reset: the TPM keys of some nodes are forgotten.
+func (a *nodeAPI) resetNodes(r *http.Request) (any, error) {
+	req, err := httpapi.Body[api.NodeSelection](r)
+	if err != nil {
+		return nil, err
+	}
+	return a.changeNodes(r, req.Select, req.DryRun, func(_ *registry.Tx, nodes []fleet.Node) ([]fleet.Node, error) {
+		for i := range nodes {
+			nodes[i].TPMKey = ""
+		}
+		return nodes, nil
+	})
 }
