@@ -14,7 +14,7 @@ import (
 // How many boots are remembered: for each MAC, and for all MACs that belong to no node together. The latter
 // bounds what strangers can make the server store.
 const (
-	BootsPerMAC    = 30
+	BootsPerMAC  = 30
 	BootsUnknown = 2000
 )
 
