@@ -53,9 +53,9 @@ type Queue struct {
 
 // load is a node that has a slot.
 type load struct {
-	number uint64    // of its latest script
-	taken  time.Time // when it got the slot
-	lastSeen  time.Time // last word or byte
+	number   uint64    // of its latest script
+	taken    time.Time // when it got the slot
+	lastSeen time.Time // last word or byte
 }
 
 // waiter is a node that waits.

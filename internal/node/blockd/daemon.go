@@ -181,9 +181,9 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		sources = append(
 			sources,
 			&store.HTTP{
-				URL:       url,
-				Client:    client,
-				Proofs:    d.proofs,
+				URL:        url,
+				Client:     client,
+				Proofs:     d.proofs,
 				FromBucket: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
 			},
 		)
