@@ -20,7 +20,7 @@ import (
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
 // It returns which files it put into /run.
 func (g *settings) configure(
-	ctx context.Context, s Session, lease link.Lease,
+	ctx context.Context, s *Session, lease link.Lease,
 ) (runFiles []string, text string, err error) {
 	extensions, err := g.extend(ctx, s, lease)
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *settings) configure(
 // leaving is what the agent has to know of a boot.
 type leaving struct {
 	runFiles []string
-	session  Session
+	session  *Session
 	lease    link.Lease
 	root     Root
 	hardware fleet.Hardware
@@ -87,7 +87,7 @@ type leaving struct {
 
 // leaveSession leaves it.
 func (g *settings) leaveSession(x leaving) error {
-	cfg, as := g.timeline.config, x.session.Assignment
+	cfg, as := g.timeline.config, &x.session.Assignment
 	s := rundir.Session{Boot: g.timeline.bootID(), Node: as.Node, MAC: nodeMAC(cfg, x.lease), Version: as.Version,
 		Control: cfg.Control, ServerKey: cfg.ServerKey, Origin: g.timeline.origin, Interface: x.lease.Interface,
 		Until: as.RecordUntil, TrustKeys: cfg.TrustKeys, Hardware: x.hardware, RunFiles: x.runFiles,

@@ -19,7 +19,7 @@ import (
 )
 
 // attachDevice starts the daemons behind the root and waits until the kernel has its device.
-func (d *rootDevice) attachDevice(ctx context.Context, s Session, v Verified, lease link.Lease) (string, error) {
+func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, lease link.Lease) (string, error) {
 	if d.device != nil {
 		d.device.Stop()
 		d.device = nil
@@ -29,7 +29,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s Session, v Verified, le
 		return "", err
 	}
 	defer log.Close()
-	r, as := v.Manifest.Root, s.Assignment
+	r, as := v.Manifest.Root, &s.Assignment
 	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Pack: v.Pack, Keep: as.Share,
 		Servers: as.Servers, Stores: as.Stores, Network: lease.Network(), Device: d.at.device}
 	if as.Swarm != nil { // the node shares its boot pack
@@ -60,7 +60,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s Session, v Verified, le
 
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
-func (w *rootMount) mountRoot(ctx context.Context, s Session, v Verified) (Root, string, error) {
+func (w *rootMount) mountRoot(ctx context.Context, s *Session, v *Verified) (Root, string, error) {
 	for _, d := range []string{w.at.upper, w.at.root} {
 		if err := rootdir.MountPoint(d); err != nil {
 			return Root{}, "", err
@@ -73,7 +73,7 @@ func (w *rootMount) mountRoot(ctx context.Context, s Session, v Verified) (Root,
 		}
 	}
 	w.lowered = false // the overlay holds it from here on
-	as := s.Assignment
+	as := &s.Assignment
 	writes, text, err := w.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
 	if err != nil {
 		return Root{}, "", err

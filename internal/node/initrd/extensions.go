@@ -13,15 +13,15 @@ import (
 
 // extend attaches the extensions of this boot, before its services start; systemd-sysext lays them over the root.
 // What cannot be attached is told, and the boot goes on without.
-func (g *settings) extend(ctx context.Context, s Session, lease link.Lease) (state extension.State, err error) {
-	as := s.Assignment
+func (g *settings) extend(ctx context.Context, s *Session, lease link.Lease) (state extension.State, err error) {
+	as := &s.Assignment
 	if len(as.Extensions) == 0 || s.Offline != nil || g.at.device > 0 {
 		return state, nil
 	}
 	source := extension.Source{
 		Dir:     rundir.Dir,
-		As:      as,
-		Trust:   trust(g.timeline.config, as),
+		As:      *as,
+		Trust:   trust(g.timeline.config, *as),
 		Cgroup:  g.cgroup,
 		Running: as.Version,
 		Network: lease.Network(),

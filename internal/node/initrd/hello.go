@@ -22,7 +22,7 @@ import (
 const clockError = 2 * time.Second
 
 // hello registers the node: it redeems the boot's token for a session and the assignment.
-func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease link.Lease) (Session, string, error) {
+func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease link.Lease) (*Session, string, error) {
 	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like
 		// somebody else's attempt.
@@ -45,15 +45,15 @@ func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease
 	q.proveMachine(&req)
 	var resp api.HelloResponse
 	if err := q.timeline.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
-		return Session{}, "", helloProblem(err, q.timeline.config.Control)
+		return nil, "", helloProblem(err, q.timeline.config.Control)
 	}
 	a, err := control.CheckAssignment(resp, cfg)
 	if err != nil {
-		return Session{}, "", &problem.Problem{Err: err, Final: true,
+		return nil, "", &problem.Problem{Err: err, Final: true,
 			Hint: "the server answered with something that is not for this boot: look at its log"}
 	}
 	q.timeline.assignment.Store(&a)
-	q.session = Session{Assignment: a, Answer: resp}
+	q.session = &Session{Assignment: a, Answer: resp}
 	q.timeline.channel.session.Store(&resp.Session)
 	q.setClock(resp.Time)
 	q.timeline.report.Wake()
@@ -61,15 +61,15 @@ func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease
 }
 
 // offlineHello obeys the last assignment when no server answers. What a server says wins.
-func (q *registration) offlineHello(ctx context.Context, on Link, err error) (Session, string, error) {
+func (q *registration) offlineHello(ctx context.Context, on Link, err error) (*Session, string, error) {
 	var r *control.Refused
 	b := q.lastBoot(ctx, on.Adapters)
 	if b == nil || errors.As(err, &r) {
-		return Session{}, "", err
+		return nil, "", err
 	}
 	a := b.As
 	q.timeline.assignment.Store(&a)
-	return Session{Assignment: a, Offline: b}, fmt.Sprintf(
+	return &Session{Assignment: a, Offline: b}, fmt.Sprintf(
 		"no server answers; %s in group %s boots %s %s, which it was assigned on %s",
 		a.Node,
 		a.Group,

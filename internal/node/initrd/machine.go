@@ -110,7 +110,7 @@ type findLastBoot func(ctx context.Context, adapters []link.NIC) *lastboot.Boot
 // registration redeems the boot's token for a session and an assignment.
 type registration struct {
 	nonce    string          // with which it may be sent again when its answer was lost
-	session  Session         // once it is redeemed
+	session  *Session        // once it is redeemed
 	known    *fleet.Hardware // of a machine that runs: what it was when it started; nil: it is read
 	lastBoot findLastBoot
 
@@ -151,7 +151,7 @@ type rootDevice struct {
 	cgroup string            // of the daemons; "": this process's
 	device *blockapi.Process // nil: none was started yet
 	// completes a configuration by the node's cache, and says what of it is worth telling
-	useCache func(ctx context.Context, sys string, s Session, c *blockapi.Config) string
+	useCache func(ctx context.Context, sys string, s *Session, c *blockapi.Config) string
 
 	timeline *timeline
 }

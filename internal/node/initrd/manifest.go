@@ -65,7 +65,7 @@ func (v *version) usePack(ctx context.Context, client *http.Client, as fleet.Ass
 
 // fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
 // sends it, so any server will do.
-func (v *version) fetchManifest(ctx context.Context, s Session, lease link.Lease) (Verified, string, error) {
+func (v *version) fetchManifest(ctx context.Context, s *Session, lease link.Lease) (*Verified, string, error) {
 	if s.Offline != nil {
 		got, text := v.offlineManifest(s.Offline)
 		return got, text, nil
@@ -79,7 +79,7 @@ func (v *version) fetchManifest(ctx context.Context, s Session, lease link.Lease
 		got, err := v.manifestFrom(ctx, client, as, source)
 		if err == nil {
 			got.Sources = sources[i:]
-			pack := v.usePack(ctx, client, as, &got)
+			pack := v.usePack(ctx, client, as, got)
 			return got, fmt.Sprintf(
 				"%s, %d MB root, signature good%s",
 				as.Version.Short(),
@@ -93,7 +93,7 @@ func (v *version) fetchManifest(ctx context.Context, s Session, lease link.Lease
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", source.URL, err))
 	}
-	return Verified{}, "", &problem.Problem{
+	return nil, "", &problem.Problem{
 		Err:   errors.Join(errs...),
 		Tried: strings.Join(as.Servers, ", "),
 		Hint:  v.manifestHint(errors.Join(errs...)),
@@ -106,8 +106,8 @@ func trust(cfg api.BootConfig, as fleet.Assignment) image.Trust {
 }
 
 // offlineManifest is the manifest of the last boot, and its boot pack.
-func (v *version) offlineManifest(b *lastboot.Boot) (Verified, string) {
-	got := Verified{Manifest: b.Man}
+func (v *version) offlineManifest(b *lastboot.Boot) (*Verified, string) {
+	got := &Verified{Manifest: b.Man}
 	if ref := b.As.Pack; ref != nil && len(b.Pack) > 0 {
 		keys := v.packKeys(b.As, b.Man)
 		if _, err := bootpack.Verify(b.Pack, []byte(ref.Signature), b.As.Version, keys...); err == nil {
@@ -145,19 +145,18 @@ func (v *version) manifestHint(all error) string {
 
 func (v *version) manifestFrom(
 	ctx context.Context, client *http.Client, as fleet.Assignment, from bootfiles.Source,
-) (got Verified, err error) {
+) (*Verified, error) {
 	ctx, cancel := from.Bound(ctx)
 	defer cancel()
-	t := trust(v.timeline.config, as)
-	got.Manifest, got.Bytes, got.Signature, err = bootfiles.SignedManifest(ctx, client, from.URL, as.Version, t)
+	man, data, signature, err := bootfiles.SignedManifest(ctx, client, from.URL, as.Version, trust(v.timeline.config, as))
 	if err != nil {
-		return got, err
+		return nil, err
 	}
-	if got.Manifest.IsExtension() {
-		return got, errors.New("the version is an extension, which boots nothing")
+	if man.IsExtension() {
+		return nil, errors.New("the version is an extension, which boots nothing")
 	}
-	if a := got.Manifest.Architecture; a != runtime.GOARCH {
-		return got, fmt.Errorf("the version is for %s, this machine is %s", a, runtime.GOARCH)
+	if a := man.Architecture; a != runtime.GOARCH {
+		return nil, fmt.Errorf("the version is for %s, this machine is %s", a, runtime.GOARCH)
 	}
-	return got, nil
+	return &Verified{Manifest: man, Bytes: data, Signature: signature}, nil
 }

@@ -24,7 +24,7 @@ func machineFor(p published, servers ...string) *machine {
 	return m
 }
 
-func fetch(t *testing.T, m *machine) (Verified, string, error) {
+func fetch(t *testing.T, m *machine) (*Verified, string, error) {
 	return m.version.fetchManifest(t.Context(), sessionOf(m), link.Lease{})
 }
 

@@ -64,7 +64,7 @@ func nicOf(adapters []link.NIC, mac fleet.MAC) int {
 // the root is mounted: a slow disk holds up nothing that streams meanwhile. It returns where the agent notes that this
 // boot came up, nil for nowhere.
 func (f *fallback) keepBoot(
-	ctx context.Context, used *blockapi.CacheDisk, s Session, v Verified, lease link.Lease,
+	ctx context.Context, used *blockapi.CacheDisk, s *Session, v *Verified, lease link.Lease,
 ) *rundir.KeptMark {
 	if s.Offline != nil {
 		if used != nil && !used.ReadOnly {

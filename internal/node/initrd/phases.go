@@ -49,8 +49,8 @@ type results struct {
 	modules  Modules
 	link     Link
 	lease    link.Lease
-	session  Session
-	verified Verified
+	session  *Session
+	verified *Verified
 	root     Root
 	init     string // path of the image's init
 }

@@ -92,7 +92,7 @@ func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 }
 
 // prepareSoft checks that the next root can be gone to.
-func prepareSoft(dir string, s Session, log *console) (init, text string, err error) {
+func prepareSoft(dir string, s *Session, log *console) (init, text string, err error) {
 	root, err := rootdir.Open(dir)
 	if err != nil {
 		return "", "", err

@@ -136,7 +136,7 @@ func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 		return nil, err
 	}
 	m.timeline.assignment.Store(&as)
-	session := Session{Assignment: as}
+	session := &Session{Assignment: as}
 	v, _, err := m.version.fetchManifest(ctx, session, m.lease)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		a := fleet.Assignment{Boot: fleet.BootID(strings.Repeat("1", 1+files>>20)), Offline: true,
 			Files: []fleet.File{{Data: random(files)}}}
 		m := cacheMachine("")
-		v := Verified{Bytes: []byte("m"), Signature: []byte("s"), Pack: random(bootpack.MaxSize)}
-		s := Session{Assignment: a}
+		v := &Verified{Bytes: []byte("m"), Signature: []byte("s"), Pack: random(bootpack.MaxSize)}
+		s := &Session{Assignment: a}
 		var err error
 		if s.Answer.Assignment, err = json.Marshal(a); err != nil {
 			t.Fatal(err)

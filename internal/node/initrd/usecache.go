@@ -21,7 +21,7 @@ import (
 // useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
 // cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
 // when it is there.
-func (k *cacheDisk) useCache(ctx context.Context, sys string, s Session, c *blockapi.Config) string {
+func (k *cacheDisk) useCache(ctx context.Context, sys string, s *Session, c *blockapi.Config) string {
 	a := s.Assignment.Cache
 	switch {
 	case a == nil:
@@ -147,7 +147,7 @@ func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 
 // hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
 // found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
-func (k *cacheDisk) hadCache(s Session) bool {
+func (k *cacheDisk) hadCache(s *Session) bool {
 	return s.Answer.Cached || k.timeline.config.Medium != "" || k.disks.found()
 }
 

@@ -13,11 +13,15 @@ import (
 )
 
 // testMachine is a boot that nobody hears of.
-func testMachine() *machine { return newMachine("test", places{}, Parts{}) }
+func testMachine() *machine {
+	m := newMachine("test", places{}, Parts{})
+	m.registration.session = &Session{}
+	return m
+}
 
 // sessionOf is what a machine was told when it registered.
-func sessionOf(m *machine) Session {
-	return Session{Assignment: m.timeline.assigned(), Answer: m.registration.session.Answer}
+func sessionOf(m *machine) *Session {
+	return &Session{Assignment: m.timeline.assigned(), Answer: m.registration.session.Answer}
 }
 
 // cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
@@ -143,7 +147,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	found := cacheMachine("sdx1").cacheDisk
 	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
 	var c blockapi.Config
-	if err := found.handOver(&c, found.hadCache(Session{})); err != nil || c.Late.Wait == 0 {
+	if err := found.handOver(&c, found.hadCache(&Session{})); err != nil || c.Late.Wait == 0 {
 		t.Errorf("a disk that was found by now: %+v, %v", c.Late, err)
 	}
 	close(found.cache.done)
