@@ -149,7 +149,8 @@ var mayImport = []rule{
 	{"systemd", []string{"api"}},
 	{"tpm", []string{"api"}},
 	{"node/blockd", []string{
-		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image", "image/bootpack",
+		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image",
+		"image/bootpack",
 		"link", "nbd", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
 	}},
 	{"node/*", []string{
@@ -204,7 +205,8 @@ var mayImport = []rule{
 	{"cli/key", []string{"api", "cmdenv", "exitcode", "fleet", "identity", "image", "output", "store", "storeflags"}},
 	{"cli/site", []string{"api", "cmdenv", "exitcode", "fleet", "media", "output", "store"}},
 	{"cli/*", []string{
-		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal", "trace",
+		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal",
+		"trace",
 	}},
 	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
 	{"testkit", []string{
@@ -277,7 +279,15 @@ func TestSwarmDecidesWithoutSockets(t *testing.T) {
 		}
 		for _, p := range s.imports() {
 			switch p {
-			case "context", "log/slog", "net", "net/http", "os", "sync", "sync/atomic", "syscall", "golang.org/x/sys/unix":
+			case "context",
+				"log/slog",
+				"net",
+				"net/http",
+				"os",
+				"sync",
+				"sync/atomic",
+				"syscall",
+				"golang.org/x/sys/unix":
 				t.Errorf("%s imports %s", s.path, p)
 			}
 		}
