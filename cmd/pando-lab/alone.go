@@ -43,7 +43,7 @@ func ways() []way {
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	a := &alone{
-		storm: storm{lab: lab{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
+		storm: storm{place: place{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
 	}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -81,7 +81,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	if len(a.ways) == 0 {
 		a.ways = wayNames()
 	}
-	err := a.place(f.Args())
+	err := a.locate(f.Args())
 	if err == nil {
 		err = errors.Join(a.check(), a.checkReplay())
 	}

@@ -28,7 +28,7 @@ func TestReplayFlags(t *testing.T) {
 
 // A replayed boot works for as long as the disk's took, of the same version.
 func TestDiskWork(t *testing.T) {
-	a := &alone{storm: storm{lab: lab{dir: t.TempDir()}}}
+	a := &alone{storm: storm{place: place{dir: t.TempDir()}}}
 	m := &material{version: "v"}
 	keep := func(r aloneResult) {
 		b, err := json.Marshal(r)

@@ -83,8 +83,6 @@ func paired(a, b []float64) float64 {
 	return middle(ratios)
 }
 
-func middle(of []float64) float64 { return median(slices.Sorted(slices.Values(of))) }
-
 // table has a line for each way, with Pando's time as a ratio to it.
 func (r *aloneResult) table() string {
 	var b strings.Builder

@@ -16,14 +16,15 @@ import (
 // buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
 // of it, in turns on the same machine.
 type buildBench struct {
-	lab
+	place
+	recipe string
 	tree   string // directory; "": one is installed by the recipe
 	docker string // directory with Docker's programs; "": it is not compared with
 	runs   int
 }
 
 func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
-	b := &buildBench{lab: lab{out: stdout, err: stderr}}
+	b := &buildBench{place: place{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
@@ -49,7 +50,7 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := b.place(f.Args())
+	err := b.locate(f.Args())
 	if err == nil && b.runs < 1 {
 		err = errors.New("--runs is at least 1")
 	}
@@ -165,7 +166,7 @@ func (b *buildBench) install(ctx context.Context) error {
 	}
 	b.say("Installing a tree by the recipe %s; this takes some minutes.", b.recipe)
 	var err error
-	b.tree, err = b.installTree(ctx, b.dir)
+	b.tree, err = installTree(ctx, b.dir, b.recipe)
 	return err
 }
 

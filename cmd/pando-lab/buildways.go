@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,9 +13,6 @@ import (
 	"time"
 
 	"pando/internal/build"
-	"pando/internal/build/recipe"
-	"pando/internal/identity"
-	"pando/internal/store"
 )
 
 // Names of ways of which more is said.
@@ -148,8 +144,7 @@ func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")
 	}
-	l := &lab{out: stdout, err: stderr}
-	r, err := l.builder(ctx, args[1], func(o *build.Options) { o.Recipe, o.FromDir = nil, args[0] })
+	r, err := builder(ctx, args[1], "", func(o *build.Options) { o.Recipe, o.FromDir = nil, args[0] })
 	if err != nil {
 		return err
 	}
@@ -158,46 +153,4 @@ func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	_, err = fmt.Fprintln(stdout, r.NewBytes)
 	return err
-}
-
-// builder builds a version with keys and store below a directory, and no server.
-func (l *lab) builder(ctx context.Context, work string, change func(*build.Options)) (build.Result, error) {
-	keys, err := identity.Open(filepath.Join(work, "keys"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	dir, err := store.OpenDir(filepath.Join(work, "store"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	o := build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")}
-	if l.recipe != "" {
-		if o.Recipe, err = recipe.Load(l.recipe); err != nil {
-			return build.Result{}, err
-		}
-	}
-	change(&o)
-	return build.Image(ctx, o)
-}
-
-// weigh adds up the files of a tree, and reads them.
-func weigh(tree string) (bytes, files int64, err error) {
-	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		files++
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		n, err := io.Copy(io.Discard, f)
-		bytes += n
-		return err
-	})
-	return bytes, files, err
 }

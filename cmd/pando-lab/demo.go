@@ -1,10 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -38,6 +39,33 @@ var computers = []computer{
 	{"pc001", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 1}, testkit.BIOS, false, "BIOS, iPXE in its network card"},
 	{"pc002", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 2}, testkit.UEFI, false, "UEFI, its own PXE client"},
 	{"pc003", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 3}, testkit.BIOS, true, "BIOS, unknown to the server"},
+}
+
+// lab is one demonstration.
+type lab struct {
+	place
+	recipe string
+	keep   bool
+	state  state
+}
+
+func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
+	l := &lab{place: place{out: stdout, err: stderr}}
+	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&l.dir, "dir", "build/demo", "where everything is kept")
+	if command == "demo" {
+		f.BoolVar(&l.keep, "keep", false, "leave server and machines running")
+		f.StringVar(&l.recipe, "recipe", "debian:bookworm", "image recipe")
+	}
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	err := l.locate(f.Args())
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab:", err)
+	}
+	return l, err
 }
 
 // demo is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
@@ -86,13 +114,7 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	return nil
 }
 
-// leftError says that something could not be cleaned up.
-type leftError struct{ err error }
-
-func (e *leftError) Error() string { return "not cleaned up: " + e.err.Error() }
-
-func (l *lab) runDir() string  { return filepath.Join(l.dir, "run") }
-func (l *lab) dataDir() string { return cmp.Or(l.data, filepath.Join(l.dir, "data")) }
+func (l *lab) runDir() string { return filepath.Join(l.dir, "run") }
 
 // play is what the demo plays with.
 type play struct {

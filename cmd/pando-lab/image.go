@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"pando/internal/api"
 	"pando/internal/build"
@@ -81,14 +78,6 @@ func (l *lab) pando(ctx context.Context, args ...string) error {
 	c := l.pandoCommand(ctx, args...)
 	c.Stdout, c.Stderr = l.out, l.err
 	return c.Run()
-}
-
-func (l *lab) pandoCommand(ctx context.Context, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, filepath.Join(l.bin, "pando"), append([]string{"--data", l.dataDir()}, args...)...)
-	// At Ctrl-C a live table puts the terminal in order and a build cleans up behind itself.
-	c.Cancel = func() error { return c.Process.Signal(unix.SIGINT) }
-	c.WaitDelay = 20 * time.Second
-	return c
 }
 
 // watch shows the nodes until the returned function is called: a live table on a terminal, else a line per event.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"pando/internal/build"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -16,12 +17,12 @@ import (
 
 // kBytes measures K of images.
 type kBytes struct {
-	lab
+	place
 	from []string // data directories with images; none: they are built
 }
 
 func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
-	k := &kBytes{lab: lab{out: stdout, err: stderr}}
+	k := &kBytes{place: place{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&k.dir, "dir", "build/storm", "where the result is written")
@@ -33,7 +34,7 @@ func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := k.place(f.Args())
+	err := k.locate(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab k:", err)
 	}
@@ -76,7 +77,7 @@ func (k *kBytes) measure(ctx context.Context) error {
 func (k *kBytes) build(ctx context.Context) error {
 	work := filepath.Join(k.dir, "k")
 	for _, x := range kTargets {
-		if _, err := k.buildImage(ctx, work, x.recipe); err != nil {
+		if _, err := builder(ctx, work, x.recipe, func(*build.Options) {}); err != nil {
 			return err
 		}
 	}

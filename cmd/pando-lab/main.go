@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"pando/internal/mount"
@@ -35,11 +34,11 @@ const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
-  pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm] | --page docs/benchmarks-images.md
-  pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build] | --page docs/benchmarks-build.md
+  pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm]
+  pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build]
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
-  pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
+  pando-lab storm --fault all | --guests 2 | --against DIR
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -117,50 +116,3 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	fmt.Fprint(stderr, usage)
 	return nil, errors.New("no such command")
 }
-
-// lab is one run.
-type lab struct {
-	dir    string // everything of it, as an absolute path
-	data   string // the server's data directory; "": data below dir
-	bin    string // pando and pando-init
-	recipe string
-	keep   bool
-	out    io.Writer
-	err    io.Writer
-	state  state
-}
-
-func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
-	l := &lab{out: stdout, err: stderr}
-	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&l.dir, "dir", "build/demo", "where everything is kept")
-	if command == "demo" {
-		f.BoolVar(&l.keep, "keep", false, "leave server and machines running")
-		f.StringVar(&l.recipe, "recipe", "debian:bookworm", "image recipe")
-	}
-	if err := f.Parse(args); err != nil {
-		return nil, err
-	}
-	err := l.place(f.Args())
-	if err != nil {
-		fmt.Fprint(stderr, usage)
-	}
-	return l, err
-}
-
-// place finds where things are. rest is what was left of the arguments: nothing may be.
-func (l *lab) place(rest []string) error {
-	if len(rest) > 0 {
-		return fmt.Errorf("unknown argument %q", rest[0])
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	l.bin = filepath.Dir(self)
-	l.dir, err = filepath.Abs(l.dir)
-	return err
-}
-
-func (l *lab) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }

@@ -103,23 +103,6 @@ func (m *material) rawFile(ctx context.Context) (string, error) {
 	})
 }
 
-// once makes a file that is not there yet. One that was not finished gets no name.
-func once(file string, write func(tmp string) error) error {
-	if _, err := os.Stat(file); err == nil {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(file + ".new"); err != nil {
-		return err
-	}
-	if err := write(file + ".new"); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
-
 // deviceReader is a device without a context in its calls.
 type deviceReader struct {
 	ctx context.Context
@@ -167,11 +150,4 @@ func (m *material) squashfs(ctx context.Context) (string, error) {
 			"-no-progress",
 		)
 	})
-}
-
-func command(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
-	}
-	return nil
 }

@@ -21,7 +21,8 @@ import (
 // storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
 // links allow.
 type storm struct {
-	lab
+	place
+	recipe string // that the image is built by
 
 	image  string   // name of the image
 	tree   string   // directory that it is built from; "": the recipe
@@ -72,7 +73,7 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{lab: lab{out: stdout, err: stderr}}
+	s := &storm{place: place{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
@@ -181,7 +182,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		return nil, err
 	}
 	s.given, s.command = givenFlags(f), commandLine("storm", args)
-	err := s.place(f.Args())
+	err := s.locate(f.Args())
 	if err == nil {
 		err = s.check()
 	}
@@ -415,13 +416,6 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		return &failedRun{fmt.Errorf("the machine was too busy, %d times", mostTries)}
 	}
 	return nil
-}
-
-func leftOver(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &leftError{err}
 }
 
 // job is one run to do.

@@ -51,7 +51,7 @@ func TestOtherSource(t *testing.T) {
 
 // What a version was made by is read from the store that it is in.
 func TestCheckSource(t *testing.T) {
-	s := &storm{lab: lab{dir: t.TempDir(), recipe: "debian:bookworm"}, image: "storm"}
+	s := &storm{place: place{dir: t.TempDir()}, recipe: "debian:bookworm", image: "storm"}
 	v := smallVersion(t, s.dataDir(), smallRoot(testRoot))
 	if err := s.checkSource(v); err != nil {
 		t.Errorf("nothing is recorded: %v", err)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"strings"
 )
 
 // failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow
@@ -14,18 +13,6 @@ func (f *failedRun) Error() string { return f.err.Error() }
 
 // Unwrap is what was wrong.
 func (f *failedRun) Unwrap() error { return f.err }
-
-// mostReason bounds what is kept of an error, in bytes: one may quote a log.
-const mostReason = 400
-
-// reasonOf is an error in one line.
-func reasonOf(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > mostReason {
-		text = strings.ToValidUTF8(text[:mostReason], "") + " ..."
-	}
-	return text
-}
 
 // fail notes what was wrong with each node.
 func (r *stormRun) fail(errs []error) error {

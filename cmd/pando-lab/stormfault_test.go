@@ -125,7 +125,7 @@ func TestSkew(t *testing.T) {
 
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
-	s, m, nodes := &storm{lab: lab{dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
+	s, m, nodes := &storm{place: place{dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
 	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil ||
 		!strings.Contains(err.Error(), "cache-empty") {
 		t.Errorf("nothing was booted before: %v", err)

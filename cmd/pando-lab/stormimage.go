@@ -107,8 +107,6 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 	return m, nil
 }
 
-func mega(n int64) float64 { return float64(n) / 1e6 }
-
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
 func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
 	records, err := m.store.Packs(m.version)

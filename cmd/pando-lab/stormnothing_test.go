@@ -58,7 +58,7 @@ func TestRepeated(t *testing.T) {
 // What came to nothing is kept apart from what has figures, with its reason, which does not say where the lab is.
 func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
-	s := &storm{lab: lab{dir: "/srv/build/storm", out: &out, err: &out}}
+	s := &storm{place: place{dir: "/srv/build/storm", out: &out, err: &out}}
 	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.dir + "/nodes/5/nbdkit.log")
 	x, err := s.runOrRepeat(
 		t.Context(),
@@ -95,7 +95,7 @@ func TestNothingIsKept(t *testing.T) {
 // So are machines of a rival whose server does not start: none of them booted.
 func TestGuestsOfNothing(t *testing.T) {
 	var out bytes.Buffer
-	s := &storm{lab: lab{dir: t.TempDir(), out: &out, err: &out}, guests: 2}
+	s := &storm{place: place{dir: t.TempDir(), out: &out, err: &out}, guests: 2}
 	runs := 0
 	r, err := s.guestsOrRepeat(t.Context(), "nfs", func() (guestRun, error) {
 		runs++

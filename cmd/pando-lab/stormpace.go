@@ -1,15 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"slices"
 
 	"pando/internal/testkit"
 )
-
-// mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
-const mostBusy = 0.70
 
 // aimBusy is what rates are chosen for, by estimate; retryBusy for a run that is made again, by what was measured.
 const (
@@ -87,31 +83,6 @@ func roundRate(r float64) testkit.Rate {
 	}
 	return best
 }
-
-// load is what a run did to the processors, in parts of all of them.
-type load struct {
-	Busy       float64 `json:"busy"`       // whoever used them
-	Own        float64 `json:"own"`        // the lab, the server and the nodes
-	Interrupts float64 `json:"interrupts"` // mostly packets on their links
-}
-
-// others is what other programs took.
-func (l load) others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
-
-// tooBusy says why a run is discarded; "": it is not.
-func (l load) tooBusy() string {
-	if l.Busy <= mostBusy {
-		return ""
-	}
-	why := fmt.Sprintf("the machine was %.0f %% busy, more than %.0f %%", l.Busy*100, mostBusy*100)
-	if l.foreign() {
-		why += fmt.Sprintf(", %.0f %% of it with other programs", l.others()*100)
-	}
-	return why
-}
-
-// foreign is true when the run would have been good on an idle machine.
-func (l load) foreign() bool { return l.Busy-l.others() <= mostBusy }
 
 // descending returns the numbers of nodes, largest first.
 func descending(nodes []int) []int {

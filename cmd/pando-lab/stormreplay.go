@@ -60,21 +60,6 @@ func (m *material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
 	return wait, nil
 }
 
-// pause waits, and returns at once when ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // stall is how long the boot stood still for its reads: of a burst, the longest wait.
 func stall(waits []time.Duration, bursts []burst) time.Duration {
 	sum := time.Duration(0)

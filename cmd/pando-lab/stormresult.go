@@ -4,14 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -156,15 +150,6 @@ func (r *stormRun) completed() (last float64) {
 	return last
 }
 
-// median of sorted values.
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	if n == 0 {
-		return math.NaN()
-	}
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // mean of a figure of all nodes.
 func (r stormRun) mean(of func(nodeRun) float64) float64 {
 	sum := 0.0
@@ -266,28 +251,6 @@ func newReport(m *material, s *storm) *report {
 		Read:     m.read,
 		K:        m.k,
 	}
-}
-
-// machine says where it was measured.
-func machine() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
-	return strings.TrimSpace(
-		fmt.Sprintf("%d processors%s, %s, Linux %s", runtime.NumCPU(), hardware(), runtime.GOARCH, release),
-	)
-}
-
-// hardware is the model of the processors and the memory, of /proc; what is not told there is left out.
-func hardware() (out string) {
-	processors, _ := os.ReadFile("/proc/cpuinfo")
-	if _, rest, ok := strings.Cut(string(processors), "model name\t: "); ok {
-		model, _, _ := strings.Cut(rest, "\n")
-		out = " (" + model + ")"
-	}
-	var m unix.Sysinfo_t
-	if unix.Sysinfo(&m) == nil {
-		out += fmt.Sprintf(", %.0f GB", float64(m.Totalram)*float64(m.Unit)/1e9)
-	}
-	return out
 }
 
 func (r *report) save(file string) error { return saveJSON(file, r) }

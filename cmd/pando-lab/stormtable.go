@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"pando/internal/testkit"
@@ -123,9 +122,6 @@ func scaledText(rows []row) string {
 	return ""
 }
 
-// row is a line of the table.
-type row []string
-
 var heads = row{
 	"system",
 	"N",
@@ -200,14 +196,6 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	}
 }
 
-// orDash writes a figure; a client that is part of this program has none.
-func orDash(v float64, format string, scale float64) string {
-	if v == 0 {
-		return "-"
-	}
-	return fmt.Sprintf(format, v*scale)
-}
-
 // table is for the terminal.
 func (r *report) table(busy bool) string {
 	var out strings.Builder
@@ -232,16 +220,5 @@ func (r *report) table(busy bool) string {
 	if busy {
 		out.WriteString("* the machine was too busy for this figure to mean anything about the links.\n")
 	}
-	return out.String()
-}
-
-// aligned is a table for the terminal; its first row is the head.
-func aligned(rows []row) string {
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, x := range rows {
-		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
-	}
-	_ = w.Flush() // a Builder takes everything
 	return out.String()
 }

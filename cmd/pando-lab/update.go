@@ -20,7 +20,7 @@ import (
 // at its last point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps
 // or sends trees.
 type update struct {
-	lab
+	place
 	archive string // address of Debian's archive
 	boots   string // directory with recorded boots of a server
 	only    bool   // measure boot packs and nothing else
@@ -40,7 +40,7 @@ packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-
 `
 
 func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
-	u := &update{lab: lab{out: stdout, err: stderr}}
+	u := &update{place: place{out: stdout, err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
@@ -72,7 +72,7 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := u.place(f.Args())
+	err := u.locate(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab update:", err)
 	}
@@ -219,7 +219,7 @@ func (u *update) next(ctx context.Context, r *updateResult) (more bool, err erro
 	if err := u.save(r); err != nil {
 		return false, err
 	}
-	ways := updateWays(&u.lab)
+	ways := updateWays()
 	switch n := len(r.Ways); {
 	case n < len(ways):
 		err = u.atOnce(ctx, ways[n], r)
@@ -315,7 +315,7 @@ func (u *update) addDay(ctx context.Context, prefix, tree string) (map[string]in
 	var wg sync.WaitGroup
 	var failed error
 	got := map[string]int64{}
-	for _, way := range updateWays(&u.lab) {
+	for _, way := range updateWays() {
 		if !way.daily {
 			continue
 		}

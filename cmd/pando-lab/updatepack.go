@@ -123,7 +123,7 @@ type packVersion struct {
 }
 
 func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
-	r, err := u.builder(ctx, dir, func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	r, err := builder(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
 	if err != nil {
 		return packVersion{}, err
 	}

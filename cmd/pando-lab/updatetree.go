@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,12 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"pando/internal/build"
-	"pando/internal/build/recipe"
-	"pando/internal/identity"
 	"pando/internal/image"
-	"pando/internal/steps"
-	"pando/internal/store"
 )
 
 // base is the tree of the point release. It is installed once, and stays.
@@ -38,68 +32,7 @@ func (u *update) base(ctx context.Context) (string, error) {
 		return "", err
 	}
 	u.say("Installing by the recipe\n%s", fmt.Sprintf(updateRecipe, u.archive))
-	u.recipe = recipe
-	defer func() { u.recipe = "" }()
-	return u.installTree(ctx, dir)
-}
-
-// installTree makes a tree by the recipe: of a build that ends when the tree is there, a copy is taken before it goes.
-func (l *lab) installTree(ctx context.Context, work string) (string, error) {
-	ctx, enough := context.WithCancel(ctx)
-	defer enough()
-	tree := ""
-	var copied error
-	_, err := l.builder(ctx, work, func(o *build.Options) {
-		o.Progress = func(p steps.Progress) {
-			if p.Step == build.StepScan && ctx.Err() == nil {
-				tree, copied = keepTree(ctx, work)
-				enough()
-			}
-		}
-	})
-	if tree != "" && copied == nil {
-		return tree, nil
-	}
-	return "", fmt.Errorf("install a tree: %w", cmp.Or(copied, err))
-}
-
-// keepTree copies the tree that a build below a directory has before it now: layers on top of each other, which the
-// build takes down.
-func keepTree(ctx context.Context, work string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(work, "work", "recipe-*", "root"))
-	if err != nil {
-		return "", err
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("there are %d trees below %s, want one: empty it", len(found), work)
-	}
-	tree := filepath.Join(work, "tree")
-	if err := copyTree(ctx, found[0], tree+".new"); err != nil {
-		return "", err
-	}
-	return tree, os.Rename(tree+".new", tree)
-}
-
-// installedTree is the tree below a work directory, "" if there is none.
-func installedTree(work string) string {
-	tree := filepath.Join(work, "tree")
-	if _, err := os.Stat(tree); err != nil {
-		return ""
-	}
-	return tree
-}
-
-func copyTree(ctx context.Context, from, to string) error {
-	return runProgram(ctx, "cp", "-a", "--reflink=auto", from, to)
-}
-
-// runProgram is a program whose output is told when it fails.
-func runProgram(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", name, err, out)
-	}
-	return nil
+	return installTree(ctx, dir, recipe)
 }
 
 // ownArchive is where this machine has the release from.
@@ -224,27 +157,4 @@ func (t updateTree) kernel() string {
 		return ""
 	}
 	return found[0].Name()
-}
-
-// buildImage builds a version by a recipe, with keys and store below a directory, and no server.
-func (l *lab) buildImage(ctx context.Context, work, name string) (build.Result, error) {
-	r, err := recipe.Load(name)
-	if err != nil {
-		return build.Result{}, err
-	}
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		return build.Result{}, err
-	}
-	keys, err := identity.Open(filepath.Join(work, "keys"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	dir, err := store.OpenDir(filepath.Join(work, "store"))
-	if err != nil {
-		return build.Result{}, err
-	}
-	return build.Image(
-		ctx,
-		build.Options{Recipe: r, Store: dir, Keys: keys.Ring.Signers(), Work: filepath.Join(work, "work")},
-	)
 }

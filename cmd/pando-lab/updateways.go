@@ -23,9 +23,9 @@ type updateWay struct {
 }
 
 // updateWays are Pando's and others; Pando's is the first one.
-func updateWays(l *lab) []updateWay {
+func updateWays() []updateWay {
 	return []updateWay{
-		{pandoWay, true, l.addVersion},
+		{pandoWay, true, addVersion},
 		{"casync, its default of 64 KiB", true, casync()},
 		{"casync, 16 KiB", false, casync("--chunk-size=16384")},
 		{wholeName, false, wholeSquash},
@@ -33,9 +33,9 @@ func updateWays(l *lab) []updateWay {
 }
 
 // addVersion builds a version. Its first one counts without kernel and drivers, which no later one has new.
-func (l *lab) addVersion(ctx context.Context, dir, tree string) (int64, error) {
+func addVersion(ctx context.Context, dir, tree string) (int64, error) {
 	_, err := os.Stat(filepath.Join(dir, "store"))
-	r, failed := l.builder(ctx, dir, func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	r, failed := builder(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
 	if failed != nil {
 		return 0, failed
 	}
@@ -56,7 +56,7 @@ func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, 
 			return 0, err
 		}
 		name := filepath.Join(dir, strconv.Itoa(count)+".caidx")
-		if err := runProgram(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
+		if err := command(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
 			return 0, fmt.Errorf("%w (Debian's package casync has it)", err)
 		}
 		after, _, err := sizeOfTree(dir)
@@ -70,7 +70,7 @@ func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
 		return 0, err
 	}
 	name := filepath.Join(dir, "squash")
-	if err := runProgram(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
+	if err := command(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)
