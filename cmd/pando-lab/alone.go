@@ -118,6 +118,9 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.dir, 0o755)); err != nil {
 		return err
 	}
+	if a.release, err = releaseOf(ctx, a.bin); err != nil {
+		return err
+	}
 	a.star, err = testkit.NewStar(
 		ctx,
 		testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: a.replay},
@@ -178,7 +181,7 @@ func (a *alone) clockName() string {
 
 // rounds boots every way once in each round and keeps what was measured after each boot.
 func (a *alone) rounds(ctx context.Context, m *material) error {
-	res := newAloneResult(m, a.image, a.command, a.clockName())
+	res := newAloneResult(m, a.image, a.command, a.clockName(), a.release)
 	res.Work = a.work
 	file := filepath.Join(a.dir, res.file())
 	for round := range a.runs {

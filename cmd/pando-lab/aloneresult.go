@@ -36,7 +36,7 @@ const (
 	byReplay       = "replay" // there was no such machine: a recorded boot was replayed
 )
 
-func newAloneResult(m *material, image, command, clock string) *aloneResult {
+func newAloneResult(m *material, image, command, clock, release string) *aloneResult {
 	return &aloneResult{
 		Clock:   clock,
 		QEMU:    qemuRelease(),

@@ -46,6 +46,7 @@ type storm struct {
 	change         change        // that each run is made without, and then with
 	against        string        // directory of another build's programs, which make the first run of each pair; "": none
 	againstRelease string
+	release        string   // of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does
 	works          bool     // a boot works on a processor between its reads, and does not sleep
 	tell           bool     // nodes are known to the server, and tell it of their boots
@@ -284,6 +285,9 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
 		return err
 	}
+	if s.release, err = releaseOf(ctx, s.bin); err != nil {
+		return err
+	}
 	s.star, err = testkit.NewStar(
 		ctx,
 		testkit.StarConfig{
@@ -302,7 +306,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
 	if s.against != "" {
-		if s.againstRelease, err = releaseIn(ctx, s.against); err != nil {
+		if s.againstRelease, err = releaseOf(ctx, s.against); err != nil {
 			return err
 		}
 	}

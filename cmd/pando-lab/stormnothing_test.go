@@ -58,14 +58,14 @@ func TestRepeated(t *testing.T) {
 // What came to nothing is kept apart from what has figures, with its reason, which does not say where the lab is.
 func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
-	s := &storm{place: place{dir: "/srv/build/storm", out: &out, err: &out}}
+	s := &storm{place: place{dir: "/srv/build/storm", out: &out, err: &out}, release: "v1"}
 	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.dir + "/nodes/5/nbdkit.log")
 	x, err := s.runOrRepeat(
 		t.Context(),
 		job{System: "nbd", Nodes: 10, Node: 150e6},
 		func() (stormRun, error) { return stormRun{Each: make([]nodeRun, 10)}, bad },
 	)
-	if !errors.Is(err, bad) || x.Began.IsZero() || x.Release != release ||
+	if !errors.Is(err, bad) || x.Began.IsZero() || x.Release != s.release ||
 		strings.Count(out.String(), "tried once more") != 1 {
 		t.Errorf("%+v, %v\n%s", x, err, &out)
 	}

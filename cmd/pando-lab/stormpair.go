@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -76,16 +75,6 @@ func (s *storm) planPairs() (out []job) {
 
 // programs is where the programs of a run are.
 func (s *storm) programs() string { return cmp.Or(s.job.Bin, s.bin) }
-
-// releaseIn is what the programs in a directory say that they are.
-func releaseIn(ctx context.Context, dir string) (string, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version").Output()
-	if err != nil {
-		return "", fmt.Errorf("--against: pando version: %w", err)
-	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return line, nil
-}
 
 // alter makes the change of a run, when all that serves it is started.
 func (s *storm) alter(ctx context.Context, m *material, j job) error {

@@ -47,7 +47,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if s.againstRelease, err = releaseIn(t.Context(), other); err != nil {
+	if s.againstRelease, err = releaseOf(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	plan := s.plan()

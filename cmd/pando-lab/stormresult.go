@@ -279,3 +279,6 @@ func (r stormRun) total(source string) float64 {
 	}
 	return float64(sum)
 }
+
+// storms are all runs of daemons, of whatever kind.
+func (r *report) storms() []stormRun { return slices.Concat(r.Runs, r.Faults, r.Pairs, r.WithK) }

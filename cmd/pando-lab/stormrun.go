@@ -23,7 +23,7 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	r = stormRun{
-		Release:    cmp.Or(j.Release, release),
+		Release:    cmp.Or(j.Release, s.release),
 		Overhead:   testkit.FrameOverhead,
 		Fault:      j.Fault,
 		Pair:       j.Pair,

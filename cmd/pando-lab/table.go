@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is a line of the table.
+type row []string
+
+// aligned is a table for the terminal; its first row is the head.
+func aligned(rows []row) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, x := range rows {
+		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
+	}
+	_ = w.Flush() // a Builder takes everything
+	return out.String()
+}
+
+// orDash writes a figure; a client that is part of this program has none.
+func orDash(v float64, format string, scale float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v*scale)
+}
+
+func mega(n int64) float64 { return float64(n) / 1e6 }
+
+// median of sorted values.
+func median(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+func middle(of []float64) float64 { return median(slices.Sorted(slices.Values(of))) }
