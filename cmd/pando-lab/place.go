@@ -3,12 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -67,10 +67,15 @@ func leftOver(err error) error {
 
 // releaseOf is what the programs in a directory say that they are.
 func releaseOf(ctx context.Context, dir string) (string, error) {
-	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version").Output()
-	if err != nil {
-		return "", fmt.Errorf("pando version: %w", err)
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version", "--json").Output()
+	var v struct {
+		Release string `json:"release"`
 	}
-	line, _, _ := strings.Cut(string(out), "\n")
-	return line, nil
+	if err == nil {
+		err = json.Unmarshal(out, &v)
+	}
+	if err != nil {
+		return "", fmt.Errorf("pando version in %s: %w", dir, err)
+	}
+	return v.Release, nil
 }

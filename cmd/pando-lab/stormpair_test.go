@@ -38,7 +38,7 @@ func TestPairRows(t *testing.T) {
 func TestPairsOfTwoBuilds(t *testing.T) {
 	other := t.TempDir()
 	for _, name := range []string{"pando", "pando-init"} {
-		if err := os.WriteFile(filepath.Join(other, name), []byte("#!/bin/sh\necho other-1.0\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(other, name), []byte("#!/bin/sh\necho '{\"release\": \"other-1.0\"}'\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
