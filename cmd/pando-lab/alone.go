@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -43,12 +44,12 @@ func ways() []way {
 
 func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	a := &alone{
-		storm: storm{place: place{out: stdout, err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
+		storm: storm{Place: bench.Place{Out: stdout, Err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
 	}
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&a.dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
-	f.StringVar(&a.data, "data", "", "the server's data directory (default: data below --dir)")
+	f.StringVar(&a.Dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
+	f.StringVar(&a.Data, "data", "", "the server's data directory (default: data below --dir)")
 	f.StringVar(&a.image, "image", "storm", "image in it, built if it is not there")
 	f.StringVar(&a.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
 	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
@@ -81,7 +82,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	if len(a.ways) == 0 {
 		a.ways = wayNames()
 	}
-	err := a.locate(f.Args())
+	err := a.Locate(f.Args())
 	if err == nil {
 		err = errors.Join(a.check(), a.checkReplay())
 	}
@@ -115,10 +116,10 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
 	}
-	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.dir, 0o755)); err != nil {
+	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.Dir, 0o755)); err != nil {
 		return err
 	}
-	if a.release, err = releaseOf(ctx, a.bin); err != nil {
+	if a.release, err = bench.ReleaseOf(ctx, a.Bin); err != nil {
 		return err
 	}
 	a.star, err = testkit.NewStar(
@@ -128,11 +129,11 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leftOver(a.star.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(a.star.Close())) }()
 	if err := a.serve(ctx, "off"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leftOver(a.site.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(a.site.Close())) }()
 	ready := a.imageMaterial // only Pando asks what a boot reads
 	if slices.Contains(a.ways, pandoWay) || a.replay {
 		ready = a.material
@@ -183,7 +184,7 @@ func (a *alone) clockName() string {
 func (a *alone) rounds(ctx context.Context, m *material) error {
 	res := newAloneResult(m, a.image, a.command, a.clockName(), a.release)
 	res.Work = a.work
-	file := filepath.Join(a.dir, res.file())
+	file := filepath.Join(a.Dir, res.file())
 	for round := range a.runs {
 		for _, w := range ways() {
 			if !slices.Contains(a.ways, w.name) {
@@ -199,13 +200,13 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 			if err != nil {
 				return fmt.Errorf("%s, round %d: %w", w.name, round+1, err)
 			}
-			a.say("%d  %-20s %6.2f s", round+1, w.name, seconds)
+			a.Say("%d  %-20s %6.2f s", round+1, w.name, seconds)
 			res.Seconds[w.name] = append(res.Seconds[w.name], seconds)
-			if err := saveJSON(file, res); err != nil {
+			if err := bench.SaveJSON(file, res); err != nil {
 				return err
 			}
 		}
 	}
-	a.say("\n%s\nRaw data: %s", res.table(), file)
+	a.Say("\n%s\nRaw data: %s", res.table(), file)
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"pando/internal/bench"
 )
 
 // rivalInit is /init of the rivals' initramfs: as little as it takes, to be as fast as it can be.
@@ -32,7 +34,7 @@ func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err er
 		[]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")),
 	)
 	kernel, initrd = base+".vmlinuz", fmt.Sprintf("%s.%x.initrd", base, recipe[:4])
-	err = once(kernel, func(tmp string) error {
+	err = bench.Once(kernel, func(tmp string) error {
 		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
 		if err != nil {
 			return err
@@ -46,7 +48,7 @@ func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err er
 	if err != nil {
 		return "", "", err
 	}
-	return kernel, initrd, once(initrd, func(tmp string) error {
+	return kernel, initrd, bench.Once(initrd, func(tmp string) error {
 		dir := tmp + ".d"
 		defer os.RemoveAll(dir)
 		return errors.Join(
@@ -72,7 +74,7 @@ func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) erro
 		n=100
 		for m in "$@"; do modprobe -d "$tree/usr" -S "$kernel" --show-depends "$m"; done | sed -n 's/^insmod //p' | awk '!seen[$1]++ {print $1}' |
 		while read -r f; do n=$((n + 1)); case $f in *.xz) xz -dc "$f" >"$out/$n.ko" ;; *) cp "$f" "$out/$n.ko" ;; esac; done`
-	return command(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
+	return bench.Run(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
 }
 
 // rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none
@@ -83,7 +85,7 @@ func rivalPrograms(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w (scripts/install-packages rivals)", err)
 	}
-	if err := command(ctx, "sh", "-c", rivalScript, "sh", dir, nbd); err != nil {
+	if err := bench.Run(ctx, "sh", "-c", rivalScript, "sh", dir, nbd); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "init"), []byte(rivalInit), 0o755)
@@ -95,5 +97,5 @@ const rivalScript = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up
 		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`
 
 func packRival(ctx context.Context, dir, out string) error {
-	return command(ctx, "sh", "-c", `cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`, "sh", dir, out)
+	return bench.Run(ctx, "sh", "-c", `cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`, "sh", dir, out)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -32,7 +33,7 @@ func diskRoot() system {
 	return system{
 		name: diskSystem,
 		what: "this machine's disk",
-		attach: func(ctx context.Context, n *node) (root, error) {
+		attach: func(ctx context.Context, n *node) (bench.Root, error) {
 			raw, err := n.m.rawFile(ctx)
 			if err != nil {
 				return nil, err
@@ -45,7 +46,7 @@ func diskRoot() system {
 
 type openDisk struct{ *os.File }
 
-func (openDisk) taken(context.Context) (taken, error) { return taken{}, nil }
+func (openDisk) Usage(context.Context) (bench.Usage, error) { return bench.Usage{}, nil }
 
 func (d openDisk) Close() { _ = d.File.Close() } // it was only read
 
@@ -64,7 +65,7 @@ func (a *alone) checkReplay() error {
 		if replayWays[name] == "" {
 			return fmt.Errorf("--replay: there is no %s without a kernel of the node's own", name)
 		}
-		if err := a.system(replayWays[name]).check(a.bin); err != nil {
+		if err := a.system(replayWays[name]).check(a.Bin); err != nil {
 			return err
 		}
 	}
@@ -75,23 +76,23 @@ func (a *alone) checkReplay() error {
 // not to wait.
 func (a *alone) diskWork(m *material) (float64, error) {
 	counted := &aloneResult{Clock: byInstructions}
-	r, err := readJSON[aloneResult](filepath.Join(a.dir, counted.file()))
+	r, err := bench.ReadJSON[aloneResult](filepath.Join(a.Dir, counted.file()))
 	switch {
 	case err == nil && (r == nil || len(r.Seconds["disk"]) == 0):
 		return 0, fmt.Errorf(
 			"--replay: how long a boot from a disk works is not in %s: measure that first, with --ways disk",
-			filepath.Join(a.dir, counted.file()),
+			filepath.Join(a.Dir, counted.file()),
 		)
 	case err != nil:
 		return 0, err
 	case r.Version != string(m.version):
 		return 0, fmt.Errorf(
 			"--replay: the boots in %s are of another version, %.19s: measure them again, with --ways disk",
-			filepath.Join(a.dir, counted.file()),
+			filepath.Join(a.Dir, counted.file()),
 			r.Version,
 		)
 	}
-	return middle(r.Seconds["disk"]), nil
+	return bench.MedianOf(r.Seconds["disk"]), nil
 }
 
 // readyReplay has boots work between their reads, and everything that they read in memory.
@@ -100,11 +101,11 @@ func (a *alone) readyReplay(ctx context.Context, m *material) (err error) {
 		return err
 	}
 	a.works, a.think = true, a.work/unit(m.bootSet, replayRate).Seconds()
-	a.say("A boot works for %.2f s between its reads, on links of %s", a.work, testkit.Rate(replayRate))
+	a.Say("A boot works for %.2f s between its reads, on links of %s", a.work, testkit.Rate(replayRate))
 	if err := errors.Join(m.remember(ctx), a.star.Acquaint()); err != nil {
 		return err
 	}
-	a.account, err = openAccount("/sys/fs/cgroup")
+	a.account, err = bench.OpenAccount("/sys/fs/cgroup")
 	return err
 }
 
@@ -115,11 +116,11 @@ func (a *alone) replayed(ctx context.Context, m *material, way string, res *alon
 	switch {
 	case err != nil:
 	case r.Discarded:
-		err = errors.New(r.Load.tooBusy())
+		err = errors.New(r.Load.TooBusy())
 	default:
 		n := r.Each[0]
 		res.Waited[way] = append(res.Waited[way], n.StalledIn)
-		a.say(
+		a.Say(
 			"   its root could be read after %.2f s, it waited for reads for %.2f s, its programs took %.2f s of "+
 				"processor time",
 			n.Attached,

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pando/internal/bench"
 )
 
 func TestReplayFlags(t *testing.T) {
@@ -28,12 +30,12 @@ func TestReplayFlags(t *testing.T) {
 
 // A replayed boot works for as long as the disk's took, of the same version.
 func TestDiskWork(t *testing.T) {
-	a := &alone{storm: storm{place: place{dir: t.TempDir()}}}
+	a := &alone{storm: storm{Place: bench.Place{Dir: t.TempDir()}}}
 	m := &material{version: "v"}
 	keep := func(r aloneResult) {
 		b, err := json.Marshal(r)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(a.dir, "alone.json"), b, 0o644)
+			err = os.WriteFile(filepath.Join(a.Dir, "alone.json"), b, 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -41,7 +42,7 @@ func newAloneResult(m *material, image, command, clock, release string) *aloneRe
 		Clock:   clock,
 		QEMU:    qemuRelease(),
 		Date:    time.Now().UTC().Truncate(time.Second),
-		Machine: machine(),
+		Machine: bench.Machine(),
 		KVM:     testkit.HasKVM(),
 		Image:   image,
 		Command: command,
@@ -80,7 +81,7 @@ func paired(a, b []float64) float64 {
 	for i := range min(len(a), len(b)) {
 		ratios = append(ratios, a[i]/b[i])
 	}
-	return middle(ratios)
+	return bench.MedianOf(ratios)
 }
 
 // table has a line for each way, with Pando's time as a ratio to it.
@@ -100,7 +101,7 @@ func (r *aloneResult) table() string {
 			&b,
 			"%-20s %10.2f %10.2f %10.2f %14s  %s\n",
 			w.name,
-			middle(s),
+			bench.MedianOf(s),
 			slices.Min(s),
 			slices.Max(s),
 			ratio,

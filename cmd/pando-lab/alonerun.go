@@ -103,7 +103,7 @@ func (a *alone) guest(ctx context.Context, d testkit.Direct, wait func(context.C
 			Counted:  !a.wall,
 			Screen:   a.screen,
 			Net:      a.star.Server,
-			Dir:      filepath.Join(a.dir, "alone"),
+			Dir:      filepath.Join(a.Dir, "alone"),
 			Direct:   d,
 		},
 	)

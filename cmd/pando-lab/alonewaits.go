@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // workParts is how many parts of a boot's work are told apart.
@@ -61,10 +63,10 @@ func (r *aloneResult) waits() string {
 			&b,
 			"%-20s %12.2f %12.2f %12.2f %14.2f\n",
 			w.name,
-			middle(parts[0]),
-			middle(parts[1]),
-			middle(parts[2]),
-			middle(other),
+			bench.MedianOf(parts[0]),
+			bench.MedianOf(parts[1]),
+			bench.MedianOf(parts[2]),
+			bench.MedianOf(other),
 		)
 	}
 	return b.String()

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
 	"pando/internal/store"
@@ -183,7 +184,7 @@ func (b *badPeer) drip(w http.ResponseWriter, r *http.Request, body []byte) (who
 	each := time.Duration(part * 8 * 10 * float64(time.Second) / float64(b.rate))
 	for len(body) > 0 {
 		n := min(part, len(body))
-		if pause(r.Context(), each) != nil {
+		if bench.Pause(r.Context(), each) != nil {
 			return false
 		}
 		if _, err := w.Write(body[:n]); err != nil {

@@ -11,12 +11,14 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
 // of it, in turns on the same machine.
 type buildBench struct {
-	place
+	bench.Place
 	recipe string
 	tree   string // directory; "": one is installed by the recipe
 	docker string // directory with Docker's programs; "": it is not compared with
@@ -24,11 +26,11 @@ type buildBench struct {
 }
 
 func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
-	b := &buildBench{place: place{out: stdout, err: stderr}}
+	b := &buildBench{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
-		&b.dir,
+		&b.Dir,
 		"dir",
 		"build/build",
 		"where the tree is installed and results are written; on a disk with some GB",
@@ -50,7 +52,7 @@ func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := b.locate(f.Args())
+	err := b.Locate(f.Args())
 	if err == nil && b.runs < 1 {
 		err = errors.New("--runs is at least 1")
 	}
@@ -84,25 +86,25 @@ func (b *buildBench) measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")
 	}
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		return err
 	}
 	if err := b.install(ctx); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(b.dir, "run-")
+	work, err := os.MkdirTemp(b.Dir, "run-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
 	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Processors: runtime.NumCPU()}
-	if r.Bytes, r.Files, err = weigh(b.tree); err != nil { // it is in the page cache from here on, for all of them
+	if r.Bytes, r.Files, err = bench.SizeOfTree(b.tree); err != nil { // it is in the page cache from here on, for all of them
 		return err
 	}
-	b.say("%s: %.0f MB in %d files; %d runs of each, in turns", b.tree, mega(r.Bytes), r.Files, b.runs)
+	b.Say("%s: %.0f MB in %d files; %d runs of each, in turns", b.tree, bench.MB(r.Bytes), r.Files, b.runs)
 	var d *docker
 	if b.docker != "" {
-		if d, err = startDocker(ctx, b.docker, filepath.Join(work, "docker"), b.err); err != nil {
+		if d, err = startDocker(ctx, b.docker, filepath.Join(work, "docker"), b.Err); err != nil {
 			return err
 		}
 		defer d.stop()
@@ -113,7 +115,7 @@ func (b *buildBench) measure(ctx context.Context) error {
 		}
 	}
 	b.report(r)
-	return saveJSON(filepath.Join(b.dir, "build.json"), r)
+	return bench.SaveJSON(filepath.Join(b.Dir, "build.json"), r)
 }
 
 // round measures each way once, from nothing and after a change.
@@ -134,14 +136,14 @@ func (b *buildBench) round(ctx context.Context, work string, ways []buildWay, r 
 				return fmt.Errorf("%s: %w", way.name, err)
 			}
 			r.Runs = append(r.Runs, run)
-			b.say(
+			b.Say(
 				"%-28s %-9s %7.1f s, %6.1f s of processors, %5.0f MB of memory, %6.1f MB written",
 				way.name,
 				map[bool]string{true: "again"}[again],
 				run.Wall.Seconds(),
 				run.CPU.Seconds(),
-				mega(run.Memory),
-				mega(run.Bytes),
+				bench.MB(run.Memory),
+				bench.MB(run.Bytes),
 			)
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -161,12 +163,12 @@ func (b *buildBench) install(ctx context.Context) error {
 	if b.tree != "" {
 		return nil
 	}
-	if b.tree = installedTree(b.dir); b.tree != "" {
+	if b.tree = bench.InstalledTree(b.Dir); b.tree != "" {
 		return nil
 	}
-	b.say("Installing a tree by the recipe %s; this takes some minutes.", b.recipe)
+	b.Say("Installing a tree by the recipe %s; this takes some minutes.", b.recipe)
 	var err error
-	b.tree, err = installTree(ctx, b.dir, b.recipe)
+	b.tree, err = bench.InstallTree(ctx, b.Dir, b.recipe)
 	return err
 }
 
@@ -204,16 +206,16 @@ func (r buildResult) count() (n int) {
 
 // report prints medians, and how they relate to Pando's.
 func (b *buildBench) report(r buildResult) {
-	b.say(
+	b.Say(
 		"\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n",
 		r.count(),
 	)
-	b.say("%s", aligned(r.rows()))
+	b.Say("%s", bench.Table(r.rows()))
 }
 
 // rows are a line for each way.
-func (r buildResult) rows() []row {
-	out := []row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
+func (r buildResult) rows() []bench.Row {
+	out := []bench.Row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
 	for _, way := range r.ways() {
 		cell := func(again bool, of func(buildRun) float64) string {
 			got, ours := r.median(way, again, of), r.median(pandoWay, again, of)
@@ -227,11 +229,11 @@ func (r buildResult) rows() []row {
 		}
 		wall := func(x buildRun) float64 { return x.Wall.Seconds() }
 		cpu := func(x buildRun) float64 { return x.CPU.Seconds() }
-		bytes := func(x buildRun) float64 { return mega(x.Bytes) }
-		memory := func(x buildRun) float64 { return mega(x.Memory) }
+		bytes := func(x buildRun) float64 { return bench.MB(x.Bytes) }
+		memory := func(x buildRun) float64 { return bench.MB(x.Memory) }
 		out = append(
 			out,
-			row{
+			bench.Row{
 				way,
 				cell(false, wall),
 				cell(true, wall),

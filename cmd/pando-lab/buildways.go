@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/build"
 )
 
@@ -87,7 +88,7 @@ func (b *buildBench) run(ctx context.Context, way buildWay, dir string, again bo
 	if way.docker != nil {
 		return b.runDocker(ctx, way, args, dir, again)
 	}
-	return runCommand(exec.CommandContext(ctx, args[0], args[1:]...), way, dir, again, b.err)
+	return runCommand(exec.CommandContext(ctx, args[0], args[1:]...), way, dir, again, b.Err)
 }
 
 // runCommand measures a child process.
@@ -129,7 +130,7 @@ func (b *buildBench) runDocker(
 	if err != nil {
 		return buildRun{}, err
 	}
-	r, err := runCommand(way.docker.command(ctx, args[0], args[1:]...), way, dir, again, b.err)
+	r, err := runCommand(way.docker.command(ctx, args[0], args[1:]...), way, dir, again, b.Err)
 	if err != nil {
 		return buildRun{}, err
 	}
@@ -144,7 +145,7 @@ func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")
 	}
-	r, err := builder(ctx, args[1], "", func(o *build.Options) { o.Recipe, o.FromDir = nil, args[0] })
+	r, err := bench.Build(ctx, args[1], "", func(o *build.Options) { o.Recipe, o.FromDir = nil, args[0] })
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bench"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // The demo's network, and how long a boot may take. Emulated machines need about a minute; a laptop with a slow disk
@@ -43,17 +43,18 @@ var computers = []computer{
 
 // lab is one demonstration.
 type lab struct {
-	place
+	bench.Place
 	recipe string
 	keep   bool
 	state  state
 }
 
+// New takes the arguments of `pando-lab demo` or of `pando-lab stop`.
 func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
-	l := &lab{place: place{out: stdout, err: stderr}}
+	l := &lab{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&l.dir, "dir", "build/demo", "where everything is kept")
+	f.StringVar(&l.Dir, "dir", "build/demo", "where everything is kept")
 	if command == "demo" {
 		f.BoolVar(&l.keep, "keep", false, "leave server and machines running")
 		f.StringVar(&l.recipe, "recipe", "debian:bookworm", "image recipe")
@@ -61,7 +62,7 @@ func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, erro
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := l.locate(f.Args())
+	err := l.Locate(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab:", err)
 	}
@@ -86,10 +87,10 @@ func (l *lab) demo(ctx context.Context) (err error) {
 			return
 		}
 		if err != nil {
-			l.say("\nThe logs of this run are in %s", l.runDir())
+			l.Say("\nThe logs of this run are in %s", l.runDir())
 		}
 		if left := l.stop(); left != nil {
-			err = errors.Join(err, &leftError{left})
+			err = errors.Join(err, bench.LeftOver(left))
 		}
 	}()
 	p, err := l.prepare(ctx)
@@ -102,7 +103,7 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	if err := l.report(ctx, p); err != nil {
 		return err
 	}
-	l.say(
+	l.Say(
 		"\nThree machines without disks run version %s; all of it took %s.",
 		p.version.Short(),
 		time.Since(start).Round(time.Second),
@@ -114,7 +115,7 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	return nil
 }
 
-func (l *lab) runDir() string { return filepath.Join(l.dir, "run") }
+func (l *lab) runDir() string { return filepath.Join(l.Dir, "run") }
 
 // play is what the demo plays with.
 type play struct {
@@ -135,19 +136,19 @@ func (l *lab) prepare(ctx context.Context) (*play, error) {
 	if err := l.save(); err != nil {
 		return nil, errors.Join(err, p.net.Close())
 	}
-	l.say("Server: `pando serve` with its defaults and its own DHCP, in network namespace %s", p.net.Name)
+	l.Say("Server: `pando serve` with its defaults and its own DHCP, in network namespace %s", p.net.Name)
 	p.site, err = testkit.StartSite(ctx, testkit.SiteConfig{
-		Net: p.net, Bin: l.bin, Data: l.dataDir(), Log: filepath.Join(l.runDir(), "server.log"), DHCP: "own"})
+		Net: p.net, Bin: l.Bin, Data: l.DataDir(), Log: filepath.Join(l.runDir(), "server.log"), DHCP: "own"})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.started(p.site.PID(), l.dataDir()); err != nil {
+	if err := l.started(p.site.PID(), l.DataDir()); err != nil {
 		return nil, err
 	}
 	if p.version, err = l.image(ctx, p.site.API); err != nil {
 		return nil, err
 	}
-	if p.login, err = newLogin(l.dir); err != nil {
+	if p.login, err = newLogin(l.Dir); err != nil {
 		return nil, err
 	}
 	return p, l.settle(ctx, p)
@@ -183,9 +184,9 @@ func (l *lab) settle(ctx context.Context, p *play) error {
 
 // bootAll powers the machines on, as many at a time as there are processors for, and shows them until all are up.
 func (l *lab) bootAll(ctx context.Context, p *play) error {
-	l.say("")
+	l.Say("")
 	for _, c := range computers {
-		l.say(
+		l.Say(
 			"%s  %s  %-30s %s",
 			c.name,
 			c.mac,
@@ -193,7 +194,7 @@ func (l *lab) bootAll(ctx context.Context, p *play) error {
 			map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger],
 		)
 	}
-	l.say("")
+	l.Say("")
 	stopWatch := l.watch(p)
 	defer stopWatch()
 	ctx, cancel := context.WithCancel(ctx)
@@ -248,9 +249,4 @@ func (l *lab) powerOn(ctx context.Context, p *play, c computer, ended chan<- err
 		ended <- err
 	}()
 	return nil
-}
-
-// up is a node that runs what it should run.
-func up(n api.Node) bool {
-	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
 }

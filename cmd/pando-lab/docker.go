@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/bench"
 )
 
 // dockerImage is what the tree is called in Docker.
@@ -17,7 +19,7 @@ const dockerImage = "pando-lab"
 // docker is Docker's daemon, of programs that are unpacked below a directory, not installed: an installed one would
 // serve the whole machine and change its firewall. It has its files below directories of its own, and no network.
 type docker struct {
-	*program
+	*bench.Program
 	tools string // where scripts/fetch-docker put the programs
 	run   string // short-lived files, its socket among them
 	log   string
@@ -58,7 +60,7 @@ func startDocker(ctx context.Context, tools, dir string, stderr io.Writer) (*doc
 	)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	c.Cancel = func() error { return nil } // stop asks it to end, which leaves no mounts
-	d.program, err = startProgram(
+	d.Program, err = bench.StartProgram(
 		ctx,
 		c,
 		d.log,
@@ -97,10 +99,12 @@ func (d *docker) importTree(ctx context.Context, tree string) error {
 }
 
 // cost is what the daemon has used so far: seconds of processors, and the most bytes that it had resident.
-func (d *docker) cost() (cpu float64, memory int64, err error) { return processCost(d.cmd.Process.Pid) }
+func (d *docker) cost() (cpu float64, memory int64, err error) {
+	return bench.ProcessCost(d.Cmd.Process.Pid)
+}
 
 // stop ends the daemon and removes its short-lived files.
 func (d *docker) stop() {
-	d.program.stop()
+	d.Program.Stop()
 	os.RemoveAll(d.run)
 }

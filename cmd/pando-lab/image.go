@@ -22,15 +22,15 @@ func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 		return "", err
 	}
 	v, ok := newest(ctx, c)
-	if ok && madeOf(l.dataDir(), v.Digest, recipe) {
-		l.say("Image:  %s:latest, %s, built %s from %s (make clean forgets it)", imageName, v.Digest.Short(),
+	if ok && madeOf(l.DataDir(), v.Digest, recipe) {
+		l.Say("Image:  %s:latest, %s, built %s from %s (make clean forgets it)", imageName, v.Digest.Short(),
 			v.Built.Local().Format(time.DateTime), v.Recipe)
 		return v.Digest, nil
 	}
 	if ok {
-		l.say("Image:  %s:latest is of another recipe or another builder", imageName)
+		l.Say("Image:  %s:latest is of another recipe or another builder", imageName)
 	}
-	l.say(
+	l.Say(
 		"Image:  `pando image build %s --recipe %s`: a Debian with kernel, systemd and ssh, from its packages",
 		imageName,
 		l.recipe,
@@ -75,19 +75,19 @@ func newest(ctx context.Context, c *api.Client) (api.Version, bool) {
 
 // pando runs the operator's command on the demo's server, as a person would.
 func (l *lab) pando(ctx context.Context, args ...string) error {
-	c := l.pandoCommand(ctx, args...)
-	c.Stdout, c.Stderr = l.out, l.err
+	c := l.Pando(ctx, args...)
+	c.Stdout, c.Stderr = l.Out, l.Err
 	return c.Run()
 }
 
 // watch shows the nodes until the returned function is called: a live table on a terminal, else a line per event.
 func (l *lab) watch(p *play) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := l.pandoCommand(ctx, "watch")
-	c.Stdout, c.Stderr = l.out, l.err
+	c := l.Pando(ctx, "watch")
+	c.Stdout, c.Stderr = l.Out, l.Err
 	if err := c.Start(); err != nil {
 		cancel()
-		l.say("no live view: %v", err)
+		l.Say("no live view: %v", err)
 		return func() {}
 	}
 	return func() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/build"
 	"pando/internal/identity"
 	"pando/internal/image"
@@ -17,15 +18,15 @@ import (
 
 // kBytes measures K of images.
 type kBytes struct {
-	place
+	bench.Place
 	from []string // data directories with images; none: they are built
 }
 
 func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
-	k := &kBytes{place: place{out: stdout, err: stderr}}
+	k := &kBytes{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&k.dir, "dir", "build/storm", "where the result is written")
+	f.StringVar(&k.Dir, "dir", "build/storm", "where the result is written")
 	f.Func(
 		"data",
 		"data directories with images of debian:bookworm and debian:trixie, with commas (default: they are built)",
@@ -34,7 +35,7 @@ func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := k.locate(f.Args())
+	err := k.Locate(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab k:", err)
 	}
@@ -49,7 +50,7 @@ type kResult struct {
 
 func (k *kBytes) measure(ctx context.Context) error {
 	r := kResult{Date: time.Now().UTC().Truncate(time.Second)}
-	agent, err := agentSize(ctx, k.bin)
+	agent, err := agentSize(ctx, k.Bin)
 	if err != nil {
 		return err
 	}
@@ -65,19 +66,19 @@ func (k *kBytes) measure(ctx context.Context) error {
 		}
 		r.Images = append(r.Images, all...)
 	}
-	k.say("%s", aligned(kRows(r.Images)))
-	if err := os.MkdirAll(k.dir, 0o755); err != nil {
+	k.Say("%s", bench.Table(kRows(r.Images)))
+	if err := os.MkdirAll(k.Dir, 0o755); err != nil {
 		return err
 	}
-	return saveJSON(filepath.Join(k.dir, "k.json"), r)
+	return bench.SaveJSON(filepath.Join(k.Dir, "k.json"), r)
 }
 
 // build makes the images whose K is bounded, one data directory for all. What is there already is built again from the
 // packages that the archive has now.
 func (k *kBytes) build(ctx context.Context) error {
-	work := filepath.Join(k.dir, "k")
+	work := filepath.Join(k.Dir, "k")
 	for _, x := range kTargets {
-		if _, err := builder(ctx, work, x.recipe, func(*build.Options) {}); err != nil {
+		if _, err := bench.Build(ctx, work, x.recipe, func(*build.Options) {}); err != nil {
 			return err
 		}
 	}

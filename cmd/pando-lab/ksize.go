@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"pando/internal/bench"
 	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/testkit"
@@ -71,17 +72,17 @@ var kTargets = []struct {
 }{{"debian:bookworm", "Debian 12", 18, 12}, {"debian:trixie", "Debian 13", 22, 16}}
 
 // kRows are the images beside what K of them may have.
-func kRows(of []kSize) []row {
-	out := []row{{"image", "Linux", "every usual NIC, MB", "at most", "one NIC, MB", "at most", "NIC"}}
+func kRows(of []kSize) []bench.Row {
+	out := []bench.Row{{"image", "Linux", "every usual NIC, MB", "at most", "one NIC, MB", "at most", "NIC"}}
 	for _, x := range kTargets {
 		for _, k := range of {
 			if k.Recipe == x.recipe {
-				out = append(out, row{
+				out = append(out, bench.Row{
 					x.name,
 					k.Release,
-					fmt.Sprintf("%.2f", mega(k.Every)),
+					fmt.Sprintf("%.2f", bench.MB(k.Every)),
 					fmt.Sprintf("%.2f", x.every),
-					fmt.Sprintf("%.2f", mega(k.Known)),
+					fmt.Sprintf("%.2f", bench.MB(k.Known)),
 					fmt.Sprintf("%.2f", x.known),
 					k.NIC,
 				})

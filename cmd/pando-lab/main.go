@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"pando/internal/bench"
 	"pando/internal/mount"
 )
 
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	err = work(ctx)
-	var left *leftError
+	var left *bench.LeftError
 	switch {
 	case err == nil:
 		return 0

@@ -33,24 +33,24 @@ var looked = []string{
 
 // report prints each node's timeline and proof; an error says what was not as it should be.
 func (l *lab) report(ctx context.Context, p *play) error {
-	content, err := testkit.OpenContent(ctx, l.dataDir(), p.version)
+	content, err := testkit.OpenContent(ctx, l.DataDir(), p.version)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
 	var bad error
 	for _, c := range computers {
-		l.say("\n=== %s: timeline (pando boot show %s)\n", c.name, c.name)
+		l.Say("\n=== %s: timeline (pando boot show %s)\n", c.name, c.name)
 		if err := l.pando(ctx, "boot", "show", c.name); err != nil {
 			return err
 		}
-		l.say("\n=== %s: proof, from inside over ssh", c.name)
+		l.Say("\n=== %s: proof, from inside over ssh", c.name)
 		proof, err := l.prove(ctx, p, c, content)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		for _, line := range proof.Lines {
-			l.say("    %-4s %-32s %s", map[bool]string{true: "ok", false: "BAD"}[line.Good], line.What, line.Got)
+			l.Say("    %-4s %-32s %s", map[bool]string{true: "ok", false: "BAD"}[line.Good], line.What, line.Got)
 		}
 		if err := proof.Err(); err != nil {
 			bad = errors.Join(bad, fmt.Errorf("%s: %w", c.name, err))
@@ -117,10 +117,10 @@ func makeKey(file string) ([]byte, error) {
 
 // lookIn says how to look at what was left running.
 func (l *lab) lookIn(ctx context.Context, p *play) {
-	pando := fmt.Sprintf("%s --data %s", filepath.Join(l.bin, "pando"), l.dataDir())
-	l.say("\nIt goes on running. Look in:")
-	l.say("  %s node list", pando)
-	l.say("  %s watch", pando)
+	pando := fmt.Sprintf("%s --data %s", filepath.Join(l.Bin, "pando"), l.DataDir())
+	l.Say("\nIt goes on running. Look in:")
+	l.Say("  %s node list", pando)
+	l.Say("  %s watch", pando)
 	var known strings.Builder
 	for _, c := range computers {
 		addr, err := p.site.Address(ctx, c.mac)
@@ -130,14 +130,14 @@ func (l *lab) lookIn(ctx context.Context, p *play) {
 		if key, err := p.site.HostKey(c.name); err == nil {
 			fmt.Fprintf(&known, "%s %s", addr, ssh.MarshalAuthorizedKey(key))
 		}
-		l.say("  ip netns exec %s ssh -i %s -o UserKnownHostsFile=%s root@%s   # %s",
+		l.Say("  ip netns exec %s ssh -i %s -o UserKnownHostsFile=%s root@%s   # %s",
 			p.net.Name, p.login.file, l.knownHosts(), addr, c.name)
 	}
 	if err := os.WriteFile(l.knownHosts(), []byte(known.String()), 0o644); err != nil {
-		l.say("  (host keys could not be written: %v)", err)
+		l.Say("  (host keys could not be written: %v)", err)
 	}
-	l.say("  tail -f %s", filepath.Join(l.runDir(), "pc001.console"))
-	l.say("End it with `make demo-stop`.")
+	l.Say("  tail -f %s", filepath.Join(l.runDir(), "pc001.console"))
+	l.Say("End it with `make demo-stop`.")
 }
 
-func (l *lab) knownHosts() string { return filepath.Join(l.dir, "known_hosts") }
+func (l *lab) knownHosts() string { return filepath.Join(l.Dir, "known_hosts") }

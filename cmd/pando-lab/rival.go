@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"pando/internal/bench"
 	"pando/internal/blockdev"
 )
 
@@ -29,7 +30,7 @@ func rivals() []system {
 			most:     rivalNodes,
 			cost:     0.5,
 			serve:    serveNFS,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.nfs(ctx) },
+			attach:   func(ctx context.Context, n *node) (bench.Root, error) { return n.nfs(ctx) },
 		},
 		{
 			name:     "nbd",
@@ -38,7 +39,7 @@ func rivals() []system {
 			most:     rivalNodes,
 			cost:     0.5,
 			serve:    serveRawNBD,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.nbd(ctx) },
+			attach:   func(ctx context.Context, n *node) (bench.Root, error) { return n.nbd(ctx) },
 		},
 		{
 			name:     "nbd-squash",
@@ -47,7 +48,7 @@ func rivals() []system {
 			most:     rivalNodes,
 			cost:     1.2,
 			serve:    serveSquashNBD,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.squash(ctx) },
+			attach:   func(ctx context.Context, n *node) (bench.Root, error) { return n.squash(ctx) },
 		},
 		{
 			name:     "torrent",
@@ -57,7 +58,7 @@ func rivals() []system {
 			cost:     0.55,
 			shared:   true,
 			serve:    serveTorrent,
-			attach:   func(ctx context.Context, n *node) (root, error) { return n.bittorrent(ctx) },
+			attach:   func(ctx context.Context, n *node) (bench.Root, error) { return n.bittorrent(ctx) },
 		},
 	}
 }
@@ -80,7 +81,7 @@ func (s system) check(bin string) error {
 // rawFile is the root as a file, which is written once.
 func (m *material) rawFile(ctx context.Context) (string, error) {
 	file := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:")+".img")
-	return file, once(file, func(tmp string) error {
+	return file, bench.Once(file, func(tmp string) error {
 		dev, err := blockdev.Open(
 			ctx,
 			onDisk{m.store},
@@ -129,12 +130,12 @@ func (m *material) squashfs(ctx context.Context) (string, error) {
 		return "", err
 	}
 	file := strings.TrimSuffix(raw, ".img") + ".squashfs"
-	return file, once(file, func(tmp string) error {
+	return file, bench.Once(file, func(tmp string) error {
 		tree, err := m.tree(ctx)
 		if err != nil {
 			return err
 		}
-		return command(
+		return bench.Run(
 			ctx,
 			"nice",
 			makesSquashfs,

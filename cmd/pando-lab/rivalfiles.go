@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/imagefs"
 )
@@ -90,9 +91,9 @@ func (m *material) tree(ctx context.Context) (string, error) {
 		return "", err
 	}
 	dir := strings.TrimSuffix(raw, ".img") + ".tree"
-	return dir, once(
+	return dir, bench.Once(
 		dir,
-		func(tmp string) error { return command(ctx, "fsck.erofs", "--extract="+tmp, "--preserve", raw) },
+		func(tmp string) error { return bench.Run(ctx, "fsck.erofs", "--extract="+tmp, "--preserve", raw) },
 	)
 }
 

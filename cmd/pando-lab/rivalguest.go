@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -128,7 +129,7 @@ func serveSquashNFS(ctx context.Context, s *storm, m *material) (stop func(), er
 			return "", err
 		}
 		dir := strings.TrimSuffix(file, ".squashfs") + ".nfs"
-		return dir, once(dir, func(tmp string) error { return linkInto(tmp, file) })
+		return dir, bench.Once(dir, func(tmp string) error { return linkInto(tmp, file) })
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"pando/internal/bench"
 	"pando/internal/nbd"
 )
 
@@ -40,7 +41,7 @@ func serveNBD(
 }
 
 // nbd attaches the root as the kernel's client does. That client's own processor time is not there.
-func (n *node) nbd(ctx context.Context) (root, error) {
+func (n *node) nbd(ctx context.Context) (bench.Root, error) {
 	r := &nbdRoot{}
 	for range nbdConnections {
 		c, err := n.net.Dial(ctx, "tcp", net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
@@ -74,7 +75,7 @@ func (r *nbdRoot) ReadAt(p []byte, off int64) (int, error) {
 	return k.ReadAt(p, off)
 }
 
-func (r *nbdRoot) taken(context.Context) (t taken, err error) {
+func (r *nbdRoot) Usage(context.Context) (t bench.Usage, err error) {
 	return t, nil
 }
 

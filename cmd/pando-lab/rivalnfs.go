@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"pando/internal/bench"
 )
 
 // nfsPort is NFS's own.
@@ -42,7 +44,7 @@ func (s *storm) serveNFSOf(ctx context.Context, of func() (string, error)) (stop
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.dir, "ganesha")
+	dir := filepath.Join(s.Dir, "ganesha")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (s *storm) serveNFSOf(ctx context.Context, of func() (string, error)) (stop
 }
 
 // nfs attaches the root by clients that read files.
-func (n *node) nfs(ctx context.Context) (root, error) {
+func (n *node) nfs(ctx context.Context) (bench.Root, error) {
 	r := &nfsRoot{}
 	for i := range nfsClients {
 		c, err := n.nfsClient(ctx, i)
@@ -93,12 +95,12 @@ func (r *nfsRoot) readPart(path string, p []byte, off int64) error {
 	return r.clients[int(h.Sum32())%len(r.clients)].read(path, p, off)
 }
 
-func (r *nfsRoot) taken(context.Context) (taken, error) {
-	var all []*program
+func (r *nfsRoot) Usage(context.Context) (bench.Usage, error) {
+	var all []*bench.Program
 	for _, c := range r.clients {
 		all = append(all, c.program)
 	}
-	return cost(all...)
+	return bench.UsageOf(all...)
 }
 
 // Close ends the clients.
@@ -113,7 +115,7 @@ func (r *nfsRoot) Close() {
 
 // nfsClient is one nfsread.
 type nfsClient struct {
-	program *program
+	program *bench.Program
 	mu      sync.Mutex // one read at a time
 	in      *os.File
 	out     *os.File
@@ -135,10 +137,10 @@ func (n *node) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
 	c := n.net.Command(context.Background(), filepath.Join(n.bin, "nfsread"), stormNet.Addr().String(), "/root")
 	c.Stdin, c.Stdout = theirIn, theirOut
 	log := filepath.Join(n.dir, "nfsread."+strconv.Itoa(i)+".log")
-	k.program, err = startProgram(ctx, c, log, func() bool { return true })
+	k.program, err = bench.StartProgram(ctx, c, log, func() bool { return true })
 	if err == nil {
 		theirOut.Close() // so that its end is seen
-		stop := context.AfterFunc(ctx, func() { k.program.stop() })
+		stop := context.AfterFunc(ctx, func() { k.program.Stop() })
 		defer stop()
 		var line string
 		if line, err = k.answers.ReadString('\n'); err != nil || line != "mounted\n" {
@@ -172,7 +174,7 @@ func (k *nfsClient) read(path string, p []byte, off int64) error {
 func (k *nfsClient) close() {
 	k.in.Close()
 	if k.program != nil {
-		k.program.stop()
+		k.program.Stop()
 	}
 	k.out.Close()
 }

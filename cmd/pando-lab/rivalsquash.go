@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/bench"
 )
 
 // serveSquashNBD starts nbdkit over the squashfs.
@@ -18,12 +20,12 @@ func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), er
 
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
 // export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
-func (n *node) squash(ctx context.Context) (root, error) {
+func (n *node) squash(ctx context.Context) (bench.Root, error) {
 	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
 }
 
 // squashOf attaches the squashfs that an NBD server has.
-func (n *node) squashOf(ctx context.Context, r *squashRoot, uri string) (root, error) {
+func (n *node) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.Root, error) {
 	err := n.squashMounts(ctx, r, uri)
 	if err == nil {
 		r.fileRoot, err = n.fileRoot(ctx, readFile(r.mounts[1]))
@@ -48,7 +50,7 @@ func (n *node) squashMounts(ctx context.Context, r *squashRoot, uri string) erro
 			return err
 		}
 		log := x.dir + ".log"
-		p, err := startMount(ctx, n.net, log, func() bool { return mounted(x.dir) }, x.argv[0], x.argv[1:]...)
+		p, err := bench.StartMount(ctx, n.net, log, func() bool { return mounted(x.dir) }, x.argv[0], x.argv[1:]...)
 		if p != nil {
 			r.programs, r.mounts = append(r.programs, p), append(r.mounts, x.dir)
 		}
@@ -68,12 +70,12 @@ func mounted(dir string) bool {
 // squashRoot is a root whose files are read below a mount.
 type squashRoot struct {
 	*fileRoot
-	programs []*program
+	programs []*bench.Program
 	mounts   []string
 }
 
-func (r *squashRoot) taken(context.Context) (taken, error) {
-	return cost(r.programs...)
+func (r *squashRoot) Usage(context.Context) (bench.Usage, error) {
+	return bench.UsageOf(r.programs...)
 }
 
 // Close unmounts, the last one first, and ends the programs.
@@ -83,6 +85,6 @@ func (r *squashRoot) Close() {
 	}
 	for i := len(r.mounts) - 1; i >= 0; i-- {
 		_ = unix.Unmount(r.mounts[i], unix.MNT_DETACH) // it may not be mounted
-		r.programs[i].stop()
+		r.programs[i].Stop()
 	}
 }

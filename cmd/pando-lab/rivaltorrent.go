@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"pando/internal/bench"
 	"pando/internal/testkit"
 	"path/filepath"
 	"strconv"
@@ -110,7 +111,7 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(s.dir, "tracker")
+	dir := filepath.Join(s.Dir, "tracker")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -149,10 +150,10 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 		fmt.Errorf("the tracker does not know of the seeder after %s", seedPatience),
 	)
 	defer cancel()
-	seeder, err := startProgram(
+	seeder, err := bench.StartProgram(
 		soon,
 		s.star.Server.Command(context.Background(), argv[0], argv[1:]...),
-		filepath.Join(s.dir, "seeder.log"),
+		filepath.Join(s.Dir, "seeder.log"),
 		func() bool { return seeded(soon, s, announce, t) },
 	)
 	if err != nil {
@@ -160,7 +161,7 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 		return nil, err
 	}
 	s.rival = seeder
-	return func() { seeder.stop(); stopTracker() }, nil
+	return func() { seeder.Stop(); stopTracker() }, nil
 }
 
 // seeded tells whether the tracker knows of somebody who has all.
@@ -190,7 +191,7 @@ func (m *material) torrent(file, announce string) (torrent, error) {
 }
 
 // bittorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
-func (n *node) bittorrent(ctx context.Context) (root, error) {
+func (n *node) bittorrent(ctx context.Context) (bench.Root, error) {
 	dir, err := os.MkdirTemp("/dev/shm", "pando-lab")
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func (n *node) bittorrent(ctx context.Context) (root, error) {
 		return nil, err
 	}
 	argv := aria2(dir, "--on-bt-download-complete="+hook, n.m.torrentFile)
-	r.sender, err = startProgram(
+	r.sender, err = bench.StartProgram(
 		ctx,
 		n.net.Command(context.Background(), argv[0], argv[1:]...),
 		filepath.Join(n.dir, "aria2.log"),
@@ -224,10 +225,10 @@ func (n *node) bittorrent(ctx context.Context) (root, error) {
 
 // startServer starts a rival's program beside the server and waits until it listens.
 func (s *storm) startServer(ctx context.Context, c *exec.Cmd, name string, port int) (stop func(), err error) {
-	p, err := startProgram(
+	p, err := bench.StartProgram(
 		ctx,
 		c,
-		filepath.Join(s.dir, name+".out"),
+		filepath.Join(s.Dir, name+".out"),
 		func() bool { return answers(ctx, s.star.Server, port) },
 	)
 	if err != nil {
@@ -236,7 +237,7 @@ func (s *storm) startServer(ctx context.Context, c *exec.Cmd, name string, port 
 	s.rival = p
 	return func() {
 		s.rival = nil
-		p.stop()
+		p.Stop()
 	}, nil
 }
 
@@ -253,8 +254,8 @@ func answers(ctx context.Context, from *testkit.Net, port int) bool {
 // unpacking costs is left out, in the rival's favour.
 type wholeRoot struct {
 	*os.File
-	sender *program // goes on giving the image to others
-	dir    string   // goes away with it
+	sender *bench.Program // goes on giving the image to others
+	dir    string         // goes away with it
 }
 
 func (r *wholeRoot) open(ctx context.Context, n *node) error {
@@ -265,7 +266,7 @@ func (r *wholeRoot) open(ctx context.Context, n *node) error {
 	return err
 }
 
-func (r *wholeRoot) taken(context.Context) (taken, error) { return cost(r.sender) }
+func (r *wholeRoot) Usage(context.Context) (bench.Usage, error) { return bench.UsageOf(r.sender) }
 
 // Close ends the sender and removes its files.
 func (r *wholeRoot) Close() {
@@ -273,7 +274,7 @@ func (r *wholeRoot) Close() {
 		_ = r.File.Close()
 	}
 	if r.sender != nil {
-		r.sender.stop()
+		r.sender.Stop()
 	}
 	_ = os.RemoveAll(r.dir) // what stays is seen in /dev/shm
 }

@@ -26,7 +26,7 @@ type process struct {
 	Name string `json:"name"` // part of its command line
 }
 
-func (l *lab) stateFile() string { return filepath.Join(l.dir, "state.json") }
+func (l *lab) stateFile() string { return filepath.Join(l.Dir, "state.json") }
 
 func (l *lab) save() error {
 	b, err := json.Marshal(l.state)

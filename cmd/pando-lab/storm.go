@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -21,7 +22,7 @@ import (
 // storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
 // links allow.
 type storm struct {
-	place
+	bench.Place
 	recipe string // that the image is built by
 
 	image  string   // name of the image
@@ -60,8 +61,8 @@ type storm struct {
 	site    *testkit.Site
 	job     job // that runs
 	disks   *cacheDisks
-	rival   *program // what serves a rival's nodes, while it runs
-	account *account
+	rival   *bench.Program // what serves a rival's nodes, while it runs
+	account *bench.Account
 	ready   func() // is called before a run, when all is ready; nil: nothing is to do
 	// is called when all is measured, while the server runs; nil: nothing is to do
 	after func(ctx context.Context) error
@@ -74,11 +75,11 @@ var stormNet = netip.MustParsePrefix("10.79.0.1/16")
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{place: place{out: stdout, err: stderr}}
+	s := &storm{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.dir, "dir", "build/storm", "where everything is kept")
-	f.StringVar(&s.data, "data", "", "the server's data directory (default: data below --dir)")
+	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
+	f.StringVar(&s.Data, "data", "", "the server's data directory (default: data below --dir)")
 	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
 	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
 	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
@@ -183,7 +184,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		return nil, err
 	}
 	s.given, s.command = givenFlags(f), commandLine("storm", args)
-	err := s.locate(f.Args())
+	err := s.Locate(f.Args())
 	if err == nil {
 		err = s.check()
 	}
@@ -217,7 +218,7 @@ func (s *storm) check() error {
 		if !slices.Contains(names(systems()), name) {
 			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
 		}
-		if err := s.system(name).check(s.bin); err != nil {
+		if err := s.system(name).check(s.Bin); err != nil {
 			return err
 		}
 	}
@@ -274,7 +275,7 @@ func rateOf(out *testkit.Rate) func(string) error {
 // measure is the whole of it. Whatever happens nothing is left running.
 func (s *storm) measure(ctx context.Context) (err error) {
 	if len(s.from) == 0 {
-		s.from = []string{filepath.Join(s.dir, "storm.json")}
+		s.from = []string{filepath.Join(s.Dir, "storm.json")}
 	}
 	if s.sim != "" {
 		return s.writeSim()
@@ -282,10 +283,10 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the lab makes network namespaces")
 	}
-	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.dir, 0o755)); err != nil {
+	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.Dir, 0o755)); err != nil {
 		return err
 	}
-	if s.release, err = releaseOf(ctx, s.bin); err != nil {
+	if s.release, err = bench.ReleaseOf(ctx, s.Bin); err != nil {
 		return err
 	}
 	s.star, err = testkit.NewStar(
@@ -300,13 +301,13 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leftOver(s.star.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(s.star.Close())) }()
 	if err := s.serve(ctx, "off"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, leftOver(s.site.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(s.site.Close())) }()
 	if s.against != "" {
-		if s.againstRelease, err = releaseOf(ctx, s.against); err != nil {
+		if s.againstRelease, err = bench.ReleaseOf(ctx, s.against); err != nil {
 			return err
 		}
 	}
@@ -314,7 +315,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.account, err = openAccount("/sys/fs/cgroup"); err != nil {
+	if s.account, err = bench.OpenAccount("/sys/fs/cgroup"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.account.Close()) }()
@@ -336,23 +337,23 @@ func (s *storm) runAll(ctx context.Context, m *material) error {
 		}
 	}
 	done, failed := s.runPlan(ctx, m, rep)
-	raw := filepath.Join(s.dir, "storm.json")
+	raw := filepath.Join(s.Dir, "storm.json")
 	switch {
 	case !done:
 		return failed
 	case len(s.faults) > 0:
-		s.say("\n%s\nRaw data: %s", aligned(append([]row{faultHeads}, rep.faultRows()...)), raw)
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{faultHeads}, rep.faultRows()...)), raw)
 		return failed
 	case s.k:
-		s.say("\n%s\nRaw data: %s", aligned(append([]row{withKHeads}, rep.withKRows(s.busy)...)), raw)
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{withKHeads}, rep.withKRows(s.busy)...)), raw)
 		return failed
 	case s.change != change{}:
-		s.say("\n%s\nRaw data: %s", aligned(append([]row{pairHeads}, rep.pairRows()...)), raw)
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{pairHeads}, rep.pairRows()...)), raw)
 		return failed
 	}
-	s.say("\n%s\nRaw data: %s", rep.table(s.busy), raw)
+	s.Say("\n%s\nRaw data: %s", rep.table(s.busy), raw)
 	if s.tell {
-		s.say("The storm's page: pando serve --data %s --dhcp off, and its dashboard", s.dataDir())
+		s.Say("The storm's page: pando serve --data %s --dhcp off, and its dashboard", s.DataDir())
 	}
 	if s.after != nil {
 		if err := s.after(ctx); err != nil {
@@ -400,8 +401,8 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 			return err
 		}
 		rep.add(r)
-		s.say("%s", r.line())
-		if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
+		s.Say("%s", r.line())
+		if err := rep.save(filepath.Join(s.Dir, "storm.json")); err != nil {
 			return err
 		}
 		switch {
@@ -412,8 +413,8 @@ func (s *storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 		case !r.Discarded || s.busy:
 			return nil
 		}
-		if !r.Load.foreign() && s.rate == 0 {
-			p.slower(j.System, r.Load.Busy-r.Load.others())
+		if !r.Load.Foreign() && s.rate == 0 {
+			p.slower(j.System, r.Load.Busy-r.Load.Others())
 		}
 	}
 	if j.Fault != "" {

@@ -62,7 +62,7 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*storm, *bytes.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.bin = bin
+	s.Bin = bin
 	return s, &out
 }
 
@@ -197,7 +197,7 @@ func TestStormOfTwo(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var r report
-	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
 	if err != nil || json.Unmarshal(b, &r) != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestStormOfRivals(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
 	s.wanted = nil
 	for _, name := range []string{"nbd"} {
-		if err := s.system(name).check(s.bin); err != nil {
+		if err := s.system(name).check(s.Bin); err != nil {
 			t.Skip(err)
 		}
 		s.wanted = append(s.wanted, name)
@@ -248,7 +248,7 @@ func TestStormOfRivals(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var r report
-	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
 	if err != nil || json.Unmarshal(b, &r) != nil || len(r.Runs) != 1 {
 		t.Fatalf("%d runs, want 1: none with 20 nodes (%v)", len(r.Runs), err)
 	}
@@ -268,7 +268,7 @@ func TestStormThatFailsLeavesNothing(t *testing.T) {
 	begun := make(chan error, 1)
 	go func() { begun <- s.measure(ctx) }()
 	waitFor(t, func() bool { // the daemon is there
-		_, err := os.Stat(filepath.Join(s.dir, "nodes", "0", "block.sock"))
+		_, err := os.Stat(filepath.Join(s.Dir, "nodes", "0", "block.sock"))
 		return err == nil
 	})
 	cancel(context.Canceled)
@@ -304,7 +304,7 @@ func nothingLeft(t *testing.T, s *storm) {
 		t.Fatal(err)
 	}
 	for _, p := range processes {
-		if at, err := os.Readlink(p); err == nil && strings.HasPrefix(at, s.dir) {
+		if at, err := os.Readlink(p); err == nil && strings.HasPrefix(at, s.Dir) {
 			t.Errorf("process %s was left in %s", p, at)
 		}
 	}

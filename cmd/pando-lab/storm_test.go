@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/testkit"
@@ -130,16 +131,16 @@ func TestReplayComparesEveryByte(t *testing.T) {
 	for _, r := range m.boot.reads {
 		m.want = append(m.want, bytes.Clone(root[int(r.Start)*chunk.BlockSize:][:int(r.Blocks)*chunk.BlockSize]))
 	}
-	waits, err := m.replay(t.Context(), root, m.boot.scaled(0), pause)
+	waits, err := m.replay(t.Context(), root, m.boot.scaled(0), bench.Pause)
 	if err != nil || len(waits) != 2 {
 		t.Fatalf("got %v, %v", waits, err)
 	}
 	root[6*chunk.BlockSize-1]++
-	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), pause); err == nil ||
+	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), bench.Pause); err == nil ||
 		!strings.Contains(err.Error(), "wrong bytes") {
 		t.Errorf("the last byte of a read is another: got %v", err)
 	}
-	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), pause); !errors.Is(
+	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), bench.Pause); !errors.Is(
 		err,
 		io.ErrUnexpectedEOF,
 	) {
@@ -147,7 +148,7 @@ func TestReplayComparesEveryByte(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
-	if _, err := m.replay(ctx, root, m.boot.scaled(time.Hour), pause); err == nil {
+	if _, err := m.replay(ctx, root, m.boot.scaled(time.Hour), bench.Pause); err == nil {
 		t.Error("a boot went on after its end")
 	}
 	if got := stall([]time.Duration{at(1), at(5), at(3)}, []burst{{0, 2, 0}, {2, 3, 0}}); got != at(8) {
@@ -165,19 +166,19 @@ func storms() *report {
 		BootSet:    1e6,
 		Read:       4e6,
 		ServerSent: 1.1e6,
-		Load:       load{Busy: 0.3},
+		Load:       bench.Load{Busy: 0.3},
 		Each: []nodeRun{
-			{Booted: 20, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}},
+			{Booted: 20, Link: 1e6, Taken: bench.Usage{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}},
 		},
 	}
 	two := one
 	two.Nodes, two.Unit, two.ServerSent = 2, 5, 1.5e6
 	two.Each = []nodeRun{
-		{Booted: 11, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 1e6}}},
-		{Booted: 12, Link: 1e6, Taken: taken{Received: map[string]int64{"server": 2e5, "peer": 8e5}}},
+		{Booted: 11, Link: 1e6, Taken: bench.Usage{Received: map[string]int64{"server": 1e6}}},
+		{Booted: 12, Link: 1e6, Taken: bench.Usage{Received: map[string]int64{"server": 2e5, "peer": 8e5}}},
 	}
 	busy := two
-	busy.Load, busy.Discarded, busy.System = load{Busy: 0.9}, true, "chunks"
+	busy.Load, busy.Discarded, busy.System = bench.Load{Busy: 0.9}, true, "chunks"
 	r := &report{BootSet: 1e6, Read: 4e6, Runs: []stormRun{one, two, busy}}
 	for i := range r.Runs {
 		if err := r.Runs[i].finish(); err != nil {
@@ -205,7 +206,7 @@ func TestStormFigures(t *testing.T) {
 	if err := (&stormRun{}).finish(); err == nil {
 		t.Error("a run without nodes has figures")
 	}
-	if !math.IsNaN(median(nil)) || median([]float64{1, 2, 4}) != 2 {
+	if !math.IsNaN(bench.Median(nil)) || bench.Median([]float64{1, 2, 4}) != 2 {
 		t.Error("median")
 	}
 }
@@ -237,7 +238,7 @@ func TestStormTable(t *testing.T) {
 	}
 	again := r.Runs[1]
 	again.Last *= 1.5
-	again.Each = []nodeRun{{Booted: 12, Wait99: 0.25, Taken: taken{Hits: 9e5, Misses: 1e5, Wasted: 5e4}}}
+	again.Each = []nodeRun{{Booted: 12, Wait99: 0.25, Taken: bench.Usage{Hits: 9e5, Misses: 1e5, Wasted: 5e4}}}
 	r.Runs = append(r.Runs, again)
 	if text := r.table(false); !strings.Contains(text, "3.60 (2.40 to 3.60)") || !strings.Contains(text, "10.0 s") {
 		t.Errorf("two runs: want the slower and both, and that one alone takes 10 s on these links; got\n%s", text)

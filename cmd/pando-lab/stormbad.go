@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // badCrowd are the bad peers of a run.
 type badCrowd struct {
-	peers []*program
+	peers []*bench.Program
 	notes []string // files that they leave
 }
 
@@ -23,14 +25,14 @@ func (s *storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 		return c, nil
 	}
 	for i := range affected(j.Nodes) {
-		name := filepath.Join(s.dir, fmt.Sprintf("bad-peer-%d", i))
+		name := filepath.Join(s.Dir, fmt.Sprintf("bad-peer-%d", i))
 		_ = os.Remove(name + ".json") // of a run before
 		cmd := s.star.Nodes[j.Nodes+i].Command(
 			context.Background(),
-			filepath.Join(s.bin, "pando-lab"),
+			filepath.Join(s.Bin, "pando-lab"),
 			"bad-peer",
 			"--data",
-			s.dataDir(),
+			s.DataDir(),
 			"--pack",
 			m.pack.Object.String(),
 			"--server",
@@ -42,7 +44,7 @@ func (s *storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 			"--note",
 			name+".json",
 		)
-		p, err := startProgram(ctx, cmd, name+".log", func() bool { return true })
+		p, err := bench.StartProgram(ctx, cmd, name+".log", func() bool { return true })
 		if err != nil {
 			c.stop()
 			return nil, err
@@ -54,7 +56,7 @@ func (s *storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 
 func (c *badCrowd) stop() {
 	for _, p := range c.peers {
-		p.stop()
+		p.Stop()
 	}
 	c.peers = nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/bench"
 	"pando/internal/blockapi"
 	"pando/internal/cache"
 )
@@ -45,7 +46,7 @@ type cacheDisks struct {
 
 // cacheDisks gives the nodes of a run their disks.
 func (s *storm) cacheDisks(ctx context.Context, m *material, j job, nodes []*node) (stop func() error, err error) {
-	d := &cacheDisks{dir: filepath.Join(s.dir, "caches"), size: max(cache.MinSize, 2*m.read), w: m.bootSet}
+	d := &cacheDisks{dir: filepath.Join(s.Dir, "caches"), size: max(cache.MinSize, 2*m.read), w: m.bootSet}
 	s.disks = d
 	state := findFault(j.Fault).cache
 	if state == noCache {
@@ -78,7 +79,7 @@ func (d *cacheDisks) place(ctx context.Context, state cacheState, nodes int) (st
 	}
 	for i := range nodes {
 		from := filepath.Join(d.dir, strconv.Itoa(i))
-		if err := command(ctx, "cp", "--sparse=always", from, dir); err != nil {
+		if err := bench.Run(ctx, "cp", "--sparse=always", from, dir); err != nil {
 			return "", fmt.Errorf("%w; --fault cache-empty fills them", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/bench"
 	"pando/internal/build/recipe"
 	"pando/internal/image"
 	"pando/internal/store"
@@ -51,12 +52,12 @@ func TestOtherSource(t *testing.T) {
 
 // What a version was made by is read from the store that it is in.
 func TestCheckSource(t *testing.T) {
-	s := &storm{place: place{dir: t.TempDir()}, recipe: "debian:bookworm", image: "storm"}
-	v := smallVersion(t, s.dataDir(), smallRoot(testRoot))
+	s := &storm{Place: bench.Place{Dir: t.TempDir()}, recipe: "debian:bookworm", image: "storm"}
+	v := smallVersion(t, s.DataDir(), smallRoot(testRoot))
 	if err := s.checkSource(v); err != nil {
 		t.Errorf("nothing is recorded: %v", err)
 	}
-	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	dir, err := store.OpenDir(filepath.Join(s.DataDir(), "store"))
 	if err != nil {
 		t.Fatal(err)
 	}

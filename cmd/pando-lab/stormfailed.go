@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
+
+	"pando/internal/bench"
 )
 
 // failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow
@@ -18,7 +20,7 @@ func (f *failedRun) Unwrap() error { return f.err }
 func (r *stormRun) fail(errs []error) error {
 	for i, err := range errs {
 		if err != nil {
-			r.Each[i].Failed = reasonOf(err)
+			r.Each[i].Failed = bench.Reason(err)
 		}
 	}
 	return errors.Join(errs...)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pando/internal/bench"
 )
 
 // faultOf is a run of ten nodes on some of which something was wrong.
@@ -19,10 +21,10 @@ func faultOf(name, release string, failed int, discarded bool) stormRun {
 		Nodes:     10,
 		Unit:      5,
 		Discarded: discarded,
-		Load:      load{Busy: 0.71, Own: 0.71},
+		Load:      bench.Load{Busy: 0.71, Own: 0.71},
 	}
 	for i := range 10 {
-		n := nodeRun{Booted: 6, Taken: taken{Incidents: map[string]int{"peer-left": 1}}}
+		n := nodeRun{Booted: 6, Taken: bench.Usage{Incidents: map[string]int{"peer-left": 1}}}
 		if i < failed {
 			n.Failed = "node 0: wrong bytes"
 		}
@@ -85,7 +87,7 @@ func TestEnded(t *testing.T) {
 		if err := r.ended(x.ctx, errs, struck); err == nil || r.missing() != x.failed {
 			t.Errorf("%s: %d failed, %v", x.name, r.missing(), err)
 		}
-		if r.failed() && (r.Last != 5 || len(r.Each[1].Failed) > mostReason+4) {
+		if r.failed() && (r.Last != 5 || len(r.Each[1].Failed) > bench.MostReason+4) {
 			t.Errorf("%s: the last after %g s, because of %q", x.name, r.Last, r.Each[1].Failed)
 		}
 	}
@@ -105,7 +107,7 @@ func TestStormWithAFailedNode(t *testing.T) {
 			return
 		}
 		// its daemon has no place for its socket
-		if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "1")); err != nil {
+		if err := os.RemoveAll(filepath.Join(s.Dir, "nodes", "1")); err != nil {
 			t.Error(err)
 		}
 	}
@@ -114,7 +116,7 @@ func TestStormWithAFailedNode(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "fault cache-empty: node 1") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	r, readErr := readJSON[report](filepath.Join(s.dir, "storm.json"))
+	r, readErr := bench.ReadJSON[report](filepath.Join(s.Dir, "storm.json"))
 	if readErr != nil || len(r.Faults) != 3 {
 		t.Fatalf("%v, %v", r, readErr)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/bench"
 	"pando/internal/blockapi"
 )
 
@@ -171,7 +172,7 @@ func (s *storm) killServer(ctx context.Context, away time.Duration) error {
 	if err := s.site.Kill(); err != nil {
 		return err
 	}
-	if err := pause(ctx, away); err != nil {
+	if err := bench.Pause(ctx, away); err != nil {
 		return err
 	}
 	return s.site.Start(ctx)
@@ -193,7 +194,7 @@ func (s *storm) strikeAfter(ctx context.Context, r *stormRun, nodes []*node) (wa
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := pause(ctx, age)
+		err := bench.Pause(ctx, age)
 		if err == nil {
 			err = f.strike(ctx, s, nodes)
 		}
@@ -246,7 +247,7 @@ func (r stormRun) booted() (booted, killed int) {
 	return booted, killed
 }
 
-var faultHeads = row{
+var faultHeads = bench.Row{
 	"fault",
 	"what",
 	"nodes",
@@ -258,7 +259,7 @@ var faultHeads = row{
 }
 
 // faultRows is a line for the run that stands for each fault.
-func (r *report) faultRows() (out []row) {
+func (r *report) faultRows() (out []bench.Row) {
 	for _, x := range r.faultRuns() {
 		booted, killed := x.booted()
 		nodes := fmt.Sprint(len(x.Each))
@@ -277,11 +278,11 @@ func (r *report) faultRows() (out []row) {
 		case x.failed():
 			ratio = "**failed**"
 		case x.Discarded:
-			ratio = "discarded: " + x.Load.tooBusy()
+			ratio = "discarded: " + x.Load.TooBusy()
 		}
 		out = append(
 			out,
-			row{
+			bench.Row{
 				x.Fault,
 				findFault(x.Fault).what,
 				nodes,

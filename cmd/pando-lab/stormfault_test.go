@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/testkit"
@@ -45,7 +46,7 @@ func TestFaultFlags(t *testing.T) {
 
 // A killed node has no times, and the others count.
 func TestFaultRows(t *testing.T) {
-	node := nodeRun{Booted: 20, Taken: taken{Rejected: 2, Incidents: map[string]int{"peer-left": 1, "peer-banned": 2}}}
+	node := nodeRun{Booted: 20, Taken: bench.Usage{Rejected: 2, Incidents: map[string]int{"peer-left": 1, "peer-banned": 2}}}
 	r := &report{}
 	for name, last := range map[string]float64{noFault: 10, "peers-killed": 20} {
 		x := stormRun{Fault: name, System: bestName(), Nodes: 2, Unit: 5, Each: []nodeRun{{Killed: true}, node}}
@@ -125,7 +126,7 @@ func TestSkew(t *testing.T) {
 
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
-	s, m, nodes := &storm{place: place{dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
+	s, m, nodes := &storm{Place: bench.Place{Dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
 	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil ||
 		!strings.Contains(err.Error(), "cache-empty") {
 		t.Errorf("nothing was booted before: %v", err)

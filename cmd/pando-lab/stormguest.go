@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bench"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
@@ -35,11 +36,11 @@ type guestRun struct {
 	Booted    []float64 `json:"booted"`     // seconds from power-on to the default target, quickest first
 	SinceInit []float64 `json:"since_init"` // of that, from /init, by the machines' own clocks, quickest first
 	// all frames, with kernel and initramfs, which a rival's machines get from the emulator
-	ServerSent int64    `json:"server_sent"`
-	BootSet    int64    `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
-	RootSent   int64    `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
-	Load       load     `json:"load"`
-	Failed     []string `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
+	ServerSent int64      `json:"server_sent"`
+	BootSet    int64      `json:"boot_set,omitempty"` // W until booted, where each of them ends; 0: not noted
+	RootSent   int64      `json:"root_sent"`          // bytes of the root, without headers, that Pando's machines told
+	Load       bench.Load `json:"load"`
+	Failed     []string   `json:"failed,omitempty"` // why machines did not boot, a line for each that did not
 }
 
 // guest is one machine of a run, in seconds and bytes.
@@ -76,10 +77,10 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 				return failed
 			}
 			rep.Guests = append(rep.Guests, r)
-			if err := rep.save(filepath.Join(s.dir, "storm.json")); err != nil {
+			if err := rep.save(filepath.Join(s.Dir, "storm.json")); err != nil {
 				return err
 			}
-			s.say(
+			s.Say(
 				"%s, %d guests, links of %s: booted after %.0f s, since /init %.0f s",
 				system,
 				r.Guests,
@@ -89,10 +90,10 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 			)
 		}
 	}
-	s.say(
+	s.Say(
 		"\n%s\nRaw data: %s",
-		aligned(append([]row{guestHeads}, rep.guestRows()...)),
-		filepath.Join(s.dir, "storm.json"),
+		bench.Table(append([]bench.Row{guestHeads}, rep.guestRows()...)),
+		filepath.Join(s.Dir, "storm.json"),
 	)
 	return failed
 }
@@ -168,7 +169,7 @@ func (s *storm) bootGuestsAt(
 		return r, err
 	}
 	r.ServerSent = after.sent - before.sent
-	r.Load = before.ticks.load(after.ticks, after.own-before.own)
+	r.Load = before.ticks.Load(after.ticks, after.own-before.own)
 	r.add(guests, errs)
 	return r, errors.Join(errs...)
 }
@@ -177,7 +178,7 @@ func (s *storm) bootGuestsAt(
 func (r *guestRun) add(guests []guest, errs []error) {
 	for i, g := range guests {
 		if errs[i] != nil {
-			r.Failed = append(r.Failed, reasonOf(errs[i]))
+			r.Failed = append(r.Failed, bench.Reason(errs[i]))
 			continue
 		}
 		r.Booted, r.SinceInit, r.RootSent = append(
@@ -242,7 +243,7 @@ func (s *storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 			Net:      s.star.Nodes[i],
 			Memory:   s.memory,
 			Clock:    skewOf(s.skew, i),
-			Dir:      filepath.Join(s.dir, "guests"),
+			Dir:      filepath.Join(s.Dir, "guests"),
 			Direct:   boot.direct,
 		},
 	)

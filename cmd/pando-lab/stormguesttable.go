@@ -3,10 +3,11 @@ package main
 import (
 	"fmt"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
-var guestHeads = row{
+var guestHeads = bench.Row{
 	"system",
 	"guests",
 	"links",
@@ -22,27 +23,27 @@ var guestHeads = row{
 
 // guestRows has a line for each run. How long a rival's machines took since they were switched on is left out: they
 // did not load kernel and initramfs over the link.
-func (r *report) guestRows() (out []row) {
+func (r *report) guestRows() (out []bench.Row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
 		if g.System == pandoWay {
-			power, k = orDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", mega(g.ServerSent))
+			power, k = bench.OrDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", bench.MB(g.ServerSent))
 		}
 		out = append(
 			out,
-			row{
+			bench.Row{
 				g.System,
 				g.count(),
 				testkit.Rate(g.Rate).String(),
-				orDash(g.Skew/60, "%.0f min", 1),
-				orDash(last(g.SinceInit), "%.1f s", 1),
-				orDash(
+				bench.OrDash(g.Skew/60, "%.0f min", 1),
+				bench.OrDash(last(g.SinceInit), "%.1f s", 1),
+				bench.OrDash(
 					r.besidePando(g),
 					"%.2f",
 					1,
 				),
 				power,
-				fmt.Sprintf("%.1f MB", mega(g.rootSent())),
+				fmt.Sprintf("%.1f MB", bench.MB(g.rootSent())),
 				r.guestUnits(g),
 				k,
 				fmt.Sprintf("%.0f %%", g.Load.Busy*100),

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"pando/internal/bench"
 	"pando/internal/blockdev"
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
@@ -60,28 +61,28 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	s.say(
+	s.Say(
 		"Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W",
 		len(m.want),
-		mega(m.read),
+		bench.MB(m.read),
 		m.boot.length.Seconds(),
 		len(boots),
-		mega(m.bootSet),
+		bench.MB(m.bootSet),
 	)
 	return m, nil
 }
 
 // imageMaterial makes the image ready, which is all that a rival's machine boots from.
 func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
-	m := &material{scratch: filepath.Join(s.dir, "rivals")}
+	m := &material{scratch: filepath.Join(s.Dir, "rivals")}
 	var err error
 	if m.version, err = s.version(ctx); err != nil {
 		return nil, err
 	}
-	if m.keys, err = identity.Open(filepath.Join(s.dataDir(), "keys")); err != nil {
+	if m.keys, err = identity.Open(filepath.Join(s.DataDir(), "keys")); err != nil {
 		return nil, err
 	}
-	if m.store, err = store.OpenDir(filepath.Join(s.dataDir(), "store")); err != nil {
+	if m.store, err = store.OpenDir(filepath.Join(s.DataDir(), "store")); err != nil {
 		return nil, err
 	}
 	v, err := m.store.GetVersion(m.version)
@@ -91,17 +92,17 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
 		return nil, err
 	}
-	agent, err := agentSize(ctx, s.bin)
+	agent, err := agentSize(ctx, s.Bin)
 	if err != nil {
 		return nil, err
 	}
 	k := kOf(m.manifest, string(m.version), agent)
 	m.k = &k
-	s.say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), mega(m.manifest.Root.Size))
-	s.say(
+	s.Say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), bench.MB(m.manifest.Root.Size))
+	s.Say(
 		"K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s",
-		mega(k.Every),
-		mega(k.Known),
+		bench.MB(k.Every),
+		bench.MB(k.Known),
 		k.NIC,
 	)
 	return m, nil

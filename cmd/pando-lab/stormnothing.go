@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // lateRun is a run of which not all nodes had booted when it had taken as long as it may.
@@ -42,7 +44,7 @@ func repeated[R any](
 // runOrRepeat makes a storm, and again if it is a rival's that came to nothing. What is still nothing has the reason.
 func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, error)) (stormRun, error) {
 	r, err := repeated(ctx, j.System, stormRun.failed, func(err error) {
-		s.say("%-8s N=%-4d %8s  failed, and is tried once more: %s", j.System, j.Nodes, j.Node, s.reason(err))
+		s.Say("%-8s N=%-4d %8s  failed, and is tried once more: %s", j.System, j.Nodes, j.Node, s.reason(err))
 	}, run)
 	if err == nil || isOwn(j.System) || ctx.Err() != nil {
 		return r, err
@@ -68,7 +70,7 @@ func (s *storm) runOrRepeat(ctx context.Context, j job, run func() (stormRun, er
 // guestsOrRepeat is the same of machines.
 func (s *storm) guestsOrRepeat(ctx context.Context, system string, run func() (guestRun, error)) (guestRun, error) {
 	r, err := repeated(ctx, system, func(r guestRun) bool { return len(r.Failed) > 0 }, func(err error) {
-		s.say("%s, %d guests: failed, and is tried once more: %s", system, s.guests, s.reason(err))
+		s.Say("%s, %d guests: failed, and is tried once more: %s", system, s.guests, s.reason(err))
 	}, run)
 	if err != nil && !isOwn(system) && len(r.Failed) == 0 && ctx.Err() == nil {
 		r.Failed = []string{s.reason(err)}
@@ -78,7 +80,7 @@ func (s *storm) guestsOrRepeat(ctx context.Context, system string, run func() (g
 
 // reason is an error as it is kept: paths begin below the lab's directory.
 func (s *storm) reason(err error) string {
-	return strings.ReplaceAll(reasonOf(err), s.dir+"/", "")
+	return strings.ReplaceAll(bench.Reason(err), s.Dir+"/", "")
 }
 
 // circumstances are what a run had that others had not.

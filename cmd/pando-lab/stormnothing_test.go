@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // A rival that comes to nothing is tried once more. Pando, what took too long and what was interrupted is not.
@@ -58,8 +60,8 @@ func TestRepeated(t *testing.T) {
 // What came to nothing is kept apart from what has figures, with its reason, which does not say where the lab is.
 func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
-	s := &storm{place: place{dir: "/srv/build/storm", out: &out, err: &out}, release: "v1"}
-	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.dir + "/nodes/5/nbdkit.log")
+	s := &storm{Place: bench.Place{Dir: "/srv/build/storm", Out: &out, Err: &out}, release: "v1"}
+	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.Dir + "/nodes/5/nbdkit.log")
 	x, err := s.runOrRepeat(
 		t.Context(),
 		job{System: "nbd", Nodes: 10, Node: 150e6},
@@ -76,7 +78,7 @@ func TestNothingIsKept(t *testing.T) {
 	if err := r.save(file); err != nil {
 		t.Fatal(err)
 	}
-	r, err = readJSON[report](file)
+	r, err = bench.ReadJSON[report](file)
 	if err != nil || len(r.Runs) != 1 || len(r.Failed) != 1 || len(r.kinds()) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -95,7 +97,7 @@ func TestNothingIsKept(t *testing.T) {
 // So are machines of a rival whose server does not start: none of them booted.
 func TestGuestsOfNothing(t *testing.T) {
 	var out bytes.Buffer
-	s := &storm{place: place{dir: t.TempDir(), out: &out, err: &out}, guests: 2}
+	s := &storm{Place: bench.Place{Dir: t.TempDir(), Out: &out, Err: &out}, guests: 2}
 	runs := 0
 	r, err := s.guestsOrRepeat(t.Context(), "nfs", func() (guestRun, error) {
 		runs++
@@ -134,13 +136,13 @@ func TestStormWithABrokenPando(t *testing.T) {
 	s.ready = func() {
 		if runs++; runs == 2 {
 			// its daemon has no place for its socket
-			if err := os.RemoveAll(filepath.Join(s.dir, "nodes", "0")); err != nil {
+			if err := os.RemoveAll(filepath.Join(s.Dir, "nodes", "0")); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	err := s.measure(t.Context())
-	r, readErr := readJSON[report](filepath.Join(s.dir, "storm.json"))
+	r, readErr := bench.ReadJSON[report](filepath.Join(s.Dir, "storm.json"))
 	if err == nil || readErr != nil || runs != 2 || len(r.Runs) != 1 || len(r.Failed) != 0 {
 		t.Errorf("%d runs begun; %+v, %v, %v\n%s", runs, r, err, readErr, out)
 	}
@@ -155,7 +157,7 @@ func TestStormWithABrokenRival(t *testing.T) {
 		brokenNbdkit(t, broken)
 		s.wanted = []string{"chunks", "nbd", "prefetch"}
 		err := s.measure(t.Context())
-		r, readErr := readJSON[report](filepath.Join(s.dir, "storm.json"))
+		r, readErr := bench.ReadJSON[report](filepath.Join(s.Dir, "storm.json"))
 		if readErr != nil {
 			t.Fatalf("%v\n%s", readErr, out)
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/bench"
 )
 
 // change is what the second run of a pair has and the first has not. Of zero nothing is changed.
@@ -74,7 +76,7 @@ func (s *storm) planPairs() (out []job) {
 }
 
 // programs is where the programs of a run are.
-func (s *storm) programs() string { return cmp.Or(s.job.Bin, s.bin) }
+func (s *storm) programs() string { return cmp.Or(s.job.Bin, s.Bin) }
 
 // alter makes the change of a run, when all that serves it is started.
 func (s *storm) alter(ctx context.Context, m *material, j job) error {
@@ -119,10 +121,10 @@ func forgetFiles(ctx context.Context) error {
 	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o200)
 }
 
-var pairHeads = row{"system", "N", "B", "changed", "t_last, W/(eta B)", "without", "ratio"}
+var pairHeads = bench.Row{"system", "N", "B", "changed", "t_last, W/(eta B)", "without", "ratio"}
 
 // pairRows is a line for each run with a change, beside the one without that went before.
-func (r *report) pairRows() (out []row) {
+func (r *report) pairRows() (out []bench.Row) {
 	plain := map[kind]stormRun{}
 	for _, x := range r.Pairs {
 		k := x.kind()
@@ -130,7 +132,7 @@ func (r *report) pairRows() (out []row) {
 			plain[k] = x
 			continue
 		}
-		line := row{
+		line := bench.Row{
 			x.System,
 			fmt.Sprint(x.Nodes),
 			x.links(),
@@ -141,7 +143,7 @@ func (r *report) pairRows() (out []row) {
 		}
 		switch one, ok := plain[k]; {
 		case x.Discarded:
-			line[4] = "discarded: " + x.Load.tooBusy()
+			line[4] = "discarded: " + x.Load.TooBusy()
 		case ok && !one.Discarded:
 			line[5], line[6] = fmt.Sprintf("%.2f", one.units()), fmt.Sprintf("%.2f", x.units()/one.units())
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // A line compares a run with the one without a change that went before it, of as many nodes and on links as fast.
@@ -47,7 +49,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if s.againstRelease, err = releaseOf(t.Context(), other); err != nil {
+	if s.againstRelease, err = bench.ReleaseOf(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	plan := s.plan()
@@ -63,7 +65,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 		if s.job = first; s.programs() != other {
 			t.Errorf("the first one is made by the programs in %s", s.programs())
 		}
-		if s.job = second; s.programs() != s.bin {
+		if s.job = second; s.programs() != s.Bin {
 			t.Errorf("the second one is made by the programs in %s", s.programs())
 		}
 	}
@@ -104,7 +106,7 @@ func TestStormChanged(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var r report
-	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
 	if err != nil || json.Unmarshal(b, &r) != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/blockapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
@@ -21,7 +22,7 @@ import (
 )
 
 // pando does what init does from the assignment on, and attaches the root by a real block daemon.
-func (n *node) pando(ctx context.Context, step pandoStep) (_ root, err error) {
+func (n *node) pando(ctx context.Context, step pandoStep) (_ bench.Root, err error) {
 	c, err := n.blockConfig(ctx, step)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"testing"
+
+	"pando/internal/bench"
 )
 
 // rated is a storm of so many nodes that took 2 W/(eta B) and what its links add to that.
@@ -17,7 +19,7 @@ func rated(system string, nodes int, rate int64, more float64) stormRun {
 		BootSet:    1e6,
 		Read:       4e6,
 		ServerSent: 1e6,
-		Each:       []nodeRun{{Booted: 20 + more, Link: 1e6, Taken: taken{CPU: more / 10}}},
+		Each:       []nodeRun{{Booted: 20 + more, Link: 1e6, Taken: bench.Usage{CPU: more / 10}}},
 	}
 }
 
@@ -61,7 +63,7 @@ func TestServersLinkIsOfTheKind(t *testing.T) {
 // A boot stands still until it can read at all: who fetches all of the image first is not quicker by that.
 func TestFetchingAllFirstIsStandingStill(t *testing.T) {
 	theirs := rated("torrent", 10, 2e6, 200)
-	theirs.Each[0] = nodeRun{Attached: 200, Link: 20e6, Taken: taken{Memory: 20e6}}
+	theirs.Each[0] = nodeRun{Attached: 200, Link: 20e6, Taken: bench.Usage{Memory: 20e6}}
 	if got := theirs.costRow()[3]; got != "200.0 s" {
 		t.Errorf("stood still for %q", got)
 	}

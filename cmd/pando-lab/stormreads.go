@@ -40,7 +40,7 @@ func (s *storm) recordings(v fleet.Digest) (out []packer.Recording, err error) {
 
 // tracesOf is where the server keeps read traces of a version.
 func (s *storm) tracesOf(v fleet.Digest) string {
-	return filepath.Join(s.dataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
+	return filepath.Join(s.DataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
 }
 
 // keptBoot is a read trace as the server keeps it.

@@ -68,7 +68,7 @@ func (s *storm) filesBeside(ctx context.Context, m *material) (wait func() error
 
 // record starts the server with DHCP of its own, boots, and leaves the server as it was.
 func (s *storm) record(ctx context.Context, v fleet.Digest) error {
-	s.say("Boot:   no boot of version %s is recorded; an emulated machine boots it %d times", v.Short(), recordBoots)
+	s.Say("Boot:   no boot of version %s is recorded; an emulated machine boots it %d times", v.Short(), recordBoots)
 	if err := s.site.Close(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *storm) record(ctx context.Context, v fleet.Digest) error {
 // packed waits until the server has made a boot pack of what was recorded. It takes a processor a minute or two,
 // which no storm shall have to share, and changes W.
 func (s *storm) packed(ctx context.Context, v fleet.Digest) error {
-	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	dir, err := store.OpenDir(filepath.Join(s.DataDir(), "store"))
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *storm) recorderMachine() testkit.MachineConfig {
 		MAC:      recorderMAC,
 		Memory:   s.memory,
 		Net:      s.star.Server,
-		Dir:      filepath.Join(s.dir, "record"),
+		Dir:      filepath.Join(s.Dir, "record"),
 		Screen:   s.screen,
 	}
 	if s.until != trace.Booted { // there may be a desktop
@@ -246,7 +246,7 @@ func (s *storm) keepScreen(ctx context.Context, m *testkit.Machine) error {
 	if err := png.Encode(&out, shot); err != nil {
 		return err
 	}
-	return store.WriteFile(filepath.Join(s.dir, screenName), out.Bytes(), 0o644)
+	return store.WriteFile(filepath.Join(s.Dir, screenName), out.Bytes(), 0o644)
 }
 
 // serve starts the server. Where no machine boots it needs no TFTP, and this machine no boot loaders.
@@ -257,8 +257,8 @@ func (s *storm) serve(ctx context.Context, dhcp string, more ...string) error {
 	}
 	site, err := testkit.StartSite(
 		ctx,
-		testkit.SiteConfig{Net: s.star.Server, Bin: s.programs(), Data: s.dataDir(), DHCP: dhcp,
-			Log: filepath.Join(s.dir, "server.log"), Args: args},
+		testkit.SiteConfig{Net: s.star.Server, Bin: s.programs(), Data: s.DataDir(), DHCP: dhcp,
+			Log: filepath.Join(s.Dir, "server.log"), Args: args},
 	)
 	if err == nil {
 		s.site = site

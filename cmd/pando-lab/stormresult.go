@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -77,18 +78,18 @@ type stormRun struct {
 	Overhead int `json:"frame_overhead,omitempty"`
 	Segment  int `json:"segment,omitempty"` // data in the longest frame; 0: stamped
 
-	First        float64   `json:"t_first"` // the first node has booted
-	Median       float64   `json:"t_p50"`
-	Last         float64   `json:"t_last"`
-	Complete     float64   `json:"t_set,omitempty"` // the last node had its boot set; 0: not known
-	ServerSent   int64     `json:"server_sent"`     // on its link, all frames
-	ServerCPU    float64   `json:"server_cpu"`
-	ServerMemory int64     `json:"server_memory"` // most resident
-	Load         load      `json:"load"`
-	Discarded    bool      `json:"discarded"`      // too busy
-	Tell         bool      `json:"tell,omitempty"` // the server knew the nodes, and has their timelines
-	K            *runK     `json:"k,omitempty"`    // nodes loaded K first; nil: they had it
-	Each         []nodeRun `json:"each"`
+	First        float64    `json:"t_first"` // the first node has booted
+	Median       float64    `json:"t_p50"`
+	Last         float64    `json:"t_last"`
+	Complete     float64    `json:"t_set,omitempty"` // the last node had its boot set; 0: not known
+	ServerSent   int64      `json:"server_sent"`     // on its link, all frames
+	ServerCPU    float64    `json:"server_cpu"`
+	ServerMemory int64      `json:"server_memory"` // most resident
+	Load         bench.Load `json:"load"`
+	Discarded    bool       `json:"discarded"`      // too busy
+	Tell         bool       `json:"tell,omitempty"` // the server knew the nodes, and has their timelines
+	K            *runK      `json:"k,omitempty"`    // nodes loaded K first; nil: they had it
+	Each         []nodeRun  `json:"each"`
 }
 
 // nodeRun is one node of a run.
@@ -101,10 +102,10 @@ type nodeRun struct {
 	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
 	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
 	// the same in each twentieth of what a boot works that is replayed; none: of others
-	StalledIn []float64 `json:"-"`
-	Wait99    float64   `json:"wait_p99"`
-	Link      int64     `json:"link"` // bytes that it received on its link, all frames
-	Taken     taken     `json:"taken"`
+	StalledIn []float64   `json:"-"`
+	Wait99    float64     `json:"wait_p99"`
+	Link      int64       `json:"link"` // bytes that it received on its link, all frames
+	Taken     bench.Usage `json:"taken"`
 
 	Met bool `json:"met,omitempty"` // by a fault that kills peers: one of them had sent it something
 	// answers of bad peers that it waited for, early enough to be told of
@@ -135,7 +136,7 @@ func (r *stormRun) finish() error {
 		return errors.New("a node has no time")
 	}
 	r.Complete = r.completed()
-	r.First, r.Median, r.Last = times[0], median(times), times[len(times)-1]
+	r.First, r.Median, r.Last = times[0], bench.Median(times), times[len(times)-1]
 	return nil
 }
 
@@ -224,7 +225,7 @@ func (r stormRun) line() string {
 		out += fmt.Sprintf(": FAILED on %d nodes", r.missing())
 	}
 	if r.Discarded {
-		out += ": DISCARDED, " + r.Load.tooBusy()
+		out += ": DISCARDED, " + r.Load.TooBusy()
 	}
 	if text := r.unseen(); text != "" {
 		out += ": UNSEEN, " + text
@@ -240,7 +241,7 @@ func newReport(m *material, s *storm) *report {
 	return &report{
 		Date:     time.Now().UTC(),
 		Until:    until,
-		Machine:  machine(),
+		Machine:  bench.Machine(),
 		Command:  s.command,
 		Image:    s.image,
 		Version:  string(m.version),
@@ -253,7 +254,7 @@ func newReport(m *material, s *storm) *report {
 	}
 }
 
-func (r *report) save(file string) error { return saveJSON(file, r) }
+func (r *report) save(file string) error { return bench.SaveJSON(file, r) }
 
 // add keeps a run.
 func (r *report) add(x stormRun) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 )
 
@@ -15,11 +16,11 @@ import (
 // came over the links. One storm has all whose programs are here; a rival without is skipped.
 func TestRivalsAttach(t *testing.T) {
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
-	s.bin = binWithHelpers(t, s.bin)
+	s.Bin = binWithHelpers(t, s.Bin)
 	s.wanted = nil
 	lacks := map[string]error{}
 	for _, x := range rivals() {
-		lacks[x.name] = x.check(s.bin)
+		lacks[x.name] = x.check(s.Bin)
 		if x.name == "nbd-squash" && lacks[x.name] == nil {
 			_, lacks[x.name] = os.Stat("/dev/fuse")
 		}
@@ -33,7 +34,7 @@ func TestRivalsAttach(t *testing.T) {
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	r, err := readJSON[report](filepath.Join(s.dir, "storm.json"))
+	r, err := bench.ReadJSON[report](filepath.Join(s.Dir, "storm.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

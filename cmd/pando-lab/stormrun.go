@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -118,10 +119,10 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 // count writes what changed between two looks.
 func (r *stormRun) count(before, after look) {
 	r.ServerSent = after.sent - before.sent
-	r.Load = before.ticks.load(after.ticks, after.own-before.own)
+	r.Load = before.ticks.Load(after.ticks, after.own-before.own)
 	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
 	r.ServerMemory = after.memory
-	r.Discarded = r.Load.tooBusy() != ""
+	r.Discarded = r.Load.TooBusy() != ""
 }
 
 // patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
@@ -134,7 +135,7 @@ func patience(r stormRun) time.Duration {
 
 // nodesOf makes the nodes of a run, each with an empty directory.
 func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
-	dir := filepath.Join(s.dir, "nodes")
+	dir := filepath.Join(s.Dir, "nodes")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
@@ -165,15 +166,15 @@ func (s *storm) look() (l look, err error) {
 	}
 	session := s.site.PID()
 	if s.rival != nil {
-		session = s.rival.cmd.Process.Pid
+		session = s.rival.Cmd.Process.Pid
 	}
-	if l.server, l.memory, err = sessionCost(session); err != nil {
+	if l.server, l.memory, err = bench.SessionCost(session); err != nil {
 		return l, err
 	}
-	if l.own, err = s.account.used(); err != nil {
+	if l.own, err = s.account.Used(); err != nil {
 		return l, err
 	}
-	l.ticks, err = readTicks()
+	l.ticks, err = bench.ReadTicks()
 	return l, err
 }
 
@@ -182,7 +183,7 @@ type look struct {
 	server float64 // processor time of what serves
 	memory int64   // most of it that was resident
 	own    float64 // processor time of all of the lab
-	ticks  ticks
+	ticks  bench.Ticks
 }
 
 // bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a
@@ -275,7 +276,7 @@ func (n *node) boot(
 		}
 		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
 	}
-	think := pause
+	think := bench.Pause
 	if n.works {
 		w, release, err := newWorker()
 		if err != nil {
@@ -299,7 +300,7 @@ func (n *node) boot(
 	if out.Link, err = n.received(); err != nil {
 		return err
 	}
-	if out.Taken, err = root.taken(ctx); err != nil {
+	if out.Taken, err = root.Usage(ctx); err != nil {
 		return err
 	}
 	if p, ok := root.(*pandoRoot); ok && tells != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"pando/internal/bench"
 )
 
 // What a node of a run may be.
@@ -10,7 +12,7 @@ var (
 	tellsOf = func(kind string) nodeRun { return nodeRun{Booted: 5, Timeline: map[string]int{kind: 1}} }
 	silent  = nodeRun{
 		Booted: 5,
-		Taken:  taken{Incidents: map[string]int{"cache-failed": 1}},
+		Taken:  bench.Usage{Incidents: map[string]int{"cache-failed": 1}},
 	} // and the server does not know
 	killed = nodeRun{Killed: true}
 	missed = nodeRun{Failed: "it did not boot"}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready
@@ -15,19 +17,19 @@ const (
 
 // settle waits until the server has nothing to do, and says so where it has not.
 func (s *storm) settle(ctx context.Context) error {
-	before, _, err := processCost(s.site.PID())
+	before, _, err := bench.ProcessCost(s.site.PID())
 	for begun := time.Now(); err == nil && time.Since(begun) < settleMost; {
-		if err = pause(ctx, settleLook); err != nil {
+		if err = bench.Pause(ctx, settleLook); err != nil {
 			return err
 		}
 		var now float64
-		if now, _, err = processCost(s.site.PID()); now-before <= settleIdle {
+		if now, _, err = bench.ProcessCost(s.site.PID()); now-before <= settleIdle {
 			return err
 		}
 		before = now
 	}
 	if err == nil {
-		s.say("   the server has been busy for %v before anything boots", settleMost)
+		s.Say("   the server has been busy for %v before anything boots", settleMost)
 	}
 	return err
 }

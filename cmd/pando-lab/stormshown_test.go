@@ -45,7 +45,7 @@ func TestStormIsShown(t *testing.T) {
 		s.lookAtStorm(ctx, t)
 		return nil
 	}
-	s.ready = func() { forgetCached(t, filepath.Join(s.dataDir(), "store")) }
+	s.ready = func() { forgetCached(t, filepath.Join(s.DataDir(), "store")) }
 	if err := s.measure(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

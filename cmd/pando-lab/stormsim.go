@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/sim"
 )
 
@@ -13,7 +14,7 @@ import (
 func (s *storm) writeSim() error {
 	var out sim.Lab
 	for _, file := range s.from {
-		r, err := readJSON[report](file)
+		r, err := bench.ReadJSON[report](file)
 		if err != nil {
 			return err
 		}
@@ -28,7 +29,7 @@ func (s *storm) writeSim() error {
 			"--sim: no run with peers or by unicast counts, of a boot pack whose number of pieces was noted",
 		)
 	}
-	return saveJSON(s.sim, out)
+	return bench.SaveJSON(s.sim, out)
 }
 
 // workMost is the part of a storm that its nodes may work for: the simulator leaves processors out. One desktop at

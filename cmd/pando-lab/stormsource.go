@@ -36,8 +36,8 @@ func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
 	if s.tree != "" {
 		from = []string{"--from-dir", s.tree}
 	}
-	c := s.pandoCommand(ctx, append([]string{"image", "build", s.image}, from...)...)
-	c.Stdout, c.Stderr = s.out, s.err
+	c := s.Pando(ctx, append([]string{"image", "build", s.image}, from...)...)
+	c.Stdout, c.Stderr = s.Out, s.Err
 	if err := c.Run(); err != nil {
 		return "", fmt.Errorf("build the image: %w", err)
 	}
@@ -47,7 +47,7 @@ func (s *storm) version(ctx context.Context) (fleet.Digest, error) {
 
 // checkSource says when a version was made of something else. One whose provenance cannot be read is taken as it is.
 func (s *storm) checkSource(version fleet.Digest) error {
-	dir, err := store.OpenDir(filepath.Join(s.dataDir(), "store"))
+	dir, err := store.OpenDir(filepath.Join(s.DataDir(), "store"))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *storm) checkSource(version fleet.Digest) error {
 		return fmt.Errorf(
 			"the image %s in %s was made by %s, and not by %s: name that, or another --image or --dir",
 			s.image,
-			s.dataDir(),
+			s.DataDir(),
 			made,
 			wanted,
 		)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/blockapi"
 	"pando/internal/fleet"
 	"pando/internal/node/blockd"
@@ -26,7 +27,7 @@ type system struct {
 	// serve starts what the server needs beside `pando serve`; nil: nothing.
 	serve func(ctx context.Context, s *storm, m *material) (stop func(), err error)
 	// attach makes a root that can be read, on one node. What it took is in the root.
-	attach func(ctx context.Context, n *node) (root, error)
+	attach func(ctx context.Context, n *node) (bench.Root, error)
 }
 
 // completing is a root that knows when all was there that a boot reads.
@@ -91,7 +92,7 @@ func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err err
 // pandoStep is how far a node goes.
 type pandoStep struct{ pack, idle, peers bool }
 
-func (p pandoStep) attach(ctx context.Context, n *node) (root, error) { return n.pando(ctx, p) }
+func (p pandoStep) attach(ctx context.Context, n *node) (bench.Root, error) { return n.pando(ctx, p) }
 
 func names(of []system) (out []string) {
 	for _, s := range of {
@@ -140,12 +141,12 @@ func (p *pandoRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.R
 // The counters of the block daemon that say what was received; the others say what was served without.
 var received = map[string]bool{"server": true, "peer": true}
 
-func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
+func (p *pandoRoot) Usage(ctx context.Context) (bench.Usage, error) {
 	st, err := p.Client.Status(ctx, 0)
 	if err != nil {
-		return taken{}, err
+		return bench.Usage{}, err
 	}
-	t := taken{
+	t := bench.Usage{
 		Received:  map[string]int64{},
 		Served:    map[string]int64{},
 		Failures:  st.Failures + st.Rejected,
@@ -154,7 +155,7 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 		Control:   st.Control,
 		Usual:     st.Usual.Seconds(),
 		Incidents: map[string]int{},
-		fed:       st.Fed,
+		Fed:       st.Fed,
 	}
 	for _, i := range st.Incidents {
 		t.Incidents[string(i.Kind)]++
@@ -169,7 +170,7 @@ func (p *pandoRoot) taken(ctx context.Context) (taken, error) {
 	if st.Errors > 0 {
 		return t, fmt.Errorf("%d reads were answered with an error", st.Errors)
 	}
-	if t.CPU, t.Memory, err = processCost(p.PID()); err != nil {
+	if t.CPU, t.Memory, err = bench.ProcessCost(p.PID()); err != nil {
 		return t, err
 	}
 	r, err := p.Client.EndReads(ctx)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -111,7 +112,7 @@ func (r *report) alone(k kind, busy bool) (units float64, rate int64) {
 const scaledMark = "~"
 
 // scaledText says what the mark means, below a table that has it.
-func scaledText(rows []row) string {
+func scaledText(rows []bench.Row) string {
 	for _, x := range rows {
 		if slices.ContainsFunc(x, func(cell string) bool { return strings.HasPrefix(cell, scaledMark) }) {
 			return scaledMark + ": one node was measured by itself on a link of another rate only, and as many " +
@@ -122,7 +123,7 @@ func scaledText(rows []row) string {
 	return ""
 }
 
-var heads = row{
+var heads = bench.Row{
 	"system",
 	"N",
 	"B",
@@ -141,13 +142,13 @@ var heads = row{
 
 // rows are the median run of each system and number of nodes. busy: discarded runs, too, with
 // a mark.
-func (r *report) rows(busy bool) (out []row) {
+func (r *report) rows(busy bool) (out []bench.Row) {
 	for _, k := range r.kinds() {
 		m, ok := r.typical(k, busy)
 		all := r.of(k, true)
 		if !ok {
-			out = append(out, row{k.system, fmt.Sprint(k.nodes), all[0].links(), fmt.Sprintf("0 of %d", len(all)),
-				"discarded: " + all[0].Load.tooBusy()})
+			out = append(out, bench.Row{k.system, fmt.Sprint(k.nodes), all[0].links(), fmt.Sprintf("0 of %d", len(all)),
+				"discarded: " + all[0].Load.TooBusy()})
 			continue
 		}
 		out = append(out, r.row(m, r.of(k, busy), len(all), busy))
@@ -156,7 +157,7 @@ func (r *report) rows(busy bool) (out []row) {
 }
 
 // row is the line of a kind: its median run, and how far the others that count are from it.
-func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
+func (r *report) row(m stormRun, good []stormRun, all int, busy bool) bench.Row {
 	name, one, ratio, units := m.System, "-", "-", fmt.Sprintf("%.2f", m.units())
 	if m.Discarded {
 		name += "*"
@@ -175,7 +176,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 	if v, ok := r.K.withK(m); ok {
 		withK = fmt.Sprintf("%.1f", v)
 	}
-	return row{
+	return bench.Row{
 		name,
 		fmt.Sprint(m.Nodes),
 		m.links(),
@@ -187,7 +188,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) row {
 			m.Last,
 		),
 		units,
-		orDash(m.Complete, "%.2f", 1/m.Unit),
+		bench.OrDash(m.Complete, "%.2f", 1/m.Unit),
 		ratio,
 		fmt.Sprintf("%.2f", m.amplification()),
 		withK,
@@ -201,19 +202,19 @@ func (r *report) table(busy bool) string {
 	var out strings.Builder
 	rows := r.rows(busy)
 	out.WriteString(
-		aligned(
-			append([]row{heads}, rows...),
+		bench.Table(
+			append([]bench.Row{heads}, rows...),
 		) + scaledText(
 			rows,
-		) + "\n" + aligned(
-			append([]row{costHeads}, r.costRows(busy)...),
+		) + "\n" + bench.Table(
+			append([]bench.Row{costHeads}, r.costRows(busy)...),
 		),
 	)
 	fmt.Fprintf(
 		&out,
 		"\nW is %.1f MB, a boot reads %.1f MB. %s, %s.\n",
-		mega(r.BootSet),
-		mega(r.Read),
+		bench.MB(r.BootSet),
+		bench.MB(r.Read),
 		r.Machine,
 		r.Date.Format(time.DateOnly),
 	)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bench"
 	"pando/internal/fleet"
 	"pando/internal/node/agent"
 	"pando/internal/testkit"
@@ -174,7 +175,7 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error 
 func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
 	for {
 		err := t.report(ctx, st, events...)
-		if err == nil || errors.Is(err, errAnswer) || pause(ctx, startAgain) != nil {
+		if err == nil || errors.Is(err, errAnswer) || bench.Pause(ctx, startAgain) != nil {
 			return err
 		}
 	}

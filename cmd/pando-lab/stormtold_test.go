@@ -62,7 +62,7 @@ func (x toldStorm) tell(t *testing.T, nodes string, names ...string) {
 	}
 	t.Logf("\n%s", out)
 	var r report
-	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
 	if err != nil || json.Unmarshal(b, &r) != nil || len(r.Faults) != 1+len(names) {
 		t.Fatalf("%d runs of %d (%v)", len(r.Faults), 1+len(names), err)
 	}

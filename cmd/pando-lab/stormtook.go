@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+
+	"pando/internal/bench"
 )
 
-var costHeads = row{
+var costHeads = bench.Row{
 	"system",
 	"N",
 	"B",
@@ -20,7 +22,7 @@ var costHeads = row{
 }
 
 // costRows are what the median run of each system and number of nodes took.
-func (r *report) costRows(busy bool) (out []row) {
+func (r *report) costRows(busy bool) (out []bench.Row) {
 	for _, k := range r.kinds() {
 		if m, ok := r.typical(k, busy); ok {
 			out = append(out, m.costRow())
@@ -34,25 +36,25 @@ func (r stormRun) stalled() float64 {
 	return r.mean(func(n nodeRun) float64 { return n.Attached + n.Stalled })
 }
 
-func (r stormRun) costRow() row {
-	each := func(of func(taken) int64) float64 {
+func (r stormRun) costRow() bench.Row {
+	each := func(of func(bench.Usage) int64) float64 {
 		return r.mean(func(n nodeRun) float64 { return float64(of(n.Taken)) })
 	}
-	hits, misses := each(func(t taken) int64 { return t.Hits }), each(func(t taken) int64 { return t.Misses })
+	hits, misses := each(func(t bench.Usage) int64 { return t.Hits }), each(func(t bench.Usage) int64 { return t.Misses })
 	rate, wasted := "-", "-"
 	if hits > 0 {
 		rate = fmt.Sprintf("%.1f %%", 100*hits/(hits+misses))
-		wasted = fmt.Sprintf("%.2f MB", each(func(t taken) int64 { return t.Wasted })/1e6)
+		wasted = fmt.Sprintf("%.2f MB", each(func(t bench.Usage) int64 { return t.Wasted })/1e6)
 	}
-	return row{r.System, fmt.Sprint(r.Nodes), r.links(), fmt.Sprintf("%.1f s", r.stalled()),
+	return bench.Row{r.System, fmt.Sprint(r.Nodes), r.links(), fmt.Sprintf("%.1f s", r.stalled()),
 		fmt.Sprintf(
 			"%.0f ms",
 			1e3*r.most(func(n nodeRun) float64 { return n.Wait99 }),
 		), fmt.Sprintf("%.2f", r.wire()), rate, wasted,
-		orDash(
+		bench.OrDash(
 			r.mean(func(n nodeRun) float64 { return n.Taken.CPU }),
 			"%.2f s",
 			1,
-		), orDash(r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }), "%.0f MB", 1e-6),
-		fmt.Sprintf("%.2f s", r.ServerCPU), fmt.Sprintf("%.0f MB", mega(r.ServerMemory))}
+		), bench.OrDash(r.most(func(n nodeRun) float64 { return float64(n.Taken.Memory) }), "%.0f MB", 1e-6),
+		fmt.Sprintf("%.2f s", r.ServerCPU), fmt.Sprintf("%.0f MB", bench.MB(r.ServerMemory))}
 }

@@ -22,7 +22,7 @@ func TestStormFromPowerOn(t *testing.T) {
 	}
 	t.Logf("\n%s", out)
 	var r report
-	b, err := os.ReadFile(filepath.Join(s.dir, "storm.json"))
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
 	if err != nil || json.Unmarshal(b, &r) != nil || len(r.Runs) != 0 || len(r.WithK) != 1 {
 		t.Fatalf("%d runs with K and %d others (%v)", len(r.WithK), len(r.Runs), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/sim"
 )
 
@@ -16,7 +17,7 @@ func withK() *report {
 		return nodeRun{
 			K:      &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1},
 			Booted: booted,
-			Taken:  taken{Received: map[string]int64{"server": 5e5}},
+			Taken:  bench.Usage{Received: map[string]int64{"server": 5e5}},
 		}
 	}
 	one := stormRun{
@@ -35,7 +36,7 @@ func withK() *report {
 	three.Nodes, three.ServerSent, three.K = 3, 7.5e6, &runK{Slots: 2, Pieces: 10}
 	three.Each = []nodeRun{node(0.1, 40, 71), node(0.1, 41, 72), node(39, 61, 73)}
 	busy := one
-	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, load{Busy: 0.9}, true, &runK{Slots: 2, Pieces: 10}
+	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, bench.Load{Busy: 0.9}, true, &runK{Slots: 2, Pieces: 10}
 	r := &report{BootSet: 1e6, Pieces: 12}
 	for _, x := range []stormRun{one, three, busy} {
 		if err := x.finish(); err != nil {

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/sim"
 )
 
-var withKHeads = row{
+var withKHeads = bench.Row{
 	"system",
 	"N",
 	"B",
@@ -30,7 +31,7 @@ var withKHeads = row{
 
 // withKRows is a line for the median run of each kind whose nodes load K first, beside what is simulated. busy:
 // discarded runs, too.
-func (r *report) withKRows(busy bool) (out []row) {
+func (r *report) withKRows(busy bool) (out []bench.Row) {
 	with := &report{Runs: r.WithK}
 	for _, k := range with.kinds() {
 		m, ok := with.typical(k, busy)
@@ -38,12 +39,12 @@ func (r *report) withKRows(busy bool) (out []row) {
 		if !ok {
 			out = append(
 				out,
-				row{
+				bench.Row{
 					k.system,
 					fmt.Sprint(k.nodes),
 					all[0].links(),
 					fmt.Sprintf("0 of %d", len(all)),
-					"discarded: " + all[0].Load.tooBusy(),
+					"discarded: " + all[0].Load.TooBusy(),
 				},
 			)
 			continue
@@ -54,19 +55,19 @@ func (r *report) withKRows(busy bool) (out []row) {
 }
 
 // withKRow is the line of a run.
-func (r stormRun) withKRow(runs string) row {
+func (r stormRun) withKRow(runs string) bench.Row {
 	bound := r.boundK()
 	simulated, last, half, booted := "-", "-", "-", "-"
 	if s, err := sim.Run(r.labStorm(0).Config()); err == nil {
 		simulated = fmt.Sprintf("%.2f", s.Last.Seconds()/bound)
 		last, half, booted = against(r.K.Last, s.LastK), against(r.Median, s.Median), against(r.Last, s.Last)
 	}
-	return row{
+	return bench.Row{
 		r.System,
 		fmt.Sprint(r.Nodes),
 		r.links(),
 		runs,
-		fmt.Sprintf("%.1f MB", mega(r.K.Bytes)),
+		fmt.Sprintf("%.1f MB", bench.MB(r.K.Bytes)),
 		fmt.Sprint(r.K.Slots),
 		fmt.Sprintf("%.1f s", r.K.First),
 		fmt.Sprintf(

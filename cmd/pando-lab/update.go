@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/image"
 )
 
@@ -20,7 +21,7 @@ import (
 // at its last point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps
 // or sends trees.
 type update struct {
-	place
+	bench.Place
 	archive string // address of Debian's archive
 	boots   string // directory with recorded boots of a server
 	only    bool   // measure boot packs and nothing else
@@ -40,11 +41,11 @@ packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-
 `
 
 func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
-	u := &update{place: place{out: stdout, err: stderr}}
+	u := &update{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
-		&u.dir,
+		&u.Dir,
 		"dir",
 		"build/storm",
 		"where the result is written",
@@ -72,7 +73,7 @@ func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	err := u.locate(f.Args())
+	err := u.Locate(f.Args())
 	if err != nil {
 		fmt.Fprintln(stderr, "pando-lab update:", err)
 	}
@@ -117,23 +118,23 @@ func (u *update) measure(ctx context.Context) error {
 		return errors.New("root is needed: packages are installed")
 	}
 	begin := time.Now()
-	if err := os.MkdirAll(u.dir, 0o755); err != nil {
+	if err := os.MkdirAll(u.Dir, 0o755); err != nil {
 		return err
 	}
 	if !u.haveBoots() {
-		u.say(
+		u.Say(
 			"No boots are recorded in %s (make bench-storm records them): what of a boot pack is new is not measured.",
 			u.boots,
 		)
 	}
-	u.work = filepath.Join(u.dir, "update-run")
+	u.work = filepath.Join(u.Dir, "update-run")
 	if u.only {
 		return u.addPack(ctx)
 	}
 	r, err := u.goOn(ctx)
 	for more := true; more && err == nil; {
 		if u.atMost > 0 && time.Since(begin) > u.atMost {
-			u.say("It is not done; the same command goes on from here.")
+			u.Say("It is not done; the same command goes on from here.")
 			return nil
 		}
 		more, err = u.next(ctx, r)
@@ -141,13 +142,13 @@ func (u *update) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.say("\n%s", r.table())
+	u.Say("\n%s", r.table())
 	return os.RemoveAll(u.work)
 }
 
 // addPack measures boot packs beside what was measured before.
 func (u *update) addPack(ctx context.Context) error {
-	before, err := readJSON[updateResult](filepath.Join(u.dir, "update.json"))
+	before, err := bench.ReadJSON[updateResult](filepath.Join(u.Dir, "update.json"))
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (u *update) addPack(ctx context.Context) error {
 
 // goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
 func (u *update) goOn(ctx context.Context) (*updateResult, error) {
-	r, err := readJSON[updateResult](filepath.Join(u.work, "update.json"))
+	r, err := bench.ReadJSON[updateResult](filepath.Join(u.work, "update.json"))
 	if err == nil && r != nil && !r.Busy {
 		return r, nil
 	}
@@ -179,11 +180,11 @@ func (u *update) goOn(ctx context.Context) (*updateResult, error) {
 		return nil, err
 	}
 	first, second := u.tree("tree"), u.tree("second")
-	if err := errors.Join(copyTree(ctx, base, first.path), copyTree(ctx, base, second.path)); err != nil {
+	if err := errors.Join(bench.CopyTree(ctx, base, first.path), bench.CopyTree(ctx, base, second.path)); err != nil {
 		return nil, err
 	}
 	r = &updateResult{Date: time.Now().UTC().Truncate(time.Second), Kernel: first.kernel()}
-	if r.Tree, _, err = weigh(first.path); err != nil {
+	if r.Tree, _, err = bench.SizeOfTree(first.path); err != nil {
 		return nil, err
 	}
 	was, err := second.packages(ctx)
@@ -204,12 +205,12 @@ func (u *update) goOn(ctx context.Context) (*updateResult, error) {
 		return nil, err
 	}
 	r.Packages, r.Plan = changed(was, is), planDays(updates, u.days)
-	u.say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
+	u.Say("%d packages are newer: %s", len(r.Packages), strings.Join(r.Packages, ", "))
 	return r, u.save(r)
 }
 
 func (u *update) tree(name string) updateTree {
-	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.dir, "update-debs")}
+	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.Dir, "update-debs")}
 }
 
 // next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed
@@ -247,11 +248,11 @@ func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (er
 	}
 	r.Ways = append(r.Ways, x)
 	r.Image, r.New = r.Ways[0].Whole, r.Ways[0].Update
-	u.say(
+	u.Say(
 		"%-28s %7.1f MB, then %6.1f MB new, %.3f",
 		x.Name,
-		mega(x.Whole),
-		mega(x.Update),
+		bench.MB(x.Whole),
+		bench.MB(x.Update),
 		float64(x.Update)/float64(x.Whole),
 	)
 	return os.RemoveAll(dir)
@@ -286,17 +287,17 @@ func (u *update) day(ctx context.Context, r *updateResult) error {
 			r.Ways[i].Days = append(w.Days, bytes)
 		}
 		if ok {
-			line += fmt.Sprintf("; %s %.2f MB", w.Name, mega(bytes))
+			line += fmt.Sprintf("; %s %.2f MB", w.Name, bench.MB(bytes))
 		}
 	}
 	r.Begun = true
-	u.say("%s", line)
+	u.Say("%s", line)
 	return nil
 }
 
 // save writes what was measured so far, for the next run and for pages.
 func (u *update) save(r *updateResult) error {
-	if err := saveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
+	if err := bench.SaveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
 		return err
 	}
 	return u.publish(r)
@@ -306,7 +307,7 @@ func (u *update) save(r *updateResult) error {
 func (u *update) publish(r *updateResult) error {
 	public := *r
 	public.Plan, public.Busy, public.Begun = nil, false, false
-	return saveJSON(filepath.Join(u.dir, "update.json"), public)
+	return bench.SaveJSON(filepath.Join(u.Dir, "update.json"), public)
 }
 
 // addDay keeps a version in each of the daily ways, all at the same time.

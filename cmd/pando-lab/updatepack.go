@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"pando/internal/bench"
 	"pando/internal/build"
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
@@ -74,7 +75,7 @@ func (u *update) updatePack(ctx context.Context, r *updateResult) error {
 	x.First, x.Second, x.Whole = first.StoredSize(), kept.StoredSize(), cut.StoredSize()
 	x.New, x.Cut, x.Unused = newPieces(kept, first), newPieces(cut, first), unusedBytes(kept)
 	r.Pack = &x
-	u.say("%s", x.text())
+	u.Say("%s", x.text())
 	return nil
 }
 
@@ -86,7 +87,7 @@ func (u *update) haveBoots() bool {
 
 // recordedBoots reads what make bench-storm has recorded.
 func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
-	storm, err := readJSON[bootsOf](filepath.Join(u.boots, "storm.json"))
+	storm, err := bench.ReadJSON[bootsOf](filepath.Join(u.boots, "storm.json"))
 	if err == nil && storm == nil {
 		err = errors.New("no boot was recorded there: run `make bench-storm`, or name a directory with --boots")
 	}
@@ -123,7 +124,7 @@ type packVersion struct {
 }
 
 func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
-	r, err := builder(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	r, err := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
 	if err != nil {
 		return packVersion{}, err
 	}
@@ -209,14 +210,14 @@ func unusedBytes(p bootpack.Map) (n int64) {
 // text is a table of it.
 func (x *packResult) text() string {
 	share := func(n int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(x.Second)) }
-	return "\n" + aligned([]row{
+	return "\n" + bench.Table([]bench.Row{
 		{"boot pack after all updates at once", "MB on the wire", "of it"},
-		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", mega(x.Second)), ""},
-		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", mega(x.New)), share(x.New)},
-		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", mega(x.Cut)), share(x.Cut)},
+		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", bench.MB(x.Second)), ""},
+		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", bench.MB(x.New)), share(x.New)},
+		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
 		{
 			"what the kept pieces cost a node that has nothing",
-			fmt.Sprintf("%.2f", mega(x.Second-x.Whole)),
+			fmt.Sprintf("%.2f", bench.MB(x.Second-x.Whole)),
 			share(x.Second - x.Whole),
 		},
 	})

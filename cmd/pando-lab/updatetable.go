@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"pando/internal/bench"
 )
 
 // table is what each way had to write.
 func (r *updateResult) table() string {
-	head := row{
+	head := bench.Row{
 		"what",
 		"first version, MB",
 		"all at once, MB",
@@ -17,12 +19,12 @@ func (r *updateResult) table() string {
 		"median update of one package, MB",
 		"of the first",
 	}
-	rows := []row{head}
+	rows := []bench.Row{head}
 	for _, w := range r.Ways {
-		x := row{
+		x := bench.Row{
 			w.Name,
-			fmt.Sprintf("%.1f", mega(w.Whole)),
-			fmt.Sprintf("%.1f", mega(w.Update)),
+			fmt.Sprintf("%.1f", bench.MB(w.Whole)),
+			fmt.Sprintf("%.1f", bench.MB(w.Update)),
 			w.part(w.Update),
 			"",
 			"",
@@ -31,26 +33,26 @@ func (r *updateResult) table() string {
 		}
 		if len(w.Days) > 0 {
 			one := r.oneUpdate(w)
-			x[4], x[5] = fmt.Sprintf("%.1f", mega(total(w.Days))), w.part(total(w.Days))
-			x[6], x[7] = fmt.Sprintf("%.2f", mega(one[len(one)/2])), w.part(one[len(one)/2])
+			x[4], x[5] = fmt.Sprintf("%.1f", bench.MB(total(w.Days))), w.part(total(w.Days))
+			x[6], x[7] = fmt.Sprintf("%.2f", bench.MB(one[len(one)/2])), w.part(one[len(one)/2])
 		}
 		if w.Name == wholeName {
 			each := int64(len(r.Steps)) * w.Update
 			x[4], x[5], x[6], x[7] = fmt.Sprintf(
 				"%.0f (each whole)",
-				mega(each),
+				bench.MB(each),
 			), w.part(
 				each,
 			), fmt.Sprintf(
 				"%.1f",
-				mega(w.Update),
+				bench.MB(w.Update),
 			), w.part(
 				w.Update,
 			)
 		}
 		rows = append(rows, x)
 	}
-	return aligned(rows)
+	return bench.Table(rows)
 }
 
 func total(of []int64) (n int64) {

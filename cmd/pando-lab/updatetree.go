@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/bench"
 	"pando/internal/image"
 )
 
 // base is the tree of the point release. It is installed once, and stays.
 func (u *update) base(ctx context.Context) (string, error) {
-	dir := filepath.Join(u.dir, "update-base")
-	if tree := installedTree(dir); tree != "" {
+	dir := filepath.Join(u.Dir, "update-base")
+	if tree := bench.InstalledTree(dir); tree != "" {
 		return tree, nil
 	}
 	if u.archive == "" {
@@ -31,8 +32,8 @@ func (u *update) base(ctx context.Context) (string, error) {
 	if err := os.WriteFile(recipe, fmt.Appendf(nil, updateRecipe, u.archive), 0o644); err != nil {
 		return "", err
 	}
-	u.say("Installing by the recipe\n%s", fmt.Sprintf(updateRecipe, u.archive))
-	return installTree(ctx, dir, recipe)
+	u.Say("Installing by the recipe\n%s", fmt.Sprintf(updateRecipe, u.archive))
+	return bench.InstallTree(ctx, dir, recipe)
 }
 
 // ownArchive is where this machine has the release from.

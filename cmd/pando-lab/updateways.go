@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"pando/internal/bench"
 	"pando/internal/build"
 )
 
@@ -35,7 +36,7 @@ func updateWays() []updateWay {
 // addVersion builds a version. Its first one counts without kernel and drivers, which no later one has new.
 func addVersion(ctx context.Context, dir, tree string) (int64, error) {
 	_, err := os.Stat(filepath.Join(dir, "store"))
-	r, failed := builder(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	r, failed := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
 	if failed != nil {
 		return 0, failed
 	}
@@ -56,7 +57,7 @@ func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, 
 			return 0, err
 		}
 		name := filepath.Join(dir, strconv.Itoa(count)+".caidx")
-		if err := command(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
+		if err := bench.Run(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
 			return 0, fmt.Errorf("%w (Debian's package casync has it)", err)
 		}
 		after, _, err := sizeOfTree(dir)
@@ -70,7 +71,7 @@ func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
 		return 0, err
 	}
 	name := filepath.Join(dir, "squash")
-	if err := command(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
+	if err := bench.Run(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)

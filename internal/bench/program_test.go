@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -30,14 +30,14 @@ func endThreads() {
 // A program that ends with its parent, as nbdkit does, ends with this program and not with one of its threads.
 func TestProgramsOutliveThreads(t *testing.T) {
 	dir := t.TempDir()
-	var all []*program
+	var all []*Program
 	var starting sync.WaitGroup
 	var mu sync.Mutex
 	for i := range 20 {
 		starting.Go(func() {
 			c := exec.Command("sleep", "60")
 			c.SysProcAttr = &unix.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGTERM}
-			p, err := startProgram(t.Context(), c, filepath.Join(dir, string(rune('a'+i))), func() bool { return true })
+			p, err := StartProgram(t.Context(), c, filepath.Join(dir, string(rune('a'+i))), func() bool { return true })
 			if err != nil {
 				t.Error(err)
 				return
@@ -58,7 +58,7 @@ func TestProgramsOutliveThreads(t *testing.T) {
 			t.Errorf("one has ended: %v", p.ended())
 		default:
 		}
-		p.stop()
+		p.Stop()
 	}
 }
 
@@ -66,7 +66,7 @@ func TestProgramsOutliveThreads(t *testing.T) {
 func TestProgramThatEnds(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
 	never := func() bool { return false }
-	_, err := startProgram(
+	_, err := StartProgram(
 		t.Context(),
 		exec.Command("sh", "-c", "echo one; echo no such plugin >&2; exit 3"),
 		log,
@@ -76,11 +76,11 @@ func TestProgramThatEnds(t *testing.T) {
 		err.Error() != "sh ended at once (exit status 3); its log is "+log+", which ends with: no such plugin" {
 		t.Errorf("got %v", err)
 	}
-	_, err = startProgram(t.Context(), exec.Command("true"), log, never)
+	_, err = StartProgram(t.Context(), exec.Command("true"), log, never)
 	if err == nil || err.Error() != "true ended at once (exit status 0); its log is "+log+", which is empty" {
 		t.Errorf("got %v", err)
 	}
-	if _, err = startProgram(t.Context(), exec.Command("/no/such/program"), log, never); !errors.Is(
+	if _, err = StartProgram(t.Context(), exec.Command("/no/such/program"), log, never); !errors.Is(
 		err,
 		os.ErrNotExist,
 	) ||
@@ -89,10 +89,10 @@ func TestProgramThatEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("too late"))
-	if _, err = startProgram(ctx, exec.Command("sleep", "60"), log, never); err == nil || err.Error() != "too late" {
+	if _, err = StartProgram(ctx, exec.Command("sleep", "60"), log, never); err == nil || err.Error() != "too late" {
 		t.Errorf("got %v", err)
 	}
-	p, err := startProgram(t.Context(), exec.Command("true"), log, func() bool { return true })
+	p, err := StartProgram(t.Context(), exec.Command("true"), log, func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// ticks is a reading of the machine's processors, in hundredths of a second.
-type ticks struct{ busy, interrupts, all int64 }
+// Ticks is a reading of the machine's processors, in hundredths of a second.
+type Ticks struct{ busy, interrupts, all int64 }
 
-// readTicks reads /proc/stat. Time that was stolen by a hypervisor counts as busy: it was not there to use.
-func readTicks() (ticks, error) {
+// ReadTicks reads /proc/stat. Time that was stolen by a hypervisor counts as busy: it was not there to use.
+func ReadTicks() (Ticks, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return ticks{}, err
+		return Ticks{}, err
 	}
 	return parseTicks(data)
 }
 
-func parseTicks(stat []byte) (t ticks, err error) {
+func parseTicks(stat []byte) (t Ticks, err error) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	fields := strings.Fields(string(line))
 	if len(fields) < 9 || fields[0] != "cpu" {
@@ -43,21 +43,21 @@ func parseTicks(stat []byte) (t ticks, err error) {
 	return t, nil
 }
 
-// load is what was done between two readings. own is the processor time of the lab in between, in seconds.
-func (t ticks) load(later ticks, own float64) load {
+// Load is what was done between two readings. own is the processor time of the lab in between, in seconds.
+func (t Ticks) Load(later Ticks, own float64) Load {
 	all := float64(later.all - t.all)
 	if all <= 0 {
-		return load{}
+		return Load{}
 	}
-	return load{
+	return Load{
 		Busy:       float64(later.busy-t.busy) / all,
 		Interrupts: float64(later.interrupts-t.interrupts) / all,
 		Own:        own * 100 / all,
 	}
 }
 
-// processCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
-func processCost(pid int) (cpu float64, memory int64, err error) {
+// ProcessCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
+func ProcessCost(pid int) (cpu float64, memory int64, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, err
@@ -91,10 +91,10 @@ func parseCPU(stat string) (float64, error) {
 	return float64(user+system) / 100, nil
 }
 
-// sessionCost is the cost of all processes of a session that live, by the process that began it. One that ended
+// SessionCost is the cost of all processes of a session that live, by the process that began it. One that ended
 // meanwhile is left out.
-func sessionCost(leader int) (cpu float64, memory int64, err error) {
-	if cpu, memory, err = processCost(leader); err != nil {
+func SessionCost(leader int) (cpu float64, memory int64, err error) {
+	if cpu, memory, err = ProcessCost(leader); err != nil {
 		return 0, 0, err
 	}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -104,7 +104,7 @@ func sessionCost(leader int) (cpu float64, memory int64, err error) {
 		if err != nil || pid == leader || sessionOf(string(stat)) != leader {
 			continue
 		}
-		if c, m, err := processCost(pid); err == nil {
+		if c, m, err := ProcessCost(pid); err == nil {
 			cpu, memory = cpu+c, memory+m
 		}
 	}
@@ -124,27 +124,27 @@ func sessionOf(stat string) int {
 // mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
 const mostBusy = 0.70
 
-// load is what a run did to the processors, in parts of all of them.
-type load struct {
+// Load is what a run did to the processors, in parts of all of them.
+type Load struct {
 	Busy       float64 `json:"busy"`       // whoever used them
 	Own        float64 `json:"own"`        // the lab, the server and the nodes
 	Interrupts float64 `json:"interrupts"` // mostly packets on their links
 }
 
-// others is what other programs took.
-func (l load) others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
+// Others is what other programs took.
+func (l Load) Others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
 
-// tooBusy says why a run is discarded; "": it is not.
-func (l load) tooBusy() string {
+// TooBusy says why a run is discarded; "": it is not.
+func (l Load) TooBusy() string {
 	if l.Busy <= mostBusy {
 		return ""
 	}
 	why := fmt.Sprintf("the machine was %.0f %% busy, more than %.0f %%", l.Busy*100, mostBusy*100)
-	if l.foreign() {
-		why += fmt.Sprintf(", %.0f %% of it with other programs", l.others()*100)
+	if l.Foreign() {
+		why += fmt.Sprintf(", %.0f %% of it with other programs", l.Others()*100)
 	}
 	return why
 }
 
-// foreign is true when the run would have been good on an idle machine.
-func (l load) foreign() bool { return l.Busy-l.others() <= mostBusy }
+// Foreign is true when the run would have been good on an idle machine.
+func (l Load) Foreign() bool { return l.Busy-l.Others() <= mostBusy }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"math"
@@ -9,19 +9,19 @@ import (
 )
 
 func TestLoad(t *testing.T) {
-	before, after := ticks{busy: 100, interrupts: 10, all: 1000}, ticks{busy: 260, interrupts: 30, all: 1200}
-	l := before.load(after, 0.8)
-	if l.Busy != 0.8 || l.Own != 0.4 || l.Interrupts != 0.1 || math.Abs(l.others()-0.3) > 1e-9 {
-		t.Errorf("got %+v, others %g", l, l.others())
+	before, after := Ticks{busy: 100, interrupts: 10, all: 1000}, Ticks{busy: 260, interrupts: 30, all: 1200}
+	l := before.Load(after, 0.8)
+	if l.Busy != 0.8 || l.Own != 0.4 || l.Interrupts != 0.1 || math.Abs(l.Others()-0.3) > 1e-9 {
+		t.Errorf("got %+v, others %g", l, l.Others())
 	}
-	if !l.foreign() || !strings.Contains(l.tooBusy(), "30 % of it with other programs") {
-		t.Errorf("half of it was not the lab's: %s", l.tooBusy())
+	if !l.Foreign() || !strings.Contains(l.TooBusy(), "30 % of it with other programs") {
+		t.Errorf("half of it was not the lab's: %s", l.TooBusy())
 	}
 	l.Own = 0.7
-	if l.foreign() || l.tooBusy() == "" || strings.Contains(l.tooBusy(), "other") {
-		t.Errorf("all of it was the lab's: %s", l.tooBusy())
+	if l.Foreign() || l.TooBusy() == "" || strings.Contains(l.TooBusy(), "other") {
+		t.Errorf("all of it was the lab's: %s", l.TooBusy())
 	}
-	if l := (load{Busy: 0.7}); l.tooBusy() != "" {
+	if l := (Load{Busy: 0.7}); l.TooBusy() != "" {
 		t.Error("70 % is not more than 70 %")
 	}
 }
@@ -47,7 +47,7 @@ func TestAccount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("control groups need root")
 	}
-	a, err := openAccount("/sys/fs/cgroup")
+	a, err := OpenAccount("/sys/fs/cgroup")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAccount(t *testing.T) {
 	if err := exec.Command("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").Run(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := a.used(); err != nil || got <= 0 {
+	if got, err := a.Used(); err != nil || got <= 0 {
 		t.Errorf("used %g s, %v", got, err)
 	}
 }
@@ -76,7 +76,7 @@ func TestParseTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.load(b, 0.1); got.Busy != 0.8 || got.Own != 0.1 || got.Interrupts != 0.05 {
+	if got := a.Load(b, 0.1); got.Busy != 0.8 || got.Own != 0.1 || got.Interrupts != 0.05 {
 		t.Errorf("80 of 100 ticks were busy, 5 with interrupts: got %+v", got)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "cpu a b c d e f g h", "intr 1 2 3 4 5 6 7 8 9"} {
@@ -103,7 +103,7 @@ func TestSessionOf(t *testing.T) {
 	if sessionOf("12 (a) S") != 0 {
 		t.Error("half a line has a session")
 	}
-	cpu, memory, err := sessionCost(os.Getpid())
+	cpu, memory, err := SessionCost(os.Getpid())
 	if err != nil || cpu < 0 || memory == 0 {
 		t.Errorf("this process: %g s, %d bytes, %v", cpu, memory, err)
 	}

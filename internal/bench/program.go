@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -15,28 +15,28 @@ import (
 	"pando/internal/testkit"
 )
 
-// program is a program of a rival that runs.
-type program struct {
-	cmd  *exec.Cmd
+// Program is a program of a rival that runs.
+type Program struct {
+	Cmd  *exec.Cmd
 	log  string
 	done chan struct{}
 	err  error // how it ended, when done is closed
 }
 
-// startProgram starts it and waits until ready says yes. What it says goes into a file.
-func startProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*program, error) {
+// StartProgram starts it and waits until ready says yes. What it says goes into a file.
+func StartProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*Program, error) {
 	return startOn(ctx, onThread, c, log, ready)
 }
 
-// startMount starts a program that mounts something, on a node, with this program's view of mounts.
-func startMount(
+// StartMount starts a program that mounts something, on a node, with this program's view of mounts.
+func StartMount(
 	ctx context.Context,
 	n *testkit.Net,
 	log string,
 	ready func() bool,
 	name string,
 	args ...string,
-) (*program, error) {
+) (*Program, error) {
 	c := exec.Command(name, args...)
 	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	return startOn(ctx, n.Do, c, log, ready)
@@ -58,7 +58,7 @@ func startOn(
 	c *exec.Cmd,
 	log string,
 	ready func() bool,
-) (*program, error) {
+) (*Program, error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func startOn(
 		c.Stdout = f
 	}
 	c.Stderr = f
-	p, started := &program{cmd: c, log: log, done: make(chan struct{})}, make(chan error)
+	p, started := &Program{Cmd: c, log: log, done: make(chan struct{})}, make(chan error)
 	go func() {
 		err := thread(func() error {
 			if err := c.Start(); err != nil {
@@ -90,17 +90,17 @@ func startOn(
 }
 
 // wait stops the program when it does not come up.
-func (p *program) wait(ctx context.Context, ready func() bool) error {
+func (p *Program) wait(ctx context.Context, ready func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ready() {
 		select {
 		case <-tick.C:
 		case <-p.done:
-			p.stop()
+			p.Stop()
 			return p.ended()
 		case <-ctx.Done():
-			p.stop()
+			p.Stop()
 			return context.Cause(ctx)
 		}
 	}
@@ -110,19 +110,19 @@ func (p *program) wait(ctx context.Context, ready func() bool) error {
 // endTimeout is how long a program may take to end by itself.
 const endTimeout = 3 * time.Second
 
-// stop asks the program to end, and then ends it and what it has started: they are a session.
-func (p *program) stop() {
-	_ = p.cmd.Process.Signal(unix.SIGTERM) // it may have ended
-	kill := time.AfterFunc(endTimeout, func() { _ = p.cmd.Process.Kill() })
+// Stop asks the program to end, and then ends it and what it has started: they are a session.
+func (p *Program) Stop() {
+	_ = p.Cmd.Process.Signal(unix.SIGTERM) // it may have ended
+	kill := time.AfterFunc(endTimeout, func() { _ = p.Cmd.Process.Kill() })
 	<-p.done
 	kill.Stop()
-	_ = unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
+	_ = unix.Kill(-p.Cmd.Process.Pid, unix.SIGKILL)
 }
 
-// cost is the processor time and memory of a few programs.
-func cost(programs ...*program) (t taken, err error) {
+// UsageOf is the processor time and memory of a few programs.
+func UsageOf(programs ...*Program) (t Usage, err error) {
 	for _, p := range programs {
-		cpu, memory, err := processCost(p.cmd.Process.Pid)
+		cpu, memory, err := ProcessCost(p.Cmd.Process.Pid)
 		if err != nil {
 			return t, err
 		}
@@ -141,7 +141,7 @@ func programName(c *exec.Cmd) string {
 }
 
 // ended says how a program ended that should not have, with the last that it said. Call it when the program is done.
-func (p *program) ended() error {
+func (p *Program) ended() error {
 	how := "exit status 0"
 	if p.err != nil {
 		how = p.err.Error()
@@ -150,7 +150,7 @@ func (p *program) ended() error {
 	if line := lastLine(p.log); line != "" {
 		last = "which ends with: " + line
 	}
-	return fmt.Errorf("%s ended at once (%s); its log is %s, %s", programName(p.cmd), how, p.log, last)
+	return fmt.Errorf("%s ended at once (%s); its log is %s, %s", programName(p.Cmd), how, p.log, last)
 }
 
 // lastLine of a file; "": it has none.
@@ -167,7 +167,7 @@ func lastLine(file string) string {
 const goneWithin = time.Second
 
 // gone says so when a program has ended that something was asked of in vain, and else what was wrong with that.
-func (p *program) gone(err error) error {
+func (p *Program) gone(err error) error {
 	select {
 	case <-p.done:
 		return fmt.Errorf("%w: %w", p.ended(), err)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-func command(ctx context.Context, name string, args ...string) error {
+func Run(ctx context.Context, name string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// once makes a file that is not there yet. One that was not finished gets no name.
-func once(file string, write func(tmp string) error) error {
+// Once makes a file that is not there yet. One that was not finished gets no name.
+func Once(file string, write func(tmp string) error) error {
 	if _, err := os.Stat(file); err == nil {
 		return nil
 	}
@@ -34,8 +34,8 @@ func once(file string, write func(tmp string) error) error {
 	return os.Rename(file+".new", file)
 }
 
-// pause waits, and returns at once when ctx is done.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, and returns at once when ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -49,14 +49,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// mostReason bounds what is kept of an error, in bytes: one may quote a log.
-const mostReason = 400
+// MostReason bounds what is kept of an error, in bytes: one may quote a log.
+const MostReason = 400
 
-// reasonOf is an error in one line.
-func reasonOf(err error) string {
+// Reason is an error in one line.
+func Reason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
-	if len(text) > mostReason {
-		text = strings.ToValidUTF8(text[:mostReason], "") + " ..."
+	if len(text) > MostReason {
+		text = strings.ToValidUTF8(text[:MostReason], "") + " ..."
 	}
 	return text
 }

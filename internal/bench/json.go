@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"pando/internal/store"
 )
 
-// readJSON reads a result; nil: there is none.
-func readJSON[T any](file string) (*T, error) {
+// ReadJSON reads a result; nil: there is none.
+func ReadJSON[T any](file string) (*T, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -26,8 +26,8 @@ func readJSON[T any](file string) (*T, error) {
 	return out, nil
 }
 
-// saveJSON writes a result for people and programs.
-func saveJSON(path string, result any) error {
+// SaveJSON writes a result for people and programs.
+func SaveJSON(path string, result any) error {
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine says where it was measured.
-func machine() string {
+// Machine says where it was measured.
+func Machine() string {
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
 	return strings.TrimSpace(
 		fmt.Sprintf("%d processors%s, %s, Linux %s", runtime.NumCPU(), hardware(), runtime.GOARCH, release),

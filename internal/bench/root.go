@@ -1,20 +1,20 @@
-package main
+package bench
 
 import (
 	"context"
 	"io"
 )
 
-// root is an attached root.
-type root interface {
+// Root is an attached root.
+type Root interface {
 	io.ReaderAt
-	// taken says what the node took so far.
-	taken(ctx context.Context) (taken, error)
+	// Usage says what the node took so far.
+	Usage(ctx context.Context) (Usage, error)
 	Close()
 }
 
-// taken is what a node took for its boot.
-type taken struct {
+// Usage is what a node took for its boot.
+type Usage struct {
 	Received map[string]int64 `json:"received"` // bytes of root objects, by source
 	// bytes of answers that needed no transfer of their own, by source
 	Served    map[string]int64 `json:"served"`
@@ -30,5 +30,5 @@ type taken struct {
 	CPU       float64          `json:"cpu"`                 // seconds of the node's processes
 	Memory    int64            `json:"memory"`              // most bytes resident of them
 
-	fed map[string]int64 // bytes by who sent them, a peer's address or a server's URL
+	Fed map[string]int64 `json:"-"` // bytes by who sent them, a peer's address or a server's URL
 }

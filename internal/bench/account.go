@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// account counts the processor time of this program and of all that it starts: they are in a control group of their
+// Account counts the processor time of this program and of all that it starts: they are in a control group of their
 // own. The kernel's work for packets that no process waits for is not in it.
-type account struct {
+type Account struct {
 	group  string // directory of the group
 	parent string // directory of the group before
 	file   string // below group
@@ -21,14 +21,14 @@ type account struct {
 // accountName begins the names of the groups.
 const accountName = "pando-lab-"
 
-// openAccount moves this process into a new group. Both of Linux's kinds of control groups will do. Close it.
-func openAccount(top string) (*account, error) {
+// OpenAccount moves this process into a new group. Both of Linux's kinds of control groups will do. Close it.
+func OpenAccount(top string) (*Account, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, err
 	}
 	at := top // of the second kind
-	a := &account{file: "cpu.stat"}
+	a := &Account{file: "cpu.stat"}
 	if _, err := os.Stat(filepath.Join(top, "cgroup.procs")); err != nil {
 		at, a.file = filepath.Join(top, "cpuacct"), "cpuacct.usage"
 	}
@@ -69,8 +69,8 @@ func enterGroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 }
 
-// used is the processor time so far, in seconds.
-func (a *account) used() (float64, error) {
+// Used is the processor time so far, in seconds.
+func (a *Account) Used() (float64, error) {
 	data, err := os.ReadFile(filepath.Join(a.group, a.file))
 	if err != nil {
 		return 0, err
@@ -93,7 +93,7 @@ func parseUsed(data []byte) (float64, error) {
 }
 
 // Close goes back. A group in which something still runs stays.
-func (a *account) Close() error {
+func (a *Account) Close() error {
 	if err := enterGroup(a.parent); err != nil {
 		return err
 	}

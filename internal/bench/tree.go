@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ import (
 	"path/filepath"
 )
 
-// builder builds a version by a recipe, "" for none, with keys and store below a directory, and no server.
-func builder(ctx context.Context, work, name string, change func(*build.Options)) (build.Result, error) {
+// Build builds a version by a recipe, "" for none, with keys and store below a directory, and no server.
+func Build(ctx context.Context, work, name string, change func(*build.Options)) (build.Result, error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return build.Result{}, err
 	}
@@ -38,13 +38,13 @@ func builder(ctx context.Context, work, name string, change func(*build.Options)
 	return build.Image(ctx, o)
 }
 
-// installTree makes a tree by the recipe: of a build that ends when the tree is there, a copy is taken before it goes.
-func installTree(ctx context.Context, work, recipe string) (string, error) {
+// InstallTree makes a tree by the recipe: of a build that ends when the tree is there, a copy is taken before it goes.
+func InstallTree(ctx context.Context, work, recipe string) (string, error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	tree := ""
 	var copied error
-	_, err := builder(ctx, work, recipe, func(o *build.Options) {
+	_, err := Build(ctx, work, recipe, func(o *build.Options) {
 		o.Progress = func(p steps.Progress) {
 			if p.Step == build.StepScan && ctx.Err() == nil {
 				tree, copied = keepTree(ctx, work)
@@ -69,14 +69,14 @@ func keepTree(ctx context.Context, work string) (string, error) {
 		return "", fmt.Errorf("there are %d trees below %s, want one: empty it", len(found), work)
 	}
 	tree := filepath.Join(work, "tree")
-	if err := copyTree(ctx, found[0], tree+".new"); err != nil {
+	if err := CopyTree(ctx, found[0], tree+".new"); err != nil {
 		return "", err
 	}
 	return tree, os.Rename(tree+".new", tree)
 }
 
-// installedTree is the tree below a work directory, "" if there is none.
-func installedTree(work string) string {
+// InstalledTree is the tree below a work directory, "" if there is none.
+func InstalledTree(work string) string {
 	tree := filepath.Join(work, "tree")
 	if _, err := os.Stat(tree); err != nil {
 		return ""
@@ -84,12 +84,12 @@ func installedTree(work string) string {
 	return tree
 }
 
-func copyTree(ctx context.Context, from, to string) error {
-	return command(ctx, "cp", "-a", "--reflink=auto", from, to)
+func CopyTree(ctx context.Context, from, to string) error {
+	return Run(ctx, "cp", "-a", "--reflink=auto", from, to)
 }
 
-// weigh adds up the files of a tree, and reads them.
-func weigh(tree string) (bytes, files int64, err error) {
+// SizeOfTree adds up the files of a tree, and reads them.
+func SizeOfTree(tree string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
