@@ -35,7 +35,7 @@ type way struct {
 
 // ways are those that can be measured. Others follow Pando's in each round.
 func ways() []way {
-	out := []way{{pandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
+	out := []way{{bench.PandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
 	for _, r := range kernelRivals() {
 		out = append(out, way{r.name, r.what, r.boot})
 	}
@@ -74,7 +74,7 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 		false,
 		"the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are",
 	)
-	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", listOf(&a.ways))
+	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", bench.ListOf(&a.ways))
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, bench.LeftOver(a.site.Close())) }()
 	ready := a.imageMaterial // only Pando asks what a boot reads
-	if slices.Contains(a.ways, pandoWay) || a.replay {
+	if slices.Contains(a.ways, bench.PandoWay) || a.replay {
 		ready = a.material
 	}
 	m, err := ready(ctx)

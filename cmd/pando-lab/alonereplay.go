@@ -22,7 +22,7 @@ const replayRate = 1_000_000_000
 
 // replayWays are the ways that can be measured on this machine's own processors, without a kernel's driver of the
 // node's, and the storm's systems that they are.
-var replayWays = map[string]string{pandoWay: "peers", "nbd-erofs": "nbd", "disk": diskSystem}
+var replayWays = map[string]string{bench.PandoWay: "peers", "nbd-erofs": "nbd", "disk": diskSystem}
 
 // diskSystem is the root on this machine's disk.
 const diskSystem = "disk"

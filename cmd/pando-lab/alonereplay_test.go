@@ -67,12 +67,12 @@ func TestWaited(t *testing.T) {
 	r := aloneResult{
 		Clock:   byReplay,
 		Work:    1,
-		Seconds: map[string][]float64{pandoWay: {1.124}},
-		Waited:  map[string][][]float64{pandoWay: {want}},
+		Seconds: map[string][]float64{bench.PandoWay: {1.124}},
+		Waited:  map[string][][]float64{bench.PandoWay: {want}},
 	}
-	if line := strings.Fields(r.waits()[strings.Index(r.waits(), pandoWay):]); !slices.Equal(
+	if line := strings.Fields(r.waits()[strings.Index(r.waits(), bench.PandoWay):]); !slices.Equal(
 		line,
-		[]string{pandoWay, "0.01", "0.01", "0.01", "0.10"},
+		[]string{bench.PandoWay, "0.01", "0.01", "0.01", "0.10"},
 	) {
 		t.Errorf("told as %q", line)
 	}

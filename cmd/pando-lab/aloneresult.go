@@ -94,8 +94,8 @@ func (r *aloneResult) table() string {
 			continue
 		}
 		ratio := "-"
-		if len(r.Seconds[pandoWay]) > 0 {
-			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[pandoWay], s))
+		if len(r.Seconds[bench.PandoWay]) > 0 {
+			ratio = fmt.Sprintf("%.3f", paired(r.Seconds[bench.PandoWay], s))
 		}
 		fmt.Fprintf(
 			&b,

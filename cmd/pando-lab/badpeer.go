@@ -46,7 +46,7 @@ func runBadPeer(args []string, stderr io.Writer) (func(context.Context) error, e
 	})
 	f.StringVar(&b.server, "server", "", "URL of the data path")
 	f.StringVar(&b.as, "as", "", "corrupt, short, endless or slow")
-	f.Func("rate", "link of a node", rateOf(&b.rate))
+	f.Func("rate", "link of a node", bench.RateOf(&b.rate))
 	f.StringVar(&b.file, "note", "", "file that says in the end whose answers it spoiled")
 	if err := f.Parse(args); err != nil {
 		return nil, err

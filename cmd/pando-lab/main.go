@@ -11,6 +11,9 @@ import (
 	"syscall"
 
 	"pando/internal/bench"
+	"pando/internal/lab/demo"
+	"pando/internal/lab/images"
+	"pando/internal/lab/updates"
 	"pando/internal/mount"
 )
 
@@ -71,14 +74,14 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	}
 	switch name {
 	case "demo", "stop":
-		l, err := newLab(name, args[1:], stdout, stderr)
+		l, err := demo.New(name, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
 		if name == "stop" {
-			return func(context.Context) error { return l.stop() }, nil
+			return func(context.Context) error { return l.Stop() }, nil
 		}
-		return l.demo, nil
+		return l.Run, nil
 	case "alone":
 		a, err := newAlone(args[1:], stdout, stderr)
 		if err != nil {
@@ -86,25 +89,25 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 		}
 		return a.measure, nil
 	case "update":
-		u, err := newUpdate(args[1:], stdout, stderr)
+		u, err := updates.New(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return u.measure, nil
+		return u.Measure, nil
 	case "build":
-		b, err := newBuildBench(args[1:], stdout, stderr)
+		b, err := images.NewBuild(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return b.measure, nil
+		return b.Measure, nil
 	case "build-once":
-		return func(ctx context.Context) error { return buildOnce(ctx, args[1:], stdout, stderr) }, nil
+		return func(ctx context.Context) error { return images.BuildOnce(ctx, args[1:], stdout, stderr) }, nil
 	case "k":
-		k, err := newKBytes(args[1:], stdout, stderr)
+		k, err := images.NewK(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return k.measure, nil
+		return k.Measure, nil
 	case "bad-peer":
 		return runBadPeer(args[1:], stderr)
 	case "storm":

@@ -86,7 +86,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func(
 		"reads",
 		"read traces of boots of the image, files with commas (default: those that the server keeps)",
-		listOf(&s.traces),
+		bench.ListOf(&s.traces),
 	)
 	f.StringVar(
 		(*string)(&s.until),
@@ -103,17 +103,17 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 			names(systems()),
 			",",
 		)+" (default: all)",
-		listOf(&s.wanted),
+		bench.ListOf(&s.wanted),
 	)
 	f.IntVar(&s.runs, "runs", 1, "runs of each")
 	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
-	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", rateOf(&s.rate))
-	f.Func("server-rate", "link of the server (default: as a node's)", rateOf(&s.uplink))
+	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", bench.RateOf(&s.rate))
+	f.Func("server-rate", "link of the server (default: as a node's)", bench.RateOf(&s.uplink))
 	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
 	f.Func(
 		"fault",
 		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
-		listOf(&s.faults),
+		bench.ListOf(&s.faults),
 	)
 	f.StringVar(
 		&s.against,
@@ -177,7 +177,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func(
 		"from",
 		"results for --sim, files with commas, one for each image (default: storm.json below --dir)",
-		listOf(&s.from),
+		bench.ListOf(&s.from),
 	)
 	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
 	if err := f.Parse(args); err != nil {
@@ -245,13 +245,6 @@ func (s *storm) wantsRival() bool {
 	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
 }
 
-func listOf(out *[]string) func(string) error {
-	return func(text string) error {
-		*out = strings.Split(text, ",")
-		return nil
-	}
-}
-
 func numbersOf(out *[]int) func(string) error {
 	return func(text string) error {
 		for _, word := range strings.Split(text, ",") {
@@ -262,13 +255,6 @@ func numbersOf(out *[]int) func(string) error {
 			*out = append(*out, n)
 		}
 		return nil
-	}
-}
-
-func rateOf(out *testkit.Rate) func(string) error {
-	return func(text string) (err error) {
-		*out, err = testkit.ParseRate(text)
-		return err
 	}
 }
 

@@ -101,9 +101,9 @@ func (s *storm) bootGuests(ctx context.Context, m *material) error {
 // guestSystems are what is measured. Only Pando has certificates and signatures that a wrong clock could trouble.
 func (s *storm) guestSystems() []string {
 	if s.skew != 0 {
-		return []string{pandoWay}
+		return []string{bench.PandoWay}
 	}
-	return append([]string{pandoWay}, guestRivals...)
+	return append([]string{bench.PandoWay}, guestRivals...)
 }
 
 // readyForGuests starts the server anew, with DHCP, and the guests' networks.
@@ -216,7 +216,7 @@ type guestBoot struct {
 
 // pandoGuest waits until the server says that the node is up.
 func (s *storm) pandoGuest(ctx context.Context, name string, _ *testkit.Machine) (g guest, err error) {
-	if _, err := s.site.WaitNode(ctx, name, up); err != nil {
+	if _, err := s.site.WaitNode(ctx, name, bench.Up); err != nil {
 		return g, err
 	}
 	b, err := s.site.API.NodeBoot(ctx, name)

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"pando/internal/bench"
 )
 
 // A run of rivals is compared with Pando's on the same links, and what only Pando's machines load over them is not
@@ -11,7 +13,7 @@ func TestGuestRows(t *testing.T) {
 	run := func(system string, rate int64, sinceInit float64) guestRun {
 		g := guestRun{System: system, Guests: 2, Rate: rate, ServerSent: 10e6, BootSet: 2e6}
 		received := int64(0)
-		if system == pandoWay {
+		if system == bench.PandoWay {
 			received = 2e6
 		}
 		g.add(
@@ -26,9 +28,9 @@ func TestGuestRows(t *testing.T) {
 	r := &report{
 		BootSet: 2e6,
 		Guests: []guestRun{
-			run(pandoWay, 20e6, 10),
+			run(bench.PandoWay, 20e6, 10),
 			run("nfs", 20e6, 30),
-			run(pandoWay, 10e9, 10),
+			run(bench.PandoWay, 10e9, 10),
 			run("nfs", 10e9, 11),
 			run("nfs", 5e6, 11),
 		},
@@ -44,7 +46,7 @@ func TestGuestRows(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != pandoWay {
+	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != bench.PandoWay {
 		t.Errorf("clocks are right: %v", got)
 	}
 	if got := (&storm{skew: 1}).guestSystems(); len(got) != 1 {

@@ -26,7 +26,7 @@ var guestHeads = bench.Row{
 func (r *report) guestRows() (out []bench.Row) {
 	for _, g := range r.Guests {
 		power, k := "-", "-"
-		if g.System == pandoWay {
+		if g.System == bench.PandoWay {
 			power, k = bench.OrDash(last(g.Booted), "%.0f s", 1), fmt.Sprintf("%.1f MB", bench.MB(g.ServerSent))
 		}
 		out = append(
@@ -72,7 +72,7 @@ func (r guestRun) count() string {
 // beside is what a run is compared with: Pando's on the same links, the latest such run before it.
 func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	for _, p := range r.Guests {
-		if p.System == pandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 &&
+		if p.System == bench.PandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 &&
 			!p.Began.After(g.Began) {
 			out, ok = p, true
 		}
@@ -100,7 +100,7 @@ func last(sorted []float64) float64 {
 // rootSent is what the server sent of the root, in bytes. Of a rival's machines, which cannot tell, it is all that
 // the server sent.
 func (r guestRun) rootSent() int64 {
-	if r.System == pandoWay {
+	if r.System == bench.PandoWay {
 		return r.RootSent
 	}
 	return int64(payload(r.ServerSent, stamped))

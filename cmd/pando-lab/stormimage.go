@@ -34,7 +34,7 @@ type material struct {
 	boot     script   // what a boot reads, and when
 	want     [][]byte // what each of its reads must give
 	read     int64    // bytes of want
-	k        *kSize
+	k        *bench.KernelSize
 
 	store       *store.Dir
 	scratch     string // directory for files that rivals need
@@ -92,11 +92,11 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
 		return nil, err
 	}
-	agent, err := agentSize(ctx, s.Bin)
+	agent, err := bench.AgentSize(ctx, s.Bin)
 	if err != nil {
 		return nil, err
 	}
-	k := kOf(m.manifest, string(m.version), agent)
+	k := bench.KernelSizeOf(m.manifest, string(m.version), agent)
 	m.k = &k
 	s.Say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), bench.MB(m.manifest.Root.Size))
 	s.Say(

@@ -20,7 +20,9 @@ func (l *lateRun) Error() string {
 }
 
 // isOwn tells whether a system, of daemons or of machines, is Pando's.
-func isOwn(system string) bool { return system == pandoWay || slices.Contains(names(own()), system) }
+func isOwn(system string) bool {
+	return system == bench.PandoWay || slices.Contains(names(own()), system)
+}
 
 // repeated makes a run once more that came to nothing: a rival is made of others' programs, of which one may not
 // start, and what was measured before it is worth more than that. Pando's is not made again: that it fails is what

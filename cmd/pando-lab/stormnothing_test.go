@@ -32,7 +32,7 @@ func TestRepeated(t *testing.T) {
 		{"bad, then good", "nbd", t.Context(), []error{bad, nil}, false, 2, nil},
 		{"bad twice", "nbd", t.Context(), []error{bad, bad}, false, 2, bad},
 		{"Pando", bestName(), t.Context(), []error{bad, nil}, false, 1, bad},
-		{"Pando's machines", pandoWay, t.Context(), []error{bad, nil}, false, 1, bad},
+		{"Pando's machines", bench.PandoWay, t.Context(), []error{bad, nil}, false, 1, bad},
 		{"some of it is kept", "nfs", t.Context(), []error{bad, nil}, true, 1, bad},
 		{"interrupted", "nbd", stopped, []error{gone, nil}, false, 1, gone},
 		{"too late", "nbd", t.Context(), []error{fmt.Errorf("node 1: %w", &lateRun{time.Minute}), nil}, false, 1, &lateRun{}},

@@ -45,15 +45,15 @@ type report struct {
 	BootSet  int64     `json:"boot_set"`        // W, bytes
 	Pieces   int       `json:"pieces"`          // of the boot pack that W is
 	// bytes of the whole boot pack, of which a node keeps what it has room for; 0: not known, W
-	Pack   int64      `json:"pack,omitempty"`
-	Read   int64      `json:"read"` // bytes that a boot reads
-	K      *kSize     `json:"k,omitempty"`
-	Runs   []stormRun `json:"runs"`
-	Faults []stormRun `json:"faults,omitempty"` // storms in which something went wrong
-	Pairs  []stormRun `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
-	WithK  []stormRun `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
-	Guests []guestRun `json:"guests,omitempty"` // boots of emulated machines
-	Failed []stormRun `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
+	Pack   int64             `json:"pack,omitempty"`
+	Read   int64             `json:"read"` // bytes that a boot reads
+	K      *bench.KernelSize `json:"k,omitempty"`
+	Runs   []stormRun        `json:"runs"`
+	Faults []stormRun        `json:"faults,omitempty"` // storms in which something went wrong
+	Pairs  []stormRun        `json:"pairs,omitempty"`  // storms that were made without a change, and then with it
+	WithK  []stormRun        `json:"with_k,omitempty"` // storms from power-on, in which nodes load K first
+	Guests []guestRun        `json:"guests,omitempty"` // boots of emulated machines
+	Failed []stormRun        `json:"failed,omitempty"` // storms of rivals that came to nothing, and why
 }
 
 // stormRun is one storm. Times are in seconds, rates in bits per second, sizes in bytes.

@@ -172,9 +172,9 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) bench.Row 
 		}
 		one, ratio = fmt.Sprintf("%s%.1f s", mark, alone*m.Unit), fmt.Sprintf("%s%.2f", mark, m.units()/alone)
 	}
-	withK := "-"
-	if v, ok := r.K.withK(m); ok {
-		withK = fmt.Sprintf("%.1f", v)
+	kernel := "-"
+	if v, ok := withK(r.K, m); ok {
+		kernel = fmt.Sprintf("%.1f", v)
 	}
 	return bench.Row{
 		name,
@@ -191,7 +191,7 @@ func (r *report) row(m stormRun, good []stormRun, all int, busy bool) bench.Row 
 		bench.OrDash(m.Complete, "%.2f", 1/m.Unit),
 		ratio,
 		fmt.Sprintf("%.2f", m.amplification()),
-		withK,
+		kernel,
 		m.share(),
 		fmt.Sprintf("%.0f %%", m.Load.Busy*100),
 	}

@@ -10,9 +10,9 @@ import (
 	"pando/internal/sim"
 )
 
-// withK are two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten
+// withKReport has two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten
 // seconds for W.
-func withK() *report {
+func withKReport() *report {
 	node := func(turn, there, booted float64) nodeRun {
 		return nodeRun{
 			K:      &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1},
@@ -48,7 +48,7 @@ func withK() *report {
 }
 
 func TestWithKFigures(t *testing.T) {
-	r := withK()
+	r := withKReport()
 	if len(r.Runs) != 0 || len(r.WithK) != 3 || len(r.storms()) != 3 {
 		t.Fatalf("%d runs with K, %d others, %d in all", len(r.WithK), len(r.Runs), len(r.storms()))
 	}
@@ -77,7 +77,7 @@ func TestWithKFigures(t *testing.T) {
 
 // A line has the storm in units of what the links take for it, and beside it what is simulated of the same.
 func TestWithKRows(t *testing.T) {
-	r := withK()
+	r := withKReport()
 	rows := r.withKRows(false)
 	beside := func(x stormRun) string {
 		s, err := sim.Run(x.labStorm(0).Config())
@@ -105,7 +105,7 @@ func TestWithKRows(t *testing.T) {
 
 // The simulator is told of K, and compared with when all had it.
 func TestWithKSimulated(t *testing.T) {
-	r := withK()
+	r := withKReport()
 	got := r.labStorms()
 	if len(got) != 2 {
 		t.Fatalf("%d storms", len(got))

@@ -94,3 +94,11 @@ func (r stormRun) withKRow(runs string) bench.Row {
 func against(lab float64, simulated time.Duration) string {
 	return fmt.Sprintf("%.2f", lab/simulated.Seconds())
 }
+
+// withK is what the server sends with K for each node, in W; false where K is not known.
+func withK(k *bench.KernelSize, r stormRun) (float64, bool) {
+	if k == nil || r.BootSet == 0 {
+		return 0, false
+	}
+	return r.amplification() + float64(r.Nodes)*float64(k.Known)/float64(r.BootSet), true
+}

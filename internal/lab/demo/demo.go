@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -41,8 +41,8 @@ var computers = []computer{
 	{"pc003", fleet.MAC{0x52, 0x54, 0, 0xde, 0, 3}, testkit.BIOS, true, "BIOS, unknown to the server"},
 }
 
-// lab is one demonstration.
-type lab struct {
+// Demo is one demonstration.
+type Demo struct {
 	bench.Place
 	recipe string
 	keep   bool
@@ -50,8 +50,8 @@ type lab struct {
 }
 
 // New takes the arguments of `pando-lab demo` or of `pando-lab stop`.
-func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
-	l := &lab{Place: bench.Place{Out: stdout, Err: stderr}}
+func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error) {
+	l := &Demo{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&l.Dir, "dir", "build/demo", "where everything is kept")
@@ -69,13 +69,13 @@ func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, erro
 	return l, err
 }
 
-// demo is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
-func (l *lab) demo(ctx context.Context) (err error) {
+// Run is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
+func (l *Demo) Run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the demo makes a network namespace")
 	}
 	start := time.Now()
-	if err := l.stop(); err != nil {
+	if err := l.Stop(); err != nil {
 		return fmt.Errorf("an earlier demo: %w", err)
 	}
 	if err := errors.Join(os.RemoveAll(l.runDir()), os.MkdirAll(l.runDir(), 0o755)); err != nil {
@@ -89,7 +89,7 @@ func (l *lab) demo(ctx context.Context) (err error) {
 		if err != nil {
 			l.Say("\nThe logs of this run are in %s", l.runDir())
 		}
-		if left := l.stop(); left != nil {
+		if left := l.Stop(); left != nil {
 			err = errors.Join(err, bench.LeftOver(left))
 		}
 	}()
@@ -115,7 +115,7 @@ func (l *lab) demo(ctx context.Context) (err error) {
 	return nil
 }
 
-func (l *lab) runDir() string { return filepath.Join(l.Dir, "run") }
+func (l *Demo) runDir() string { return filepath.Join(l.Dir, "run") }
 
 // play is what the demo plays with.
 type play struct {
@@ -126,7 +126,7 @@ type play struct {
 }
 
 // prepare makes network, server, image and settings.
-func (l *lab) prepare(ctx context.Context) (*play, error) {
+func (l *Demo) prepare(ctx context.Context) (*play, error) {
 	p := &play{}
 	var err error
 	if p.net, err = testkit.NewNet("pando", netip.MustParsePrefix(network)); err != nil {
@@ -155,7 +155,7 @@ func (l *lab) prepare(ctx context.Context) (*play, error) {
 }
 
 // settle forgets the nodes of an earlier run, announces two, and lets a third in when it comes.
-func (l *lab) settle(ctx context.Context, p *play) error {
+func (l *Demo) settle(ctx context.Context, p *play) error {
 	nodes, err := p.site.API.Nodes(ctx, "")
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (l *lab) settle(ctx context.Context, p *play) error {
 }
 
 // bootAll powers the machines on, as many at a time as there are processors for, and shows them until all are up.
-func (l *lab) bootAll(ctx context.Context, p *play) error {
+func (l *Demo) bootAll(ctx context.Context, p *play) error {
 	l.Say("")
 	for _, c := range computers {
 		l.Say(
@@ -230,7 +230,7 @@ const lastLook = 1500 * time.Millisecond
 func atATime() int { return max(1, min(len(computers), runtime.NumCPU())) }
 
 // powerOn starts a machine; ended gets nil when it is up.
-func (l *lab) powerOn(ctx context.Context, p *play, c computer, ended chan<- error) error {
+func (l *Demo) powerOn(ctx context.Context, p *play, c computer, ended chan<- error) error {
 	m, err := testkit.StartMachine(testkit.MachineConfig{
 		Name: c.name, Firmware: c.firmware, MAC: c.mac, Net: p.net, Dir: l.runDir()})
 	if err != nil {
@@ -242,7 +242,7 @@ func (l *lab) powerOn(ctx context.Context, p *play, c computer, ended chan<- err
 	go func() {
 		ctx, cancel := context.WithTimeoutCause(ctx, bootTimeout, fmt.Errorf("not up after %s", bootTimeout))
 		defer cancel()
-		_, err := p.site.WaitNode(ctx, c.name, up)
+		_, err := p.site.WaitNode(ctx, c.name, bench.Up)
 		if err != nil {
 			err = fmt.Errorf("%w\nits console ends with:\n%s", err, m.Console.Tail(12))
 		}

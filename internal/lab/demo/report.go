@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -32,7 +32,7 @@ var looked = []string{
 }
 
 // report prints each node's timeline and proof; an error says what was not as it should be.
-func (l *lab) report(ctx context.Context, p *play) error {
+func (l *Demo) report(ctx context.Context, p *play) error {
 	content, err := testkit.OpenContent(ctx, l.DataDir(), p.version)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (l *lab) report(ctx context.Context, p *play) error {
 	return bad
 }
 
-func (l *lab) prove(ctx context.Context, p *play, c computer, content *testkit.Content) (testkit.Proof, error) {
+func (l *Demo) prove(ctx context.Context, p *play, c computer, content *testkit.Content) (testkit.Proof, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, proofTimeout, fmt.Errorf("not proven within %s", proofTimeout))
 	defer cancel()
 	addr, err := p.site.Address(ctx, c.mac)
@@ -116,7 +116,7 @@ func makeKey(file string) ([]byte, error) {
 }
 
 // lookIn says how to look at what was left running.
-func (l *lab) lookIn(ctx context.Context, p *play) {
+func (l *Demo) lookIn(ctx context.Context, p *play) {
 	pando := fmt.Sprintf("%s --data %s", filepath.Join(l.Bin, "pando"), l.DataDir())
 	l.Say("\nIt goes on running. Look in:")
 	l.Say("  %s node list", pando)
@@ -140,4 +140,4 @@ func (l *lab) lookIn(ctx context.Context, p *play) {
 	l.Say("End it with `make demo-stop`.")
 }
 
-func (l *lab) knownHosts() string { return filepath.Join(l.Dir, "known_hosts") }
+func (l *Demo) knownHosts() string { return filepath.Join(l.Dir, "known_hosts") }

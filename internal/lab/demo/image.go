@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // image returns the version that the machines boot. It is built at the first run and used again afterwards, unless the
 // recipe says something else by now, or this Pando makes something else of it.
-func (l *lab) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
+func (l *Demo) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	recipe, err := recipe.Load(l.recipe)
 	if err != nil {
 		return "", err
@@ -74,14 +74,14 @@ func newest(ctx context.Context, c *api.Client) (api.Version, bool) {
 }
 
 // pando runs the operator's command on the demo's server, as a person would.
-func (l *lab) pando(ctx context.Context, args ...string) error {
+func (l *Demo) pando(ctx context.Context, args ...string) error {
 	c := l.Pando(ctx, args...)
 	c.Stdout, c.Stderr = l.Out, l.Err
 	return c.Run()
 }
 
 // watch shows the nodes until the returned function is called: a live table on a terminal, else a line per event.
-func (l *lab) watch(p *play) (stop func()) {
+func (l *Demo) watch(p *play) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := l.Pando(ctx, "watch")
 	c.Stdout, c.Stderr = l.Out, l.Err

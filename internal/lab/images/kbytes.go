@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"context"
@@ -16,21 +16,21 @@ import (
 	"pando/internal/store"
 )
 
-// kBytes measures K of images.
-type kBytes struct {
+// K measures K of images.
+type K struct {
 	bench.Place
 	from []string // data directories with images; none: they are built
 }
 
-func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
-	k := &kBytes{Place: bench.Place{Out: stdout, Err: stderr}}
+func NewK(args []string, stdout, stderr io.Writer) (*K, error) {
+	k := &K{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&k.Dir, "dir", "build/storm", "where the result is written")
 	f.Func(
 		"data",
 		"data directories with images of debian:bookworm and debian:trixie, with commas (default: they are built)",
-		listOf(&k.from),
+		bench.ListOf(&k.from),
 	)
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -44,13 +44,13 @@ func newKBytes(args []string, stdout, stderr io.Writer) (*kBytes, error) {
 
 // kResult is what was measured.
 type kResult struct {
-	Date   time.Time `json:"date"`
-	Images []kSize   `json:"images"`
+	Date   time.Time          `json:"date"`
+	Images []bench.KernelSize `json:"images"`
 }
 
-func (k *kBytes) measure(ctx context.Context) error {
+func (k *K) Measure(ctx context.Context) error {
 	r := kResult{Date: time.Now().UTC().Truncate(time.Second)}
-	agent, err := agentSize(ctx, k.Bin)
+	agent, err := bench.AgentSize(ctx, k.Bin)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (k *kBytes) measure(ctx context.Context) error {
 
 // build makes the images whose K is bounded, one data directory for all. What is there already is built again from the
 // packages that the archive has now.
-func (k *kBytes) build(ctx context.Context) error {
+func (k *K) build(ctx context.Context) error {
 	work := filepath.Join(k.Dir, "k")
 	for _, x := range kTargets {
 		if _, err := bench.Build(ctx, work, x.recipe, func(*build.Options) {}); err != nil {
@@ -87,7 +87,7 @@ func (k *kBytes) build(ctx context.Context) error {
 }
 
 // kOfAll measures the images of a data directory whose recipes have a bound; of each recipe the newest.
-func kOfAll(data string, agent int64) ([]kSize, error) {
+func kOfAll(data string, agent int64) ([]bench.KernelSize, error) {
 	keys, err := identity.Open(filepath.Join(data, "keys"))
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func kOfAll(data string, agent int64) ([]kSize, error) {
 		return nil, err
 	}
 	newest := map[string]time.Time{}
-	sizes := map[string]kSize{}
+	sizes := map[string]bench.KernelSize{}
 	for _, d := range versions {
 		v, err := dir.GetVersion(d)
 		if err != nil {
@@ -116,10 +116,10 @@ func kOfAll(data string, agent int64) ([]kSize, error) {
 			return nil, err
 		}
 		if p.Built.After(newest[p.Recipe]) {
-			newest[p.Recipe], sizes[p.Recipe] = p.Built, kOf(m, string(d), agent)
+			newest[p.Recipe], sizes[p.Recipe] = p.Built, bench.KernelSizeOf(m, string(d), agent)
 		}
 	}
-	var out []kSize
+	var out []bench.KernelSize
 	for _, x := range kTargets {
 		if k, ok := sizes[x.recipe]; ok {
 			k.Recipe = x.recipe

@@ -1,4 +1,4 @@
-package main
+package updates
 
 import (
 	"context"
@@ -44,7 +44,7 @@ type orderedBoots struct {
 }
 
 // updatePack makes the boot packs of the first version and of the one with all updates, as a server does.
-func (u *update) updatePack(ctx context.Context, r *updateResult) error {
+func (u *Updates) updatePack(ctx context.Context, r *updateResult) error {
 	boots, err := u.recordedBoots(ctx)
 	if err != nil {
 		return err
@@ -80,13 +80,13 @@ func (u *update) updatePack(ctx context.Context, r *updateResult) error {
 }
 
 // haveBoots tells whether boots are recorded where they are looked for.
-func (u *update) haveBoots() bool {
+func (u *Updates) haveBoots() bool {
 	_, err := os.Stat(filepath.Join(u.boots, "storm.json"))
 	return err == nil
 }
 
 // recordedBoots reads what make bench-storm has recorded.
-func (u *update) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
+func (u *Updates) recordedBoots(ctx context.Context) (b orderedBoots, err error) {
 	storm, err := bench.ReadJSON[bootsOf](filepath.Join(u.boots, "storm.json"))
 	if err == nil && storm == nil {
 		err = errors.New("no boot was recorded there: run `make bench-storm`, or name a directory with --boots")
@@ -123,7 +123,7 @@ type packVersion struct {
 	root     *imagefs.Map
 }
 
-func (u *update) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
+func (u *Updates) packVersion(ctx context.Context, dir, tree string) (packVersion, error) {
 	r, err := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
 	if err != nil {
 		return packVersion{}, err

@@ -1,4 +1,4 @@
-package main
+package updates
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // base is the tree of the point release. It is installed once, and stays.
-func (u *update) base(ctx context.Context) (string, error) {
+func (u *Updates) base(ctx context.Context) (string, error) {
 	dir := filepath.Join(u.Dir, "update-base")
 	if tree := bench.InstalledTree(dir); tree != "" {
 		return tree, nil

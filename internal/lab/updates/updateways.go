@@ -1,4 +1,4 @@
-package main
+package updates
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type updateWay struct {
 // updateWays are Pando's and others; Pando's is the first one.
 func updateWays() []updateWay {
 	return []updateWay{
-		{pandoWay, true, addVersion},
+		{bench.PandoWay, true, addVersion},
 		{"casync, its default of 64 KiB", true, casync()},
 		{"casync, 16 KiB", false, casync("--chunk-size=16384")},
 		{wholeName, false, wholeSquash},

@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"context"
@@ -16,11 +16,8 @@ import (
 	"pando/internal/build"
 )
 
-// Names of ways of which more is said.
-const (
-	pandoWay  = "pando"
-	dockerWay = "docker save | gzip"
-)
+// dockerWay is that of Docker.
+const dockerWay = "docker save | gzip"
 
 // buildWay makes something of a tree, in a directory of its own, durable when it ends.
 type buildWay struct {
@@ -48,7 +45,7 @@ func buildWays(d *docker) []buildWay {
 	}
 	ways := []buildWay{
 		{
-			pandoWay,
+			bench.PandoWay,
 			func(tree, dir string) []string { return []string{"/proc/self/exe", "build-once", tree, dir} },
 			pandoWrote,
 			nil,
@@ -76,7 +73,7 @@ func pandoWrote(_ string, said []byte) (n int64, err error) {
 }
 
 // run measures one run: a child process, with all that it starts.
-func (b *buildBench) run(ctx context.Context, way buildWay, dir string, again bool) (buildRun, error) {
+func (b *Build) run(ctx context.Context, way buildWay, dir string, again bool) (buildRun, error) {
 	args := way.command(b.tree, dir)
 	if args[0] == "/proc/self/exe" {
 		self, err := os.Executable()
@@ -114,7 +111,7 @@ func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Wri
 
 // runDocker measures a child process and the daemon, which does most of its work. The tree is an image of Docker's
 // beforehand; how long that took is kept, and does not count.
-func (b *buildBench) runDocker(
+func (b *Build) runDocker(
 	ctx context.Context,
 	way buildWay,
 	args []string,
@@ -139,9 +136,9 @@ func (b *buildBench) runDocker(
 	return r, err
 }
 
-// buildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints how many
+// BuildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints how many
 // bytes of objects are new.
-func buildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func BuildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")
 	}

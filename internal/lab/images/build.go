@@ -1,4 +1,4 @@
-package main
+package images
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"pando/internal/bench"
 )
 
-// buildBench measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
+// Build measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
 // of it, in turns on the same machine.
-type buildBench struct {
+type Build struct {
 	bench.Place
 	recipe string
 	tree   string // directory; "": one is installed by the recipe
@@ -25,8 +25,8 @@ type buildBench struct {
 	runs   int
 }
 
-func newBuildBench(args []string, stdout, stderr io.Writer) (*buildBench, error) {
-	b := &buildBench{Place: bench.Place{Out: stdout, Err: stderr}}
+func NewBuild(args []string, stdout, stderr io.Writer) (*Build, error) {
+	b := &Build{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
@@ -82,7 +82,7 @@ type buildResult struct {
 	Runs       []buildRun `json:"runs"`
 }
 
-func (b *buildBench) measure(ctx context.Context) error {
+func (b *Build) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")
 	}
@@ -119,7 +119,7 @@ func (b *buildBench) measure(ctx context.Context) error {
 }
 
 // round measures each way once, from nothing and after a change.
-func (b *buildBench) round(ctx context.Context, work string, ways []buildWay, r *buildResult) error {
+func (b *Build) round(ctx context.Context, work string, ways []buildWay, r *buildResult) error {
 	for _, way := range ways {
 		dir := filepath.Join(work, way.name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -154,12 +154,12 @@ func (b *buildBench) round(ctx context.Context, work string, ways []buildWay, r 
 }
 
 // change changes one file of the tree.
-func (b *buildBench) change() error {
+func (b *Build) change() error {
 	return os.WriteFile(filepath.Join(b.tree, "etc", "pando-lab-build"), []byte(time.Now().String()+"\n"), 0o644)
 }
 
 // install makes a tree by the recipe: a build that ends when the tree is there leaves it for the next one.
-func (b *buildBench) install(ctx context.Context) error {
+func (b *Build) install(ctx context.Context) error {
 	if b.tree != "" {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (r buildResult) ways() (out []string) {
 // count is how often each way was measured.
 func (r buildResult) count() (n int) {
 	for _, run := range r.Runs {
-		if run.Way == pandoWay && !run.Again {
+		if run.Way == bench.PandoWay && !run.Again {
 			n++
 		}
 	}
@@ -205,7 +205,7 @@ func (r buildResult) count() (n int) {
 }
 
 // report prints medians, and how they relate to Pando's.
-func (b *buildBench) report(r buildResult) {
+func (b *Build) report(r buildResult) {
 	b.Say(
 		"\nMedians of %d runs; in brackets what it is to Pando's. Again: one file of the tree was changed.\n",
 		r.count(),
@@ -218,11 +218,11 @@ func (r buildResult) rows() []bench.Row {
 	out := []bench.Row{{"what", "seconds", "again", "seconds of processors", "MB written", "again", "MB of memory"}}
 	for _, way := range r.ways() {
 		cell := func(again bool, of func(buildRun) float64) string {
-			got, ours := r.median(way, again, of), r.median(pandoWay, again, of)
+			got, ours := r.median(way, again, of), r.median(bench.PandoWay, again, of)
 			switch {
 			case got != 0 && got < 0.1:
 				return fmt.Sprintf("%.3f", got)
-			case way == pandoWay || ours < 0.1: // a ratio to next to nothing says nothing
+			case way == bench.PandoWay || ours < 0.1: // a ratio to next to nothing says nothing
 				return fmt.Sprintf("%.1f", got)
 			}
 			return fmt.Sprintf("%.1f (%.2f)", got, got/ours)

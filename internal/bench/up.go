@@ -1,11 +1,11 @@
-package main
+package bench
 
 import (
 	"pando/internal/api"
 	"pando/internal/trace"
 )
 
-// up is a node that runs what it should run.
-func up(n api.Node) bool {
+// Up is a node that runs what it should run.
+func Up(n api.Node) bool {
 	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
 }

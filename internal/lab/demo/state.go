@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"encoding/json"
@@ -26,9 +26,9 @@ type process struct {
 	Name string `json:"name"` // part of its command line
 }
 
-func (l *lab) stateFile() string { return filepath.Join(l.Dir, "state.json") }
+func (l *Demo) stateFile() string { return filepath.Join(l.Dir, "state.json") }
 
-func (l *lab) save() error {
+func (l *Demo) save() error {
 	b, err := json.Marshal(l.state)
 	if err != nil {
 		return err
@@ -37,13 +37,13 @@ func (l *lab) save() error {
 }
 
 // started remembers a process.
-func (l *lab) started(pid int, name string) error {
+func (l *Demo) started(pid int, name string) error {
 	l.state.Processes = append(l.state.Processes, process{pid, name})
 	return l.save()
 }
 
-// stop ends all that the state names, machines before the server, and the network last.
-func (l *lab) stop() error {
+// Stop ends all that the state names, machines before the server, and the network last.
+func (l *Demo) Stop() error {
 	b, err := os.ReadFile(l.stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

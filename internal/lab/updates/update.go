@@ -1,4 +1,4 @@
-package main
+package updates
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"pando/internal/image"
 )
 
-// update measures what changes of an image cost: a tree is installed of the packages that a release of Debian had
+// Updates measures what changes of an image cost: a tree is installed of the packages that a release of Debian had
 // at its last point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps
 // or sends trees.
-type update struct {
+type Updates struct {
 	bench.Place
 	archive string // address of Debian's archive
 	boots   string // directory with recorded boots of a server
@@ -40,8 +40,8 @@ packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-
   libarchive-tools, xsltproc, sqlite3, libnss3-tools, xz-utils, openssl, wget]
 `
 
-func newUpdate(args []string, stdout, stderr io.Writer) (*update, error) {
-	u := &update{Place: bench.Place{Out: stdout, Err: stderr}}
+func New(args []string, stdout, stderr io.Writer) (*Updates, error) {
+	u := &Updates{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(
@@ -113,7 +113,7 @@ type dayResult struct {
 	Update   bool     `json:"update"`             // it is one source package of Debian's updates
 }
 
-func (u *update) measure(ctx context.Context) error {
+func (u *Updates) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: packages are installed")
 	}
@@ -147,7 +147,7 @@ func (u *update) measure(ctx context.Context) error {
 }
 
 // addPack measures boot packs beside what was measured before.
-func (u *update) addPack(ctx context.Context) error {
+func (u *Updates) addPack(ctx context.Context) error {
 	before, err := bench.ReadJSON[updateResult](filepath.Join(u.Dir, "update.json"))
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (u *update) addPack(ctx context.Context) error {
 }
 
 // goOn is what an earlier run has measured so far, or a beginning: the tree, and one with all updates.
-func (u *update) goOn(ctx context.Context) (*updateResult, error) {
+func (u *Updates) goOn(ctx context.Context) (*updateResult, error) {
 	r, err := bench.ReadJSON[updateResult](filepath.Join(u.work, "update.json"))
 	if err == nil && r != nil && !r.Busy {
 		return r, nil
@@ -209,13 +209,13 @@ func (u *update) goOn(ctx context.Context) (*updateResult, error) {
 	return r, u.save(r)
 }
 
-func (u *update) tree(name string) updateTree {
+func (u *Updates) tree(name string) updateTree {
 	return updateTree{path: filepath.Join(u.work, name), cache: filepath.Join(u.Dir, "update-debs")}
 }
 
 // next measures one thing more, and tells whether there are others. What it was in the middle of when it was killed
 // is not known afterwards, so that all begins anew then.
-func (u *update) next(ctx context.Context, r *updateResult) (more bool, err error) {
+func (u *Updates) next(ctx context.Context, r *updateResult) (more bool, err error) {
 	r.Busy = true
 	if err := u.save(r); err != nil {
 		return false, err
@@ -237,7 +237,7 @@ func (u *update) next(ctx context.Context, r *updateResult) (more bool, err erro
 }
 
 // atOnce measures the first version, and one with all updates, in one way.
-func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
+func (u *Updates) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
 	dir := filepath.Join(u.work, "once")
 	x := wayResult{Name: way.name}
 	if x.Whole, err = way.add(ctx, dir, u.tree("tree").path); err == nil {
@@ -259,7 +259,7 @@ func (u *update) atOnce(ctx context.Context, way updateWay, r *updateResult) (er
 }
 
 // day measures the next daily version; before the first of them that which it is made of.
-func (u *update) day(ctx context.Context, r *updateResult) error {
+func (u *Updates) day(ctx context.Context, r *updateResult) error {
 	tree, line := u.tree("tree"), "the first version"
 	if r.Begun {
 		d := r.Plan[len(r.Steps)]
@@ -296,7 +296,7 @@ func (u *update) day(ctx context.Context, r *updateResult) error {
 }
 
 // save writes what was measured so far, for the next run and for pages.
-func (u *update) save(r *updateResult) error {
+func (u *Updates) save(r *updateResult) error {
 	if err := bench.SaveJSON(filepath.Join(u.work, "update.json"), r); err != nil {
 		return err
 	}
@@ -304,14 +304,14 @@ func (u *update) save(r *updateResult) error {
 }
 
 // publish writes it for pages.
-func (u *update) publish(r *updateResult) error {
+func (u *Updates) publish(r *updateResult) error {
 	public := *r
 	public.Plan, public.Busy, public.Begun = nil, false, false
 	return bench.SaveJSON(filepath.Join(u.Dir, "update.json"), public)
 }
 
 // addDay keeps a version in each of the daily ways, all at the same time.
-func (u *update) addDay(ctx context.Context, prefix, tree string) (map[string]int64, error) {
+func (u *Updates) addDay(ctx context.Context, prefix, tree string) (map[string]int64, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var failed error
