@@ -20,8 +20,9 @@ import (
 // Pando and with others, in turns, so that what else the machine does meets all of them.
 type alone struct {
 	storm
-	ways []string
-	wall bool // an emulated machine's clock is the wall's
+	all  []way
+	ways []string // that are measured
+	wall bool     // an emulated machine's clock is the wall's
 
 	replay bool    // no machine: a recorded boot is replayed on this one's processors
 	work   float64 // that such a boot does, in seconds
@@ -34,10 +35,10 @@ type way struct {
 }
 
 // ways are those that can be measured. Others follow Pando's in each round.
-func ways() []way {
+func ways(rivals []kernelRival) []way {
 	out := []way{{bench.PandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
-	for _, r := range kernelRivals() {
-		out = append(out, way{r.name, r.what, r.boot})
+	for _, r := range rivals {
+		out = append(out, way{r.name, r.what, func(ctx context.Context, a *alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) }})
 	}
 	return out
 }
@@ -46,6 +47,8 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 	a := &alone{
 		storm: storm{Place: bench.Place{Out: stdout, Err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
 	}
+	a.rivals, a.kernelRivals, a.more = rivals(), kernelRivals(), []system{diskRoot()}
+	a.all = ways(a.kernelRivals)
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.Dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
@@ -74,13 +77,13 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 		false,
 		"the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are",
 	)
-	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(wayNames(), ",")+")", bench.ListOf(&a.ways))
+	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(a.wayNames(), ",")+")", bench.ListOf(&a.ways))
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	a.given, a.command = givenFlags(f), commandLine("alone", args)
 	if len(a.ways) == 0 {
-		a.ways = wayNames()
+		a.ways = a.wayNames()
 	}
 	err := a.Locate(f.Args())
 	if err == nil {
@@ -94,8 +97,8 @@ func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
 
 func (a *alone) check() error {
 	for _, w := range a.ways {
-		if !slices.Contains(wayNames(), w) {
-			return fmt.Errorf("way %q: there are %s", w, strings.Join(wayNames(), ", "))
+		if !slices.Contains(a.wayNames(), w) {
+			return fmt.Errorf("way %q: there are %s", w, strings.Join(a.wayNames(), ", "))
 		}
 	}
 	if a.runs < 1 {
@@ -104,8 +107,8 @@ func (a *alone) check() error {
 	return nil
 }
 
-func wayNames() (out []string) {
-	for _, w := range ways() {
+func (a *alone) wayNames() (out []string) {
+	for _, w := range a.all {
 		out = append(out, w.name)
 	}
 	return out
@@ -124,7 +127,7 @@ func (a *alone) measure(ctx context.Context) (err error) {
 	}
 	a.star, err = testkit.NewStar(
 		ctx,
-		testkit.StarConfig{Prefix: "alone", Server: stormNet, Nodes: 1, Joined: a.replay},
+		testkit.StarConfig{Prefix: "alone", Server: bench.Network, Nodes: 1, Joined: a.replay},
 	)
 	if err != nil {
 		return err
@@ -183,10 +186,11 @@ func (a *alone) clockName() string {
 // rounds boots every way once in each round and keeps what was measured after each boot.
 func (a *alone) rounds(ctx context.Context, m *material) error {
 	res := newAloneResult(m, a.image, a.command, a.clockName(), a.release)
+	res.ways = a.said()
 	res.Work = a.work
 	file := filepath.Join(a.Dir, res.file())
 	for round := range a.runs {
-		for _, w := range ways() {
+		for _, w := range a.all {
 			if !slices.Contains(a.ways, w.name) {
 				continue
 			}
@@ -209,4 +213,18 @@ func (a *alone) rounds(ctx context.Context, m *material) error {
 	}
 	a.Say("\n%s\nRaw data: %s", res.table(), file)
 	return nil
+}
+
+// said are the ways as results name them.
+func (a *alone) said() []way {
+	if !a.replay {
+		return a.all
+	}
+	out := slices.Clone(a.all)
+	for i, w := range out {
+		if name := replayWays[w.name]; name != "" {
+			out[i].what = a.system(name).what
+		}
+	}
+	return out
 }

@@ -13,6 +13,7 @@ import (
 // What the whole machine did in a round falls out of the ratios of that round.
 func TestAloneRatiosArePaired(t *testing.T) {
 	r := aloneResult{
+		ways:    ways(kernelRivals()),
 		Seconds: map[string][]float64{"pando": {10, 30, 11}, "disk": {10, 30, 10}, "nbd-squashfs": {20, 60, 20}},
 	}
 	if got := paired(r.Seconds["pando"], r.Seconds["disk"]); got != 1 {
@@ -25,7 +26,7 @@ func TestAloneRatiosArePaired(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	without := (&aloneResult{Seconds: map[string][]float64{"nfs": {6}}}).table()
+	without := (&aloneResult{ways: ways(kernelRivals()), Seconds: map[string][]float64{"nfs": {6}}}).table()
 	if !strings.Contains(without, "6.00              -  nfs-ganesha") {
 		t.Errorf("without Pando there is no ratio:\n%s", without)
 	}
@@ -38,9 +39,11 @@ func TestAloneRatiosArePaired(t *testing.T) {
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
 	counted, wall := &aloneResult{
+		ways:    ways(kernelRivals()),
 		Clock:   byInstructions,
 		Seconds: seconds,
 	}, &aloneResult{
+		ways:    ways(kernelRivals()),
 		Clock:   byWall,
 		Seconds: seconds,
 	}

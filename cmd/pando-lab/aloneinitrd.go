@@ -28,7 +28,7 @@ var (
 )
 
 // rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
-func (m *material) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
+func (m *labImage) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
 	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
 	recipe := sha256.Sum256(
 		[]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")),

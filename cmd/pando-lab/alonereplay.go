@@ -33,7 +33,7 @@ func diskRoot() system {
 	return system{
 		name: diskSystem,
 		what: "this machine's disk",
-		attach: func(ctx context.Context, n *node) (bench.Root, error) {
+		attach: func(ctx context.Context, n client) (bench.Root, error) {
 			raw, err := n.m.rawFile(ctx)
 			if err != nil {
 				return nil, err
@@ -59,7 +59,7 @@ func (a *alone) checkReplay() error {
 		return errors.New("--replay starts no machine, so it goes without --wall")
 	}
 	if !a.given["ways"] {
-		a.ways = slices.DeleteFunc(wayNames(), func(name string) bool { return replayWays[name] == "" })
+		a.ways = slices.DeleteFunc(a.wayNames(), func(name string) bool { return replayWays[name] == "" })
 	}
 	for _, name := range a.ways {
 		if replayWays[name] == "" {

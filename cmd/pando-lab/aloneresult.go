@@ -28,6 +28,8 @@ type aloneResult struct {
 
 	// for reads, of each boot that was replayed, in each twentieth of its work; in seconds
 	Waited map[string][][]float64 `json:"waited,omitempty"`
+
+	ways []way // all that there are, in the order of the table
 }
 
 // What the clock of an emulated machine goes by.
@@ -88,7 +90,7 @@ func paired(a, b []float64) float64 {
 func (r *aloneResult) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %10s %10s %10s %14s  %s\n", "way", "median s", "min s", "max s", "Pando / it", "what")
-	for _, w := range ways() {
+	for _, w := range r.ways {
 		s := r.Seconds[w.name]
 		if len(s) == 0 {
 			continue
@@ -105,7 +107,7 @@ func (r *aloneResult) table() string {
 			slices.Min(s),
 			slices.Max(s),
 			ratio,
-			r.describe(w),
+			w.what,
 		)
 	}
 	fmt.Fprintf(&b, "%s\n", r.Machine)
@@ -138,15 +140,4 @@ func (r *aloneResult) table() string {
 		)
 	}
 	return b.String()
-}
-
-// describe says what a way is.
-func (r *aloneResult) describe(w way) string {
-	if r.Clock != byReplay {
-		return w.what
-	}
-	if system := replayWays[w.name]; system != diskSystem {
-		return describe(system)
-	}
-	return diskRoot().what
 }

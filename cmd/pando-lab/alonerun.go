@@ -78,15 +78,15 @@ func bootedEvent(b api.BootDetail) trace.Event {
 	return trace.Event{}
 }
 
-// boot starts what serves the rival, and boots by its initramfs.
-func (r kernelRival) boot(ctx context.Context, a *alone, m *material) (seconds float64, err error) {
-	d, stop, err := r.start(ctx, &a.storm, m, a.kernelArgs())
+// bootRival starts what serves a rival, and boots by its initramfs.
+func (a *alone) bootRival(ctx context.Context, r kernelRival, m *material) (seconds float64, err error) {
+	d, stop, err := r.start(ctx, a.host(), m.labImage, a.kernelArgs())
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
 	err = a.guest(ctx, d, func(ctx context.Context, g *testkit.Machine) (err error) {
-		seconds, err = bootedRival(ctx, g)
+		seconds, err = r.booted(ctx, g)
 		return err
 	})
 	return seconds, err

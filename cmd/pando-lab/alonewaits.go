@@ -31,7 +31,7 @@ func waited(waits []time.Duration, bursts []burst) []float64 {
 // others had its processor.
 func (r *aloneResult) waits() string {
 	var b strings.Builder
-	for _, w := range ways() {
+	for _, w := range r.ways {
 		rounds := r.Waited[w.name]
 		if len(rounds) == 0 {
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/bench"
 	"pando/internal/lab/demo"
+	labfault "pando/internal/lab/fault"
 	"pando/internal/lab/images"
 	"pando/internal/lab/updates"
 	"pando/internal/mount"
@@ -109,7 +110,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 		}
 		return k.Measure, nil
 	case "bad-peer":
-		return runBadPeer(args[1:], stderr)
+		return labfault.BadPeer(args[1:], stderr)
 	case "storm":
 		s, err := newStorm(args[1:], stdout, stderr)
 		if err != nil {

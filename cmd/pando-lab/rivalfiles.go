@@ -6,9 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/imagefs"
 )
@@ -65,7 +63,7 @@ func (r *fileRoot) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func (n *node) fileRoot(ctx context.Context, read func(path string, p []byte, off int64) error) (*fileRoot, error) {
+func (n client) fileRoot(ctx context.Context, read func(path string, p []byte, off int64) error) (*fileRoot, error) {
 	files, err := n.m.files(ctx)
 	if err != nil {
 		return nil, err
@@ -76,25 +74,6 @@ func (n *node) fileRoot(ctx context.Context, read func(path string, p []byte, of
 	}
 	f, err := os.Open(raw)
 	return &fileRoot{files: files, raw: f, read: read}, err
-}
-
-// files is where each file lies in the root.
-func (m *material) files(ctx context.Context) (*imagefs.Map, error) {
-	m.mapping.Do(func() { m.mapped, m.mapErr = imagefs.ReadMap(ctx, m.store, m.manifest) })
-	return m.mapped, m.mapErr
-}
-
-// tree is the root as a directory.
-func (m *material) tree(ctx context.Context) (string, error) {
-	raw, err := m.rawFile(ctx)
-	if err != nil {
-		return "", err
-	}
-	dir := strings.TrimSuffix(raw, ".img") + ".tree"
-	return dir, bench.Once(
-		dir,
-		func(tmp string) error { return bench.Run(ctx, "fsck.erofs", "--extract="+tmp, "--preserve", raw) },
-	)
 }
 
 // readFile reads a part of a file below a directory.

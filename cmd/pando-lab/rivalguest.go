@@ -13,13 +13,12 @@ import (
 	"pando/internal/testkit"
 )
 
-// kernelRival is a way to a root by drivers of the node's own kernel, which a lab without these drivers can only
-// show in a machine.
-type kernelRival struct {
+// guestRival is a way to a root by drivers of the node's own kernel.
+type guestRival struct {
 	name, what string
-	serve      func(context.Context, *storm, *material) (stop func(), err error) // nil: nothing serves it
+	serve      func(context.Context, host, *labImage) (server, error) // nil: nothing serves it
 	// file that is the machine's disk; nil: it has none
-	disk func(*material, context.Context) (string, error)
+	disk func(*labImage, context.Context) (string, error)
 	args []string // for rivalinit.sh
 }
 
@@ -28,14 +27,14 @@ type kernelRival struct {
 // change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
 const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
-// kernelRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
+// guestRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
 // no network at all.
-func kernelRivals() []kernelRival {
+func guestRivals() []guestRival {
 	nbd := func(fileSystem, readAhead string) []string {
 		return []string{"lab.root=nbd", "lab.fs=" + fileSystem, "lab.ahead=" + readAhead}
 	}
 	nfs := func(root string) []string { return []string{"lab.root=" + root, "lab.mount=" + mountOptions} }
-	return []kernelRival{
+	return []guestRival{
 		{
 			name:  "nbd-squashfs",
 			what:  "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead",
@@ -72,17 +71,17 @@ func kernelRivals() []kernelRival {
 		{
 			name: "disk",
 			what: "a local disk (virtio) with the same file system, no network",
-			disk: (*material).rawFile,
+			disk: (*labImage).rawFile,
 			args: []string{"lab.root=disk"},
 		},
 	}
 }
 
 // start makes ready what the rival's machines boot from, and says how one starts. Call stop when they are done.
-func (r kernelRival) start(
+func (r guestRival) start(
 	ctx context.Context,
-	s *storm,
-	m *material,
+	h host,
+	m *labImage,
 	kernelArgs []string,
 ) (d testkit.Direct, stop func(), err error) {
 	if d.Kernel, d.Initrd, err = m.rivalBoot(ctx); err != nil {
@@ -97,13 +96,13 @@ func (r kernelRival) start(
 		m.manifest.CommandLine,
 		kernelArgs,
 		r.args,
-		[]string{"lab.server=" + stormNet.Addr().String()},
+		[]string{"lab.server=" + bench.Network.Addr().String()},
 	)
 	if r.serve == nil {
 		return d, func() {}, nil
 	}
-	stop, err = r.serve(ctx, s, m)
-	return d, stop, err
+	served, err := r.serve(ctx, h, m)
+	return d, served.end, err
 }
 
 // bootedRival waits for the line that rivalinit.sh has written when the default target is reached, and returns the
@@ -122,8 +121,8 @@ func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 }
 
 // serveSquashNFS starts nfs-ganesha over a directory with nothing but the squashfs.
-func serveSquashNFS(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return s.serveNFSOf(ctx, func() (string, error) {
+func serveSquashNFS(ctx context.Context, h host, m *labImage) (server, error) {
+	return h.serveNFSOf(ctx, func() (string, error) {
 		file, err := m.squashfs(ctx)
 		if err != nil {
 			return "", err
@@ -139,4 +138,12 @@ const squashName = "root.squashfs"
 // linkInto makes a directory with a second name of the file.
 func linkInto(dir, file string) error {
 	return errors.Join(os.Mkdir(dir, 0o755), os.Link(file, filepath.Join(dir, squashName)))
+}
+
+// kernelRivals are the same for whoever boots machines by them.
+func kernelRivals() (out []kernelRival) {
+	for _, r := range guestRivals() {
+		out = append(out, kernelRival{r.name, r.what, r.start, bootedRival})
+	}
+	return out
 }

@@ -19,32 +19,32 @@ const nbdPort = 10809
 const nbdConnections = 2
 
 // serveRawNBD starts nbdkit over the raw image.
-func serveRawNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return serveNBD(ctx, s, m.rawFile)
+func serveRawNBD(ctx context.Context, h host, m *labImage) (server, error) {
+	return serveNBD(ctx, h, m.rawFile)
 }
 
 // serveNBD starts nbdkit over a file, beside the server.
 func serveNBD(
 	ctx context.Context,
-	s *storm,
+	h host,
 	file func(context.Context) (string, error),
-) (stop func(), err error) {
+) (server, error) {
 	path, err := file(ctx)
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
 	args := slices.Concat(
 		[]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)},
 		[]string{"file", path},
 	)
-	return s.startServer(ctx, s.star.Server.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
+	return h.start(ctx, h.net.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
 }
 
 // nbd attaches the root as the kernel's client does. That client's own processor time is not there.
-func (n *node) nbd(ctx context.Context) (bench.Root, error) {
+func (n client) nbd(ctx context.Context) (bench.Root, error) {
 	r := &nbdRoot{}
 	for range nbdConnections {
-		c, err := n.net.Dial(ctx, "tcp", net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
+		c, err := n.net.Dial(ctx, "tcp", net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
 		if err != nil {
 			return nil, errors.Join(err, r.close())
 		}

@@ -34,25 +34,25 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = 
 `
 
 // serveNFS starts nfs-ganesha over the tree.
-func serveNFS(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return s.serveNFSOf(ctx, func() (string, error) { return m.tree(ctx) })
+func serveNFS(ctx context.Context, h host, m *labImage) (server, error) {
+	return h.serveNFSOf(ctx, func() (string, error) { return m.tree(ctx) })
 }
 
 // serveNFSOf starts nfs-ganesha over a directory.
-func (s *storm) serveNFSOf(ctx context.Context, of func() (string, error)) (stop func(), err error) {
+func (h host) serveNFSOf(ctx context.Context, of func() (string, error)) (server, error) {
 	export, err := of()
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	dir := filepath.Join(s.Dir, "ganesha")
+	dir := filepath.Join(h.dir, "ganesha")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return server{}, err
 	}
 	config := filepath.Join(dir, "ganesha.conf")
 	if err := os.WriteFile(config, fmt.Appendf(nil, ganeshaConfig, nfsPort, dir, export), 0o644); err != nil {
-		return nil, err
+		return server{}, err
 	}
-	c := s.star.Server.Command(
+	c := h.net.Command(
 		context.Background(),
 		"ganesha.nfsd",
 		"-F",
@@ -63,11 +63,11 @@ func (s *storm) serveNFSOf(ctx context.Context, of func() (string, error)) (stop
 		"-p",
 		filepath.Join(dir, "pid"),
 	)
-	return s.startServer(ctx, c, "ganesha", nfsPort)
+	return h.start(ctx, c, "ganesha", nfsPort)
 }
 
 // nfs attaches the root by clients that read files.
-func (n *node) nfs(ctx context.Context) (bench.Root, error) {
+func (n client) nfs(ctx context.Context) (bench.Root, error) {
 	r := &nfsRoot{}
 	for i := range nfsClients {
 		c, err := n.nfsClient(ctx, i)
@@ -122,7 +122,7 @@ type nfsClient struct {
 	answers *bufio.Reader
 }
 
-func (n *node) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
+func (n client) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (n *node) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
 	}
 	defer theirOut.Close()
 	k := &nfsClient{in: in, out: out, answers: bufio.NewReaderSize(out, 64<<10)}
-	c := n.net.Command(context.Background(), filepath.Join(n.bin, "nfsread"), stormNet.Addr().String(), "/root")
+	c := n.net.Command(context.Background(), filepath.Join(n.bin, "nfsread"), bench.Network.Addr().String(), "/root")
 	c.Stdin, c.Stdout = theirIn, theirOut
 	log := filepath.Join(n.dir, "nfsread."+strconv.Itoa(i)+".log")
 	k.program, err = bench.StartProgram(ctx, c, log, func() bool { return true })

@@ -14,18 +14,18 @@ import (
 )
 
 // serveSquashNBD starts nbdkit over the squashfs.
-func serveSquashNBD(ctx context.Context, s *storm, m *material) (stop func(), err error) {
-	return serveNBD(ctx, s, m.squashfs)
+func serveSquashNBD(ctx context.Context, h host, m *labImage) (server, error) {
+	return serveNBD(ctx, h, m.squashfs)
 }
 
 // squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
 // export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
-func (n *node) squash(ctx context.Context) (bench.Root, error) {
-	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(nbdPort)))
+func (n client) squash(ctx context.Context) (bench.Root, error) {
+	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
 }
 
 // squashOf attaches the squashfs that an NBD server has.
-func (n *node) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.Root, error) {
+func (n client) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.Root, error) {
 	err := n.squashMounts(ctx, r, uri)
 	if err == nil {
 		r.fileRoot, err = n.fileRoot(ctx, readFile(r.mounts[1]))
@@ -37,7 +37,7 @@ func (n *node) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.R
 	return r, nil
 }
 
-func (n *node) squashMounts(ctx context.Context, r *squashRoot, uri string) error {
+func (n client) squashMounts(ctx context.Context, r *squashRoot, uri string) error {
 	device, tree := filepath.Join(n.dir, "device"), filepath.Join(n.dir, "tree")
 	for _, x := range []struct {
 		dir  string

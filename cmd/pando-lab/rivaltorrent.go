@@ -101,31 +101,31 @@ func aria2(dir string, more ...string) []string {
 }
 
 // serveTorrent starts a tracker and the first seeder beside the server.
-func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err error) {
+func serveTorrent(ctx context.Context, h host, m *labImage) (server, error) {
 	file, err := m.squashfs(ctx)
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	announce := "http://" + net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(trackerPort))
-	t, err := m.torrent(file, announce+"/announce")
+	announce := "http://" + net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(trackerPort))
+	t, err := writeTorrent(file, announce+"/announce")
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	dir := filepath.Join(s.Dir, "tracker")
+	dir := filepath.Join(h.dir, "tracker")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
+		return server{}, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "allowed"), fmt.Appendf(nil, "%x\n", t.hash), 0o644); err != nil {
-		return nil, err
+		return server{}, err
 	}
 	port := strconv.Itoa(trackerPort)
-	stopTracker, err := s.startServer(
+	tracker, err := h.start(
 		ctx,
-		s.star.Server.Command(
+		h.net.Command(
 			context.Background(),
 			"opentracker",
 			"-i",
-			stormNet.Addr().String(),
+			bench.Network.Addr().String(),
 			"-p",
 			port,
 			"-P",
@@ -141,9 +141,9 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 		trackerPort,
 	)
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	argv := aria2(m.scratch, "--bt-seed-unverified=true", m.torrentFile)
+	argv := aria2(m.scratch, "--bt-seed-unverified=true", torrentOf(file))
 	soon, cancel := context.WithTimeoutCause(
 		ctx,
 		seedPatience,
@@ -152,27 +152,29 @@ func serveTorrent(ctx context.Context, s *storm, m *material) (stop func(), err 
 	defer cancel()
 	seeder, err := bench.StartProgram(
 		soon,
-		s.star.Server.Command(context.Background(), argv[0], argv[1:]...),
-		filepath.Join(s.Dir, "seeder.log"),
-		func() bool { return seeded(soon, s, announce, t) },
+		h.net.Command(context.Background(), argv[0], argv[1:]...),
+		filepath.Join(h.dir, "seeder.log"),
+		func() bool { return seeded(soon, h, announce, t) },
 	)
 	if err != nil {
-		stopTracker()
-		return nil, err
+		tracker.end()
+		return server{}, err
 	}
-	s.rival = seeder
-	return func() { seeder.Stop(); stopTracker() }, nil
+	return server{seeder.Cmd.Process.Pid, func() { seeder.Stop(); tracker.end() }}, nil
 }
 
 // seeded tells whether the tracker knows of somebody who has all.
-func seeded(ctx context.Context, s *storm, tracker string, t torrent) bool {
-	client := &http.Client{Transport: &http.Transport{DialContext: s.star.Server.Dial, DisableKeepAlives: true}}
+func seeded(ctx context.Context, h host, tracker string, t torrent) bool {
+	client := &http.Client{Transport: &http.Transport{DialContext: h.net.Dial, DisableKeepAlives: true}}
 	b, err := get(ctx, client, tracker+"/scrape?info_hash="+t.escaped(), mostSmall)
 	return err == nil && strings.Contains(string(b), "8:completei1e")
 }
 
-// torrent writes the .torrent of a file beside it.
-func (m *material) torrent(file, announce string) (torrent, error) {
+// torrentOf is the .torrent of a file.
+func torrentOf(file string) string { return file + ".torrent" }
+
+// writeTorrent writes the .torrent of a file beside it.
+func writeTorrent(file, announce string) (torrent, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return torrent{}, err
@@ -186,12 +188,15 @@ func (m *material) torrent(file, announce string) (torrent, error) {
 	if err != nil {
 		return torrent{}, err
 	}
-	m.torrentFile = file + ".torrent"
-	return t, os.WriteFile(m.torrentFile, t.file, 0o644)
+	return t, os.WriteFile(torrentOf(file), t.file, 0o644)
 }
 
 // bittorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
-func (n *node) bittorrent(ctx context.Context) (bench.Root, error) {
+func (n client) bittorrent(ctx context.Context) (bench.Root, error) {
+	file, err := n.m.squashfs(ctx) // it is there: it is served
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("/dev/shm", "pando-lab")
 	if err != nil {
 		return nil, err
@@ -202,7 +207,7 @@ func (n *node) bittorrent(ctx context.Context) (bench.Root, error) {
 		r.Close()
 		return nil, err
 	}
-	argv := aria2(dir, "--on-bt-download-complete="+hook, n.m.torrentFile)
+	argv := aria2(dir, "--on-bt-download-complete="+hook, torrentOf(file))
 	r.sender, err = bench.StartProgram(
 		ctx,
 		n.net.Command(context.Background(), argv[0], argv[1:]...),
@@ -223,27 +228,23 @@ func (n *node) bittorrent(ctx context.Context) (bench.Root, error) {
 	return r, nil
 }
 
-// startServer starts a rival's program beside the server and waits until it listens.
-func (s *storm) startServer(ctx context.Context, c *exec.Cmd, name string, port int) (stop func(), err error) {
+// start starts a program beside the server and waits until it listens.
+func (h host) start(ctx context.Context, c *exec.Cmd, name string, port int) (server, error) {
 	p, err := bench.StartProgram(
 		ctx,
 		c,
-		filepath.Join(s.Dir, name+".out"),
-		func() bool { return answers(ctx, s.star.Server, port) },
+		filepath.Join(h.dir, name+".out"),
+		func() bool { return answers(ctx, h.net, port) },
 	)
 	if err != nil {
-		return nil, err
+		return server{}, err
 	}
-	s.rival = p
-	return func() {
-		s.rival = nil
-		p.Stop()
-	}, nil
+	return server{p.Cmd.Process.Pid, p.Stop}, nil
 }
 
 // answers tells whether the server has somebody who listens.
 func answers(ctx context.Context, from *testkit.Net, port int) bool {
-	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(stormNet.Addr().String(), strconv.Itoa(port)))
+	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(port)))
 	if err == nil {
 		conn.Close()
 	}
@@ -258,7 +259,7 @@ type wholeRoot struct {
 	dir    string         // goes away with it
 }
 
-func (r *wholeRoot) open(ctx context.Context, n *node) error {
+func (r *wholeRoot) open(ctx context.Context, n client) error {
 	raw, err := n.m.rawFile(ctx)
 	if err == nil {
 		r.File, err = os.Open(raw)

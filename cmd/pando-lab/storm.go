@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +22,10 @@ import (
 // links allow.
 type storm struct {
 	bench.Place
-	recipe string // that the image is built by
+	recipe       string // that the image is built by
+	rivals       []system
+	kernelRivals []kernelRival // of emulated machines
+	more         []system      // that are not listed
 
 	image  string   // name of the image
 	tree   string   // directory that it is built from; "": the recipe
@@ -61,21 +63,18 @@ type storm struct {
 	site    *testkit.Site
 	job     job // that runs
 	disks   *cacheDisks
-	rival   *bench.Program // what serves a rival's nodes, while it runs
+	served  server // what serves a rival's nodes, while it runs
 	account *bench.Account
 	ready   func() // is called before a run, when all is ready; nil: nothing is to do
 	// is called when all is measured, while the server runs; nil: nothing is to do
 	after func(ctx context.Context) error
 }
 
-// stormNet is the network of a storm: the address of the server, and room for 65,000 nodes.
-var stormNet = netip.MustParsePrefix("10.79.0.1/16")
-
 // dataPort is where the server's data path listens.
 const dataPort = "8480"
 
 func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{Place: bench.Place{Out: stdout, Err: stderr}}
+	s := &storm{rivals: rivals(), kernelRivals: kernelRivals(), Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
@@ -100,7 +99,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 	f.Func(
 		"systems",
 		"what to measure, with commas, of "+strings.Join(
-			names(systems()),
+			names(s.systems()),
 			",",
 		)+" (default: all)",
 		bench.ListOf(&s.wanted),
@@ -140,7 +139,7 @@ func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
 		"guests",
 		0,
 		"no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(
-			guestRivals,
+			withGuests,
 			", ",
 		),
 	)
@@ -212,11 +211,11 @@ func (s *storm) check() error {
 	case len(s.wanted) == 0 && s.against != "":
 		s.wanted = withKSystems
 	case len(s.wanted) == 0:
-		s.wanted = names(systems())
+		s.wanted = names(s.systems())
 	}
 	for _, name := range s.wanted {
-		if !slices.Contains(names(systems()), name) {
-			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(systems()), ", "))
+		if !slices.Contains(names(s.systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
 		}
 		if err := s.system(name).check(s.Bin); err != nil {
 			return err
@@ -279,7 +278,7 @@ func (s *storm) measure(ctx context.Context) (err error) {
 		ctx,
 		testkit.StarConfig{
 			Prefix: "storm",
-			Server: stormNet,
+			Server: bench.Network,
 			Nodes:  slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
 			Wired:  s.change.Delay > 0,
 		},

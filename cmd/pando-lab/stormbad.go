@@ -36,7 +36,7 @@ func (s *storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 			"--pack",
 			m.pack.Object.String(),
 			"--server",
-			"http://"+stormNet.Addr().String()+":"+dataPort,
+			"http://"+bench.Network.Addr().String()+":"+dataPort,
 			"--as",
 			f.bad,
 			"--rate",
@@ -62,9 +62,9 @@ func (c *badCrowd) stop() {
 }
 
 // ended stops them, and returns what they did to whom.
-func (c *badCrowd) ended() ([]badAnswer, error) {
+func (c *badCrowd) ended() ([]bench.BadAnswer, error) {
 	c.stop()
-	return readBadNotes(c.notes)
+	return bench.ReadBadNotes(c.notes)
 }
 
 // tellTime is how long before its end a storm's nodes can be told something that is on their timelines: they wait a
@@ -76,9 +76,9 @@ const tellFrom = 8
 
 // spoiled notes which nodes got answers of bad peers, early enough to be told of, and how long they waited for one
 // when they knew what is usual.
-func (r *stormRun) spoiled(nodes []*node, answers []badAnswer) {
+func (r *stormRun) spoiled(nodes []*node, answers []bench.BadAnswer) {
 	end := r.Began.Add(time.Duration(r.Last*float64(time.Second)) - tellTime)
-	slices.SortFunc(answers, func(a, b badAnswer) int { return a.Ended.Compare(b.Ended) })
+	slices.SortFunc(answers, func(a, b bench.BadAnswer) int { return a.Ended.Compare(b.Ended) })
 	for i, n := range nodes {
 		x := &r.Each[i]
 		for _, a := range answers {

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +12,6 @@ import (
 	"pando/internal/bench"
 	"pando/internal/cache"
 	"pando/internal/chunk"
-	"pando/internal/testkit"
 )
 
 func TestFaultFlags(t *testing.T) {
@@ -75,44 +70,6 @@ func TestFaultRows(t *testing.T) {
 	}
 	if len(r.Runs) != 0 || len(r.faultRows()) != 2 {
 		t.Errorf("%d storms, %d faults", len(r.Runs), len(r.faultRows()))
-	}
-}
-
-// Each kind of bad peer does to an object what it is called for, and nothing to what peers tell each other.
-func TestBadPeer(t *testing.T) {
-	want := bytes.Repeat([]byte("piece"), 1000)
-	good := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", fmt.Sprint(len(want)))
-		_, _ = w.Write(want)
-	})
-	for as, check := range map[string]func(got []byte, err error) bool{
-		"corrupt": func(got []byte, err error) bool {
-			return err == nil && len(got) == len(want) && !bytes.Equal(got, want)
-		},
-		"short":   func(_ []byte, err error) bool { return err != nil },
-		"endless": func(got []byte, err error) bool { return err == nil && len(got) == 10*len(want) },
-		"slow":    func(got []byte, err error) bool { return err == nil && bytes.Equal(got, want) },
-	} {
-		b := &badPeer{as: as, rate: testkit.Gbit}
-		srv := httptest.NewServer(b.spoil(good))
-		fetch := func(path string) ([]byte, error) {
-			resp, err := http.Get(srv.URL + path)
-			if err != nil {
-				return nil, err
-			}
-			defer resp.Body.Close()
-			return io.ReadAll(io.LimitReader(resp.Body, int64(10*len(want))))
-		}
-		if got, err := fetch("/o/1"); !check(got, err) {
-			t.Errorf("%s: got %d bytes, %v", as, len(got), err)
-		}
-		if got, err := fetch("/have"); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: what is no object was changed (%v)", as, err)
-		}
-		srv.Close() // when all is answered
-		if all := b.note.Answers; len(all) != 1 || all[0].To.String() != "127.0.0.1" || all[0].Took <= 0 {
-			t.Errorf("%s: it notes %+v", as, all)
-		}
 	}
 }
 

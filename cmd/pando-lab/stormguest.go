@@ -49,8 +49,8 @@ type guest struct {
 	received          int64 // from the server, of the root; 0: not known
 }
 
-// guestRivals are measured beside them: the drivers of the kernel that the lab's host does not have.
-var guestRivals = []string{"nbd-squashfs", "nfs"}
+// withGuests are measured beside them: the drivers of the kernel that the lab's host does not have.
+var withGuests = []string{"nbd-squashfs", "nfs"}
 
 // bootGuests boots whole machines on the links of the storm, and again on links without limit.
 func (s *storm) bootGuests(ctx context.Context, m *material) error {
@@ -103,7 +103,7 @@ func (s *storm) guestSystems() []string {
 	if s.skew != 0 {
 		return []string{bench.PandoWay}
 	}
-	return append([]string{bench.PandoWay}, guestRivals...)
+	return append([]string{bench.PandoWay}, withGuests...)
 }
 
 // readyForGuests starts the server anew, with DHCP, and the guests' networks.
@@ -195,13 +195,13 @@ func (r *guestRun) add(guests []guest, errs []error) {
 
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
 func (s *storm) guestBootOf(ctx context.Context, m *material, system string) (b guestBoot, stop func(), err error) {
-	for _, r := range kernelRivals() {
+	for _, r := range s.kernelRivals {
 		if r.name == system {
 			b.wait = func(ctx context.Context, _ string, m *testkit.Machine) (g guest, err error) {
-				g.sinceInit, err = bootedRival(ctx, m)
+				g.sinceInit, err = r.booted(ctx, m)
 				return g, err
 			}
-			b.direct, stop, err = r.start(ctx, s, m, testkit.KernelArgs())
+			b.direct, stop, err = r.start(ctx, s.host(), m.labImage, testkit.KernelArgs())
 			return b, stop, err
 		}
 	}

@@ -46,39 +46,10 @@ func TestGuestRows(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := (&storm{}).guestSystems(); len(got) != 1+len(guestRivals) || got[0] != bench.PandoWay {
+	if got := (&storm{}).guestSystems(); len(got) != 1+len(withGuests) || got[0] != bench.PandoWay {
 		t.Errorf("clocks are right: %v", got)
 	}
 	if got := (&storm{skew: 1}).guestSystems(); len(got) != 1 {
 		t.Errorf("clocks are wrong: %v", got)
-	}
-}
-
-// What a rival's machine is told is what its initramfs knows, and every rival of the guests is one of those.
-func TestKernelRivals(t *testing.T) {
-	known := map[string]bool{}
-	for _, r := range kernelRivals() {
-		known[r.name] = true
-		if r.serve == nil && r.disk == nil {
-			t.Errorf("%s: nothing has its root", r.name)
-		}
-		for _, arg := range r.args {
-			name, value, _ := strings.Cut(strings.TrimPrefix(arg, "lab."), "=")
-			if !strings.Contains(rivalInit, "$lab_"+name) ||
-				name == "root" && !strings.Contains(rivalInit, "\n"+value+")\n") {
-				t.Errorf("%s: its initramfs does not know %s", r.name, arg)
-			}
-		}
-	}
-	for _, name := range guestRivals {
-		if !known[name] {
-			t.Errorf("%s: there is no such rival", name)
-		}
-	}
-	if !strings.Contains(rivalInit, "/export/"+squashName+" ") {
-		t.Errorf("its initramfs does not know the file %s", squashName)
-	}
-	if !strings.Contains(mountOptions, "vers=4.1") {
-		t.Errorf("NFS is mounted with %s", mountOptions)
 	}
 }

@@ -5,43 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 
 	"pando/internal/bench"
 	"pando/internal/blockdev"
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
-	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
-	"pando/internal/imagefs"
 	"pando/internal/store"
 	"pando/internal/trace"
 )
 
 // material is what is booted in a storm.
 type material struct {
-	version  fleet.Digest
-	manifest image.Manifest
-	keys     identity.Keys
-	pack     bootpack.Record
-	bootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
-	booted   int64    // bytes of it until booted, also where the boot goes on until a mark
-	whole    int64    // bytes that all of it has
-	pieces   int      // that these are
-	beyond   bool     // they are more than those until booted, of which a node tells that it has them
-	boot     script   // what a boot reads, and when
-	want     [][]byte // what each of its reads must give
-	read     int64    // bytes of want
-	k        *bench.KernelSize
-
-	store       *store.Dir
-	scratch     string // directory for files that rivals need
-	torrentFile string
-	mapping     sync.Once // of mapped
-	mapped      *imagefs.Map
-	mapErr      error
+	*labImage
+	pack    bootpack.Record
+	bootSet int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	booted  int64    // bytes of it until booted, also where the boot goes on until a mark
+	whole   int64    // bytes that all of it has
+	pieces  int      // that these are
+	beyond  bool     // they are more than those until booted, of which a node tells that it has them
+	boot    script   // what a boot reads, and when
+	want    [][]byte // what each of its reads must give
+	read    int64    // bytes of want
 }
 
 // material makes image, read traces and boot pack ready.
@@ -74,7 +61,7 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 
 // imageMaterial makes the image ready, which is all that a rival's machine boots from.
 func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
-	m := &material{scratch: filepath.Join(s.Dir, "rivals")}
+	m := &material{labImage: &labImage{scratch: filepath.Join(s.Dir, "rivals")}}
 	var err error
 	if m.version, err = s.version(ctx); err != nil {
 		return nil, err
@@ -170,7 +157,7 @@ func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 func (m *material) open(ctx context.Context) error {
 	dev, err := blockdev.Open(
 		ctx,
-		onDisk{m.store},
+		bench.DiskSource{Dir: m.store},
 		blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size},
 	)
 	if err != nil {
@@ -196,15 +183,4 @@ func (m *material) open(ctx context.Context) error {
 		return errors.New("the read trace is empty")
 	}
 	return nil
-}
-
-// onDisk is a store's directory as a source of blocks.
-type onDisk struct{ *store.Dir }
-
-func (d onDisk) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
-	b, err := d.Dir.Get(ctx, r.ID)
-	if err != nil {
-		return chunk.Verified{}, err
-	}
-	return chunk.Check(r.ID, b)
 }

@@ -42,7 +42,7 @@ func TestFewerNodesHaveFasterLinks(t *testing.T) {
 		{[]int{200, 40, 10, 1}, []testkit.Rate{1, 5, 6, 6}},
 		{[]int{1}, []testkit.Rate{1}},
 	} {
-		s := &storm{nodes: c.nodes}
+		s := &storm{rivals: rivals(), nodes: c.nodes}
 		p := newPace(costSet)
 		var first job
 		for i, n := range c.nodes {
@@ -64,7 +64,7 @@ func TestFewerNodesHaveFasterLinks(t *testing.T) {
 
 // A storm that was too busy makes those of fewer nodes slower, too.
 func TestSlowerForFewerToo(t *testing.T) {
-	s := &storm{nodes: []int{40, 10, 1}}
+	s := &storm{rivals: rivals(), nodes: []int{40, 10, 1}}
 	p := newPace(costSet)
 	most, fewer := job{System: bestName(), Nodes: 40}, job{System: bestName(), Nodes: 10}
 	s.choose(p, &most)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,21 +89,6 @@ func (s *storm) alter(ctx context.Context, m *material, j job) error {
 		return err
 	}
 	return m.remember(ctx)
-}
-
-// remember has the kernel read the root as a file.
-func (m *material) remember(ctx context.Context) error {
-	raw, err := m.rawFile(ctx)
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(raw)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(io.Discard, f)
-	return err
 }
 
 // standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory:

@@ -10,7 +10,7 @@ import (
 // treeMaterial is an image whose root was extracted already.
 func treeMaterial(t *testing.T) (m *material, squashfs string) {
 	t.Helper()
-	m = &material{version: "sha256:ab", scratch: t.TempDir()}
+	m = &material{labImage: &labImage{version: "sha256:ab", scratch: t.TempDir()}}
 	for _, name := range []string{"ab.img", "ab.tree/etc/hostname"} {
 		file := filepath.Join(m.scratch, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -34,7 +34,7 @@ func TestFilesBesideARecording(t *testing.T) {
 		{[]string{"nbd-squash"}, true},
 	} {
 		m, file := treeMaterial(t)
-		if err := (&storm{wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
+		if err := (&storm{rivals: rivals(), wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
 			t.Fatalf("%v: %v", x.wanted, err)
 		}
 		if info, err := os.Stat(file); (err == nil && info.Size() > 0) != x.made {
@@ -48,7 +48,7 @@ func TestFilesBesideThatFail(t *testing.T) {
 	m, file := treeMaterial(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := (&storm{wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
+	if err := (&storm{rivals: rivals(), wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
 		t.Error("no error of a squashfs that was broken off")
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

@@ -49,13 +49,11 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	if err != nil {
 		return r, err
 	}
-	if serve := s.system(j.System).serve; serve != nil {
-		stop, err := serve(ctx, s, m)
-		if err != nil {
-			return r, err
-		}
-		defer stop()
+	stop, err := s.serveSystem(ctx, m)
+	if err != nil {
+		return r, err
 	}
+	defer stop()
 	if s.tell || s.k {
 		if err := s.acquaint(ctx, m, nodes); err != nil {
 			return r, err
@@ -149,7 +147,7 @@ func (s *storm) nodesOf(m *material, j job) ([]*node, error) {
 			bin:    s.programs(),
 			m:      m,
 			works:  s.works,
-			server: "http://" + stormNet.Addr().String() + ":" + dataPort,
+			server: "http://" + bench.Network.Addr().String() + ":" + dataPort,
 		}
 		if err := os.MkdirAll(n.dir, 0o755); err != nil {
 			return nil, err
@@ -165,8 +163,8 @@ func (s *storm) look() (l look, err error) {
 		return l, err
 	}
 	session := s.site.PID()
-	if s.rival != nil {
-		session = s.rival.Cmd.Process.Pid
+	if s.served.pid != 0 {
+		session = s.served.pid
 	}
 	if l.server, l.memory, err = bench.SessionCost(session); err != nil {
 		return l, err
@@ -261,7 +259,7 @@ func (n *node) boot(
 			return err
 		}
 	}
-	root, err := sys.attach(ctx, n)
+	root, err := n.attach(ctx, sys)
 	if err != nil {
 		return err
 	}

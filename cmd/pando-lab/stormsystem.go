@@ -14,29 +14,13 @@ import (
 	"pando/internal/testkit"
 )
 
-// system is one way to get a root file system to a node.
-type system struct {
-	name     string
-	what     string
-	programs []string // of others, that it needs
-	helper   string   // program of the lab that it needs; "": none
-	most     int      // nodes that it is measured with; 0: any number
-	cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
-	shared   bool     // nodes give each other what they have
-	segment  int      // data in the longest frame, in bytes; 0: stamped
-	// serve starts what the server needs beside `pando serve`; nil: nothing.
-	serve func(ctx context.Context, s *storm, m *material) (stop func(), err error)
-	// attach makes a root that can be read, on one node. What it took is in the root.
-	attach func(ctx context.Context, n *node) (bench.Root, error)
-}
-
 // completing is a root that knows when all was there that a boot reads.
 type completing interface {
 	complete(ctx context.Context, beyond bool) (time.Time, error)
 }
 
 // systems are all that can be measured.
-func systems() []system { return append(own(), rivals()...) }
+func (s *storm) systems() []system { return append(own(), s.rivals...) }
 
 // own are the steps of Pando: what each of them buys, added to those before.
 func own() []system {
@@ -46,24 +30,18 @@ func own() []system {
 			what:    "Pando: chunks, by unicast",
 			cost:    1.0,
 			segment: unstamped,
-			serve:   serveLink,
-			attach:  pandoStep{}.attach,
 		},
 		{
 			name:    "pack",
 			what:    "Pando: and the boot pack, when a read asks for it",
 			cost:    0.9,
 			segment: unstamped,
-			serve:   serveLink,
-			attach:  pandoStep{pack: true, idle: true}.attach,
 		},
 		{
 			name:    "prefetch",
 			what:    "Pando: and ahead of the reads",
 			cost:    1.0,
 			segment: unstamped,
-			serve:   serveLink,
-			attach:  pandoStep{pack: true}.attach,
 		},
 		{
 			name:    "peers",
@@ -71,28 +49,59 @@ func own() []system {
 			cost:    1.8,
 			shared:  true,
 			segment: unstamped,
-			serve:   serveLink,
-			attach:  pandoStep{pack: true, peers: true}.attach,
 		},
 	}
 }
 
-// serveLink starts the server anew: its tracker forgets the storm before, and it is told what its link is. One that
-// still believed in the link of a run before would have nodes stand in line for it.
-func serveLink(ctx context.Context, s *storm, _ *material) (stop func(), err error) {
-	if err := s.site.Close(); err != nil {
+// steps are how far nodes go with each of them.
+func steps() map[string]pandoStep {
+	return map[string]pandoStep{
+		"chunks":   {},
+		"pack":     {pack: true, idle: true},
+		"prefetch": {pack: true},
+		"peers":    {pack: true, peers: true},
+	}
+}
+
+// serveSystem starts what a run needs. For Pando's own systems the server is started anew: its tracker forgets the run
+// before, and it is told what its link is, since it admits nodes by that.
+func (s *storm) serveSystem(ctx context.Context, m *material) (stop func(), err error) {
+	s.served = server{}
+	if _, ours := steps()[s.job.System]; ours {
+		if err := s.site.Close(); err != nil {
+			return nil, err
+		}
+		if err := s.serve(ctx, "off", s.linkFlags()...); err != nil {
+			return nil, err
+		}
+		return func() {}, s.settle(ctx)
+	}
+	serve := s.system(s.job.System).serve
+	if serve == nil {
+		return func() {}, nil
+	}
+	if s.served, err = serve(ctx, s.host(), m.labImage); err != nil {
 		return nil, err
 	}
-	if err := s.serve(ctx, "off", s.linkFlags()...); err != nil {
-		return nil, err
+	return func() {
+		s.served.end()
+		s.served = server{}
+	}, nil
+}
+
+// host is where the servers of rivals run.
+func (s *storm) host() host { return host{s.star.Server, s.Dir} }
+
+// attach makes the root of a system that can be read, on the node. What it took is in the root.
+func (n *node) attach(ctx context.Context, sys system) (bench.Root, error) {
+	if step, ours := steps()[sys.name]; ours {
+		return n.pando(ctx, step)
 	}
-	return func() {}, s.settle(ctx)
+	return sys.attach(ctx, client{n.net, n.dir, n.bin, n.m.labImage})
 }
 
 // pandoStep is how far a node goes.
 type pandoStep struct{ pack, idle, peers bool }
-
-func (p pandoStep) attach(ctx context.Context, n *node) (bench.Root, error) { return n.pando(ctx, p) }
 
 func names(of []system) (out []string) {
 	for _, s := range of {
@@ -102,7 +111,7 @@ func names(of []system) (out []string) {
 }
 
 func (s *storm) system(name string) system {
-	for _, x := range append(systems(), diskRoot()) {
+	for _, x := range append(s.systems(), s.more...) {
 		if x.name == name {
 			return x
 		}
@@ -205,14 +214,4 @@ func (n *node) received() (int64, error) {
 func bestName() string {
 	all := own()
 	return all[len(all)-1].name
-}
-
-// describe says what a system is.
-func describe(name string) string {
-	for _, s := range systems() {
-		if s.name == name {
-			return s.what
-		}
-	}
-	return ""
 }

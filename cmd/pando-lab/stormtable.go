@@ -45,7 +45,12 @@ func (r *report) kinds() (out []kind) {
 			out = append(out, k)
 		}
 	}
-	order := names(append(own(), rivals()...))
+	order := names(own())
+	for _, k := range out {
+		if !slices.Contains(order, k.system) {
+			order = append(order, k.system)
+		}
+	}
 	slices.SortStableFunc(out, func(a, b kind) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.system), slices.Index(order, b.system)),

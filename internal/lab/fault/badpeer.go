@@ -1,4 +1,4 @@
-package main
+package fault
 
 import (
 	"bytes"
@@ -31,11 +31,11 @@ type badPeer struct {
 	as     string
 	rate   testkit.Rate
 	file   string // for the note; "": none is left
-	note   badNote
+	note   bench.BadNote
 }
 
-// runBadPeer is the command that `pando-lab storm --fault` starts on links of its own.
-func runBadPeer(args []string, stderr io.Writer) (func(context.Context) error, error) {
+// BadPeer is the command that `pando-lab storm --fault` starts on links of its own.
+func BadPeer(args []string, stderr io.Writer) (func(context.Context) error, error) {
 	b := &badPeer{}
 	f := flag.NewFlagSet("pando-lab bad-peer", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -69,17 +69,17 @@ func (b *badPeer) run(ctx context.Context) error {
 	}
 	o := peer.NodeOptions{
 		Pack:     b.pack,
-		Origin:   onDisk{dir},
+		Origin:   bench.DiskSource{Dir: dir},
 		Trackers: []string{b.server},
 		Port:     swarm.Port,
-		Prefix:   stormNet.Bits(),
+		Prefix:   bench.Network.Bits(),
 		Log:      slog.New(slog.DiscardHandler),
 	}
 	for _, e := range m.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
 	n := peer.NewNode(o)
-	n.Use(&memoryShelf{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
+	n.Use(&memoryPieces{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
 	srv := &http.Server{
 		Addr:              ":" + strconv.Itoa(swarm.Port),
 		Handler:           b.spoil(n.Handler()),
@@ -93,18 +93,18 @@ func (b *badPeer) run(ctx context.Context) error {
 	if b.file == "" {
 		return nil
 	}
-	return b.note.save(b.file)
+	return b.note.Save(b.file)
 }
 
-// memoryShelf keeps all pieces.
-type memoryShelf struct {
+// memoryPieces keeps all pieces.
+type memoryPieces struct {
 	mu     sync.Mutex
 	pieces []chunk.Verified
 	have   []bool
 }
 
 // Put keeps a piece.
-func (s *memoryShelf) Put(i int, v chunk.Verified) bool {
+func (s *memoryPieces) Put(i int, v chunk.Verified) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pieces[i], s.have[i] = v, true
@@ -112,14 +112,14 @@ func (s *memoryShelf) Put(i int, v chunk.Verified) bool {
 }
 
 // Piece returns a piece that was put there.
-func (s *memoryShelf) Piece(i int) (chunk.Verified, bool) {
+func (s *memoryPieces) Piece(i int) (chunk.Verified, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pieces[i], s.have[i]
 }
 
 // Reach is all.
-func (s *memoryShelf) Reach() int { return len(s.pieces) }
+func (s *memoryPieces) Reach() int { return len(s.pieces) }
 
 // spoil changes the objects that are sent. What peers tell each other stays as it is, so that they keep asking.
 func (b *badPeer) spoil(good http.Handler) http.Handler {
@@ -150,12 +150,12 @@ func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begu
 	case "corrupt":
 		body[len(body)/2] ^= 0x40
 		if _, err := w.Write(body); err == nil && r.Context().Err() == nil {
-			b.note.add(r, begun)
+			b.note.Add(r, begun)
 		}
 	case "short":
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		if _, err := w.Write(body[:len(body)/2]); err == nil && r.Context().Err() == nil {
-			b.note.add(r, begun)
+			b.note.Add(r, begun)
 		}
 		panic(http.ErrAbortHandler) // closes the connection
 	case "endless":
@@ -163,7 +163,7 @@ func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begu
 		for n := 0; ; n++ {
 			if _, err := w.Write(body); err != nil {
 				if n > 1 { // he took more than was asked for
-					b.note.add(r, begun)
+					b.note.Add(r, begun)
 				}
 				return
 			}
@@ -171,7 +171,7 @@ func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begu
 	case "slow":
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		if b.drip(w, r, body) {
-			b.note.add(r, begun)
+			b.note.Add(r, begun)
 		}
 	default:
 		panic(fmt.Sprintf("a bad peer is %q", b.as))

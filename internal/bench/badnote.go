@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"encoding/json"
@@ -12,21 +12,21 @@ import (
 	"pando/internal/store"
 )
 
-// badAnswer is an answer that a bad peer spoiled, and that was waited for.
-type badAnswer struct {
+// BadAnswer is an answer that a bad peer spoiled, and that was waited for.
+type BadAnswer struct {
 	To    netip.Addr    `json:"to"`
 	Ended time.Time     `json:"ended"`
 	Took  time.Duration `json:"took"`
 }
 
-// badNote is what a bad peer did to whom. The lab reads it when the peer has ended.
-type badNote struct {
+// BadNote is what a bad peer did to whom. The lab reads it when the peer has ended.
+type BadNote struct {
 	mu      sync.Mutex
-	Answers []badAnswer `json:"answers"`
+	Answers []BadAnswer `json:"answers"`
 }
 
-// add notes an answer that ends now.
-func (n *badNote) add(r *http.Request, begun time.Time) {
+// Add notes an answer that ends now.
+func (n *BadNote) Add(r *http.Request, begun time.Time) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return
@@ -34,11 +34,11 @@ func (n *badNote) add(r *http.Request, begun time.Time) {
 	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.Answers = append(n.Answers, badAnswer{from.Addr().Unmap(), now, now.Sub(begun)})
+	n.Answers = append(n.Answers, BadAnswer{from.Addr().Unmap(), now, now.Sub(begun)})
 }
 
-// save writes the note whole, or not at all.
-func (n *badNote) save(file string) error {
+// Save writes the note whole, or not at all.
+func (n *BadNote) Save(file string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b, err := json.Marshal(n)
@@ -48,14 +48,14 @@ func (n *badNote) save(file string) error {
 	return store.WriteFile(file, b, 0o644)
 }
 
-// readBadNotes reads the answers of all bad peers of a run.
-func readBadNotes(files []string) (out []badAnswer, err error) {
+// ReadBadNotes reads the answers of all bad peers of a run.
+func ReadBadNotes(files []string) (out []BadAnswer, err error) {
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
-		var n badNote
+		var n BadNote
 		if err := json.Unmarshal(b, &n); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
