@@ -35,19 +35,19 @@ type way struct {
 }
 
 // ways are those that can be measured. Others follow Pando's in each round.
-func ways(rivals []kernelRival) []way {
+func ways(rivals []bench.KernelRival) []way {
 	out := []way{{bench.PandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
 	for _, r := range rivals {
-		out = append(out, way{r.name, r.what, func(ctx context.Context, a *alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) }})
+		out = append(out, way{r.Name, r.What, func(ctx context.Context, a *alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) }})
 	}
 	return out
 }
 
-func newAlone(args []string, stdout, stderr io.Writer) (*alone, error) {
+func newAlone(o Others, args []string, stdout, stderr io.Writer) (*alone, error) {
 	a := &alone{
 		storm: storm{Place: bench.Place{Out: stdout, Err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
 	}
-	a.rivals, a.kernelRivals, a.more = rivals(), kernelRivals(), []system{diskRoot()}
+	a.rivals, a.kernelRivals, a.more = o.Systems, o.Kernel, []bench.System{diskRoot()}
 	a.all = ways(a.kernelRivals)
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -223,7 +223,7 @@ func (a *alone) said() []way {
 	out := slices.Clone(a.all)
 	for i, w := range out {
 		if name := replayWays[w.name]; name != "" {
-			out[i].what = a.system(name).what
+			out[i].what = a.system(name).What
 		}
 	}
 	return out

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
 )
 
 // What the whole machine did in a round falls out of the ratios of that round.
 func TestAloneRatiosArePaired(t *testing.T) {
 	r := aloneResult{
-		ways:    ways(kernelRivals()),
+		ways:    ways(rivals.Kernel()),
 		Seconds: map[string][]float64{"pando": {10, 30, 11}, "disk": {10, 30, 10}, "nbd-squashfs": {20, 60, 20}},
 	}
 	if got := paired(r.Seconds["pando"], r.Seconds["disk"]); got != 1 {
@@ -26,7 +27,7 @@ func TestAloneRatiosArePaired(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	without := (&aloneResult{ways: ways(kernelRivals()), Seconds: map[string][]float64{"nfs": {6}}}).table()
+	without := (&aloneResult{ways: ways(rivals.Kernel()), Seconds: map[string][]float64{"nfs": {6}}}).table()
 	if !strings.Contains(without, "6.00              -  nfs-ganesha") {
 		t.Errorf("without Pando there is no ratio:\n%s", without)
 	}
@@ -39,22 +40,22 @@ func TestAloneRatiosArePaired(t *testing.T) {
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
 	counted, wall := &aloneResult{
-		ways:    ways(kernelRivals()),
+		ways:    ways(rivals.Kernel()),
 		Clock:   byInstructions,
 		Seconds: seconds,
 	}, &aloneResult{
-		ways:    ways(kernelRivals()),
+		ways:    ways(rivals.Kernel()),
 		Clock:   byWall,
 		Seconds: seconds,
 	}
 	if counted.file() == wall.file() || counted.table() == wall.table() {
 		t.Errorf("%s and %s", counted.file(), wall.file())
 	}
-	a, err := newAlone([]string{"--wall"}, io.Discard, io.Discard)
+	a, err := newAlone(others(), []string{"--wall"}, io.Discard, io.Discard)
 	if err != nil || slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) != testkit.HasKVM() {
 		t.Errorf("--wall: the kernel is told %q, %v", a.kernelArgs(), err)
 	}
-	if a, err = newAlone(nil, io.Discard, io.Discard); err != nil ||
+	if a, err = newAlone(others(), nil, io.Discard, io.Discard); err != nil ||
 		!slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) {
 		t.Errorf("the kernel is told %q, %v", a.kernelArgs(), err)
 	}
@@ -63,11 +64,11 @@ func TestAloneClocks(t *testing.T) {
 func TestAloneFlags(t *testing.T) {
 	var out bytes.Buffer
 	for args, want := range map[string]string{"--ways floppy": `way "floppy"`, "--runs 0": "0 rounds", "extra": `unknown argument "extra"`} {
-		if _, err := newAlone(strings.Fields(args), &out, &out); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newAlone(others(), strings.Fields(args), &out, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
-	a, err := newAlone([]string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
+	a, err := newAlone(others(), []string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
 	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen ||
 		a.command != "pando-lab alone --dir x --runs 3 --screen --ways pando,disk" {
 		t.Errorf("%+v, %v", a, err)
@@ -77,7 +78,7 @@ func TestAloneFlags(t *testing.T) {
 // A boot pack is of the machine that is measured: one without a graphics card never starts a desktop.
 func TestAloneRecordsTheMachineThatItMeasures(t *testing.T) {
 	for _, args := range [][]string{nil, {"--screen"}} {
-		a, err := newAlone(args, io.Discard, io.Discard)
+		a, err := newAlone(others(), args, io.Discard, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,12 +29,12 @@ const diskSystem = "disk"
 
 // diskRoot has reads go to the disk, past this kernel's memory (O_DIRECT, open(2)): they are what the node's kernel
 // did not have in its own. They are of whole blocks of 4 KiB, and so are the places that Go's heap has for them.
-func diskRoot() system {
-	return system{
-		name: diskSystem,
-		what: "this machine's disk",
-		attach: func(ctx context.Context, n client) (bench.Root, error) {
-			raw, err := n.m.rawFile(ctx)
+func diskRoot() bench.System {
+	return bench.System{
+		Name: diskSystem,
+		What: "this machine's disk",
+		Attach: func(ctx context.Context, n bench.Client) (bench.Root, error) {
+			raw, err := n.Image.RawFile(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -65,7 +65,7 @@ func (a *alone) checkReplay() error {
 		if replayWays[name] == "" {
 			return fmt.Errorf("--replay: there is no %s without a kernel of the node's own", name)
 		}
-		if err := a.system(replayWays[name]).check(a.Bin); err != nil {
+		if err := a.system(replayWays[name]).Check(a.Bin); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (a *alone) diskWork(m *material) (float64, error) {
 		)
 	case err != nil:
 		return 0, err
-	case r.Version != string(m.version):
+	case r.Version != string(m.Version):
 		return 0, fmt.Errorf(
 			"--replay: the boots in %s are of another version, %.19s: measure them again, with --ways disk",
 			filepath.Join(a.Dir, counted.file()),
@@ -102,7 +102,7 @@ func (a *alone) readyReplay(ctx context.Context, m *material) (err error) {
 	}
 	a.works, a.think = true, a.work/unit(m.bootSet, replayRate).Seconds()
 	a.Say("A boot works for %.2f s between its reads, on links of %s", a.work, testkit.Rate(replayRate))
-	if err := errors.Join(m.remember(ctx), a.star.Acquaint()); err != nil {
+	if err := errors.Join(m.Remember(ctx), a.star.Acquaint()); err != nil {
 		return err
 	}
 	a.account, err = bench.OpenAccount("/sys/fs/cgroup")

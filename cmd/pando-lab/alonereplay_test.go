@@ -13,16 +13,17 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/lab/rivals"
 )
 
 func TestReplayFlags(t *testing.T) {
 	for args, want := range map[string]string{"--replay --wall": "without --wall", "--replay --ways nfs": "there is no nfs without a kernel"} {
-		if _, err := newAlone(strings.Fields(args), io.Discard, io.Discard); err == nil ||
+		if _, err := newAlone(others(), strings.Fields(args), io.Discard, io.Discard); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
-	a, err := newAlone([]string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
+	a, err := newAlone(others(), []string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
 	if err != nil || a.clockName() != byReplay {
 		t.Errorf("%v, by %s", err, a.clockName())
 	}
@@ -31,7 +32,7 @@ func TestReplayFlags(t *testing.T) {
 // A replayed boot works for as long as the disk's took, of the same version.
 func TestDiskWork(t *testing.T) {
 	a := &alone{storm: storm{Place: bench.Place{Dir: t.TempDir()}}}
-	m := &material{labImage: &labImage{version: "v"}}
+	m := &material{Image: &bench.Image{Version: "v"}}
 	keep := func(r aloneResult) {
 		b, err := json.Marshal(r)
 		if err == nil {
@@ -65,7 +66,7 @@ func TestWaited(t *testing.T) {
 		t.Errorf("waited %v, want %v", got, want)
 	}
 	r := aloneResult{
-		ways:    ways(kernelRivals()),
+		ways:    ways(rivals.Kernel()),
 		Clock:   byReplay,
 		Work:    1,
 		Seconds: map[string][]float64{bench.PandoWay: {1.124}},
@@ -108,7 +109,7 @@ func TestWorker(t *testing.T) {
 
 // The table of a replay says what was replayed, and by what.
 func TestReplayIsTold(t *testing.T) {
-	a, err := newAlone([]string{"--replay"}, io.Discard, io.Discard)
+	a, err := newAlone(others(), []string{"--replay"}, io.Discard, io.Discard)
 	if err != nil {
 		t.Skip(err) // a program is not here
 	}

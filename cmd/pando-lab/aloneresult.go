@@ -50,7 +50,7 @@ func newAloneResult(m *material, image, command, clock, release string) *aloneRe
 		Command: command,
 		Release: release,
 		Version: string(
-			m.version,
+			m.Version,
 		),
 		BootSet: m.bootSet,
 		Seconds: map[string][]float64{},

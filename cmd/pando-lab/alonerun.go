@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bench"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -79,14 +80,14 @@ func bootedEvent(b api.BootDetail) trace.Event {
 }
 
 // bootRival starts what serves a rival, and boots by its initramfs.
-func (a *alone) bootRival(ctx context.Context, r kernelRival, m *material) (seconds float64, err error) {
-	d, stop, err := r.start(ctx, a.host(), m.labImage, a.kernelArgs())
+func (a *alone) bootRival(ctx context.Context, r bench.KernelRival, m *material) (seconds float64, err error) {
+	d, stop, err := r.Start(ctx, a.host(), m.Image, a.kernelArgs())
 	if err != nil {
 		return 0, err
 	}
 	defer stop()
 	err = a.guest(ctx, d, func(ctx context.Context, g *testkit.Machine) (err error) {
-		seconds, err = r.booted(ctx, g)
+		seconds, err = r.Booted(ctx, g)
 		return err
 	})
 	return seconds, err

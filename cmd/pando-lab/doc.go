@@ -18,7 +18,7 @@
 // with what the kernel has drivers for, and --page writes the page of results, its diagrams and its raw data.
 //
 // Alone is one emulated machine by itself on a link that limits nothing, booted in turns by Pando, by NBD and NFS
-// 4.1 as the kernel has them, and from a disk. The rivals' initramfs is rivalinit.sh, as little as it takes.
+// 4.1 as the kernel has them, and from a disk. The rivals' initramfs is init.sh, as little as it takes.
 //
 // A demo is below one directory, build/demo unless --dir says otherwise: data/ is the server's (keys, store with
 // the built image, registry) and is used again by the next run, the image as long as it would be made of the same

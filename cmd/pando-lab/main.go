@@ -14,6 +14,7 @@ import (
 	"pando/internal/lab/demo"
 	labfault "pando/internal/lab/fault"
 	"pando/internal/lab/images"
+	"pando/internal/lab/rivals"
 	"pando/internal/lab/updates"
 	"pando/internal/mount"
 )
@@ -73,6 +74,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	if len(args) > 0 {
 		name = args[0]
 	}
+	others := Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
 	switch name {
 	case "demo", "stop":
 		l, err := demo.New(name, args[1:], stdout, stderr)
@@ -84,7 +86,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 		}
 		return l.Run, nil
 	case "alone":
-		a, err := newAlone(args[1:], stdout, stderr)
+		a, err := newAlone(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +114,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	case "bad-peer":
 		return labfault.BadPeer(args[1:], stderr)
 	case "storm":
-		s, err := newStorm(args[1:], stdout, stderr)
+		s, err := newStorm(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}

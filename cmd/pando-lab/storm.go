@@ -23,9 +23,9 @@ import (
 type storm struct {
 	bench.Place
 	recipe       string // that the image is built by
-	rivals       []system
-	kernelRivals []kernelRival // of emulated machines
-	more         []system      // that are not listed
+	rivals       []bench.System
+	kernelRivals []bench.KernelRival // of emulated machines
+	more         []bench.System      // that are not listed
 
 	image  string   // name of the image
 	tree   string   // directory that it is built from; "": the recipe
@@ -63,7 +63,7 @@ type storm struct {
 	site    *testkit.Site
 	job     job // that runs
 	disks   *cacheDisks
-	served  server // what serves a rival's nodes, while it runs
+	served  bench.Served // what serves a rival's nodes, while it runs
 	account *bench.Account
 	ready   func() // is called before a run, when all is ready; nil: nothing is to do
 	// is called when all is measured, while the server runs; nil: nothing is to do
@@ -73,8 +73,8 @@ type storm struct {
 // dataPort is where the server's data path listens.
 const dataPort = "8480"
 
-func newStorm(args []string, stdout, stderr io.Writer) (*storm, error) {
-	s := &storm{rivals: rivals(), kernelRivals: kernelRivals(), Place: bench.Place{Out: stdout, Err: stderr}}
+func newStorm(o Others, args []string, stdout, stderr io.Writer) (*storm, error) {
+	s := &storm{rivals: o.Systems, kernelRivals: o.Kernel, Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
@@ -217,7 +217,7 @@ func (s *storm) check() error {
 		if !slices.Contains(names(s.systems()), name) {
 			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
 		}
-		if err := s.system(name).check(s.Bin); err != nil {
+		if err := s.system(name).Check(s.Bin); err != nil {
 			return err
 		}
 	}
@@ -436,7 +436,7 @@ func (s *storm) choose(p *pace, j *job) {
 // most is the largest number of nodes that a system is measured with.
 func (s *storm) most(system string) int {
 	n := slices.Max(s.nodes)
-	if most := s.system(system).most; most > 0 {
+	if most := s.system(system).Most; most > 0 {
 		n = min(n, most)
 	}
 	return n
@@ -459,7 +459,7 @@ func (s *storm) planStorms() (out []job) {
 	for again := range s.runs {
 		for _, n := range descending(s.nodes) {
 			for _, name := range s.wanted {
-				if most := s.system(name).most; most == 0 || n <= most {
+				if most := s.system(name).Most; most == 0 || n <= most {
 					out = append(out, job{System: name, Nodes: n, Again: again})
 				}
 			}

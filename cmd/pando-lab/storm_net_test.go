@@ -17,6 +17,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
+	"pando/internal/lab/rivals"
 	"pando/internal/store"
 	"pando/internal/trace"
 )
@@ -55,7 +56,7 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*storm, *bytes.B
 	recordBoot(t, data, version, len(root)/chunk.BlockSize)
 	var out bytes.Buffer
 	s, err := newStorm(
-		append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...),
+		others(), append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...),
 		&out,
 		&out,
 	)
@@ -239,7 +240,7 @@ func TestStormOfRivals(t *testing.T) {
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
 	s.wanted = nil
 	for _, name := range []string{"nbd"} {
-		if err := s.system(name).check(s.Bin); err != nil {
+		if err := s.system(name).Check(s.Bin); err != nil {
 			t.Skip(err)
 		}
 		s.wanted = append(s.wanted, name)
@@ -309,3 +310,5 @@ func nothingLeft(t *testing.T, s *storm) {
 		}
 	}
 }
+
+func others() Others { return Others{rivals.All(), rivals.Kernel()} }

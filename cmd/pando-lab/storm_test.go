@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha1"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +19,14 @@ import (
 	"pando/internal/bench"
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
+	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
 func TestStormFlags(t *testing.T) {
 	s, err := newStorm(
-		[]string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"},
+		others(), []string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"},
 		io.Discard,
 		io.Discard,
 	)
@@ -44,7 +44,7 @@ func TestStormFlags(t *testing.T) {
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
 		{"--think", "-1"}, {"rest"}} {
 		var told bytes.Buffer
-		if _, err := newStorm(args, io.Discard, &told); err == nil || told.Len() == 0 {
+		if _, err := newStorm(others(), args, io.Discard, &told); err == nil || told.Len() == 0 {
 			t.Errorf("%v: got %v and told %q", args, err, told.String())
 		}
 	}
@@ -53,7 +53,7 @@ func TestStormFlags(t *testing.T) {
 // All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival
 // is not measured with more nodes than it is good for.
 func TestStormPlanTakesTurns(t *testing.T) {
-	s := &storm{rivals: rivals(), nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
+	s := &storm{rivals: rivals.All(), nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
 	for _, j := range s.plan() {
 		got = append(got, fmt.Sprintf("%s:%d", j.System, j.Nodes))
@@ -270,25 +270,5 @@ func TestTypical(t *testing.T) {
 		if got, ok := r.typical(kind{1, "pack", 0, 0}, false); !ok || got.Last != want {
 			t.Errorf("of %d runs the one that took %g s, want %g", i+1, got.Last, want)
 		}
-	}
-}
-
-func TestTorrent(t *testing.T) {
-	content := bytes.Repeat([]byte("x"), torrentPiece+1)
-	got, err := newTorrent("file", int64(len(content)), bytes.NewReader(content), "http://t/announce")
-	if err != nil {
-		t.Fatal(err)
-	}
-	one, two := sha1.Sum(content[:torrentPiece]), sha1.Sum(content[torrentPiece:])
-	info := fmt.Sprintf("d6:lengthi262145e4:name4:file12:piece lengthi262144e6:pieces40:%s%se", one[:], two[:])
-	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want ||
-		got.hash != sha1.Sum([]byte(info)) {
-		t.Errorf("got %q", got.file)
-	}
-	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
-		"%00",
-		15,
-	) {
-		t.Errorf("a hash in a URL: got %s", got)
 	}
 }

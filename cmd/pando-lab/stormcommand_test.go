@@ -40,7 +40,7 @@ func TestOtherSource(t *testing.T) {
 		{"of a tree that is named", []string{"--tree", "/srv/tree"}, tree, ""},
 		{"changed by hand", nil, image.Provenance{Parent: "sha256:1"}, ""},
 	} {
-		s, err := newStorm(append([]string{"--systems", "chunks"}, x.args...), os.Stdout, os.Stderr)
+		s, err := newStorm(others(), append([]string{"--systems", "chunks"}, x.args...), os.Stdout, os.Stderr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestFaultFlags(t *testing.T) {
-	s, err := newStorm([]string{"--nodes", "10", "--systems", "chunks", "--fault", "all"}, io.Discard, io.Discard)
+	s, err := newStorm(others(), []string{"--nodes", "10", "--systems", "chunks", "--fault", "all"}, io.Discard, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,13 +24,13 @@ func TestFaultFlags(t *testing.T) {
 		t.Errorf("the storm without a fault comes first: got %+v", plan)
 	}
 	for args, want := range map[string]bool{"--fault all": true, "--fault all --tell=false": false, "--rate 1mbit": false} {
-		if s, err := newStorm(append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil ||
+		if s, err := newStorm(others(), append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil ||
 			s.tell != want {
 			t.Errorf("%s: its nodes tell the server: %t, %v", args, s.tell, err)
 		}
 	}
 	for _, args := range [][]string{{"--fault", "meteor"}, {"--nodes", "1", "--fault", "all"}, {"--guests", "9"}} {
-		if _, err := newStorm(append([]string{"--systems", "chunks"}, args...), io.Discard, io.Discard); err == nil {
+		if _, err := newStorm(others(), append([]string{"--systems", "chunks"}, args...), io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)
 		}
 	}

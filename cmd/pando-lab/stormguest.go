@@ -196,12 +196,12 @@ func (r *guestRun) add(guests []guest, errs []error) {
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
 func (s *storm) guestBootOf(ctx context.Context, m *material, system string) (b guestBoot, stop func(), err error) {
 	for _, r := range s.kernelRivals {
-		if r.name == system {
+		if r.Name == system {
 			b.wait = func(ctx context.Context, _ string, m *testkit.Machine) (g guest, err error) {
-				g.sinceInit, err = r.booted(ctx, m)
+				g.sinceInit, err = r.Booted(ctx, m)
 				return g, err
 			}
-			b.direct, stop, err = r.start(ctx, s.host(), m.labImage, testkit.KernelArgs())
+			b.direct, stop, err = r.Start(ctx, s.host(), m.Image, testkit.KernelArgs())
 			return b, stop, err
 		}
 	}

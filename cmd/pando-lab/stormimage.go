@@ -19,7 +19,7 @@ import (
 
 // material is what is booted in a storm.
 type material struct {
-	*labImage
+	*bench.Image
 	pack    bootpack.Record
 	bootSet int64    // W: bytes that the boot pack has on the wire until the boot has booted
 	booted  int64    // bytes of it until booted, also where the boot goes on until a mark
@@ -61,31 +61,31 @@ func (s *storm) material(ctx context.Context) (*material, error) {
 
 // imageMaterial makes the image ready, which is all that a rival's machine boots from.
 func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
-	m := &material{labImage: &labImage{scratch: filepath.Join(s.Dir, "rivals")}}
+	m := &material{Image: &bench.Image{Scratch: filepath.Join(s.Dir, "rivals")}}
 	var err error
-	if m.version, err = s.version(ctx); err != nil {
+	if m.Version, err = s.version(ctx); err != nil {
 		return nil, err
 	}
-	if m.keys, err = identity.Open(filepath.Join(s.DataDir(), "keys")); err != nil {
+	if m.Keys, err = identity.Open(filepath.Join(s.DataDir(), "keys")); err != nil {
 		return nil, err
 	}
-	if m.store, err = store.OpenDir(filepath.Join(s.DataDir(), "store")); err != nil {
+	if m.Store, err = store.OpenDir(filepath.Join(s.DataDir(), "store")); err != nil {
 		return nil, err
 	}
-	v, err := m.store.GetVersion(m.version)
+	v, err := m.Store.GetVersion(m.Version)
 	if err != nil {
 		return nil, err
 	}
-	if m.manifest, err = image.Verify(v.Manifest, v.Signature, m.keys.SitePublic()); err != nil {
+	if m.Manifest, err = image.Verify(v.Manifest, v.Signature, m.Keys.SitePublic()); err != nil {
 		return nil, err
 	}
 	agent, err := bench.AgentSize(ctx, s.Bin)
 	if err != nil {
 		return nil, err
 	}
-	k := bench.KernelSizeOf(m.manifest, string(m.version), agent)
-	m.k = &k
-	s.Say("Image:  %s, version %s, a root of %.1f MB", s.image, m.version.Short(), bench.MB(m.manifest.Root.Size))
+	k := bench.KernelSizeOf(m.Manifest, string(m.Version), agent)
+	m.Kernel = &k
+	s.Say("Image:  %s, version %s, a root of %.1f MB", s.image, m.Version.Short(), bench.MB(m.Manifest.Root.Size))
 	s.Say(
 		"K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s",
 		bench.MB(k.Every),
@@ -97,7 +97,7 @@ func (s *storm) imageMaterial(ctx context.Context) (*material, error) {
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
 func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
-	records, err := m.store.Packs(m.version)
+	records, err := m.Store.Packs(m.Version)
 	if err != nil {
 		return err
 	}
@@ -105,18 +105,18 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer
 	if m.pack, ok = bootpack.Find(records, ""); !ok {
 		m.pack, err = packer.Make(
 			ctx,
-			packer.Options{Store: m.store, Keys: m.keys.Ring.Signers(), Version: m.version, Manifest: m.manifest,
+			packer.Options{Store: m.Store, Keys: m.Keys.Ring.Signers(), Version: m.Version, Manifest: m.Manifest,
 				Order: packer.Merge(boots), Boots: len(boots)},
 		)
 		if err != nil {
 			return err
 		}
 	}
-	data, err := m.store.Get(ctx, m.pack.Object)
+	data, err := m.Store.Get(ctx, m.pack.Object)
 	if err != nil {
 		return err
 	}
-	p, err := bootpack.Verify(data, []byte(m.pack.Signature), m.version, m.keys.SitePublic())
+	p, err := bootpack.Verify(data, []byte(m.pack.Signature), m.Version, m.Keys.SitePublic())
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 func (m *material) open(ctx context.Context) error {
 	dev, err := blockdev.Open(
 		ctx,
-		bench.DiskSource{Dir: m.store},
-		blockdev.Options{Index: m.manifest.Root.Index, Size: m.manifest.Root.Size},
+		bench.DiskSource{Dir: m.Store},
+		blockdev.Options{Index: m.Manifest.Root.Index, Size: m.Manifest.Root.Size},
 	)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (m *material) open(ctx context.Context) error {
 			return fmt.Errorf(
 				"the read trace has block %d, the root of version %s ends before it: it is of another version",
 				r.End()-1,
-				m.version.Short(),
+				m.Version.Short(),
 			)
 		}
 		p := make([]byte, int(r.Blocks)*chunk.BlockSize)

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"slices"
 
+	"pando/internal/bench"
 	"pando/internal/testkit"
 )
 
@@ -45,18 +46,18 @@ func newPace(w int64) *pace {
 
 // rate is that of a node's link, for a run of so many nodes of up to most. By unicast the server's link is full all
 // the time and the nodes take turns; where nodes give each other what they have, all links are.
-func (p *pace) rate(s system, nodes, most int) testkit.Rate {
-	r, ok := p.rates[s.name]
+func (p *pace) rate(s bench.System, nodes, most int) testkit.Rate {
+	r, ok := p.rates[s.Name]
 	if !ok {
 		full := 1.0
-		if s.shared {
+		if s.Shared {
 			full = float64(most) / sharedTime
 		}
-		cost := s.cost * p.w / costSet
+		cost := s.Cost * p.w / costSet
 		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * cost * full))
-		p.rates[s.name] = r
+		p.rates[s.Name] = r
 	}
-	if !s.shared {
+	if !s.Shared {
 		return r
 	}
 	return roundRate(min(float64(most)/float64(nodes), mostFaster) * float64(r))

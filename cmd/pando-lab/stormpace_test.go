@@ -3,12 +3,14 @@ package main
 import (
 	"testing"
 
+	"pando/internal/bench"
+	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
 )
 
 // By unicast N does not matter, because the server's link is what all wait for; with peers all links are full at once.
 func TestPace(t *testing.T) {
-	alone, together := system{name: "alone", cost: 1}, system{name: "together", cost: 1, shared: true}
+	alone, together := bench.System{Name: "alone", Cost: 1}, bench.System{Name: "together", Cost: 1, Shared: true}
 	for _, w := range []float64{costSet, 5 * costSet} {
 		p := &pace{cores: 2, w: w, rates: map[string]testkit.Rate{}}
 		// A boot set takes 1 s of a processor, and half of two processors may be taken: one each second, of 96 Mb.
@@ -42,7 +44,7 @@ func TestFewerNodesHaveFasterLinks(t *testing.T) {
 		{[]int{200, 40, 10, 1}, []testkit.Rate{1, 5, 6, 6}},
 		{[]int{1}, []testkit.Rate{1}},
 	} {
-		s := &storm{rivals: rivals(), nodes: c.nodes}
+		s := &storm{rivals: rivals.All(), nodes: c.nodes}
 		p := newPace(costSet)
 		var first job
 		for i, n := range c.nodes {
@@ -64,7 +66,7 @@ func TestFewerNodesHaveFasterLinks(t *testing.T) {
 
 // A storm that was too busy makes those of fewer nodes slower, too.
 func TestSlowerForFewerToo(t *testing.T) {
-	s := &storm{rivals: rivals(), nodes: []int{40, 10, 1}}
+	s := &storm{rivals: rivals.All(), nodes: []int{40, 10, 1}}
 	p := newPace(costSet)
 	most, fewer := job{System: bestName(), Nodes: 40}, job{System: bestName(), Nodes: 10}
 	s.choose(p, &most)

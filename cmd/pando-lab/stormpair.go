@@ -88,7 +88,7 @@ func (s *storm) alter(ctx context.Context, m *material, j job) error {
 	if err := forgetFiles(ctx); err != nil || !slices.Contains(standIn, j.System) {
 		return err
 	}
-	return m.remember(ctx)
+	return m.Remember(ctx)
 }
 
 // standIn are the systems whose nodes take a part of the root from this machine's own copy, which is in memory:

@@ -45,7 +45,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	s, err := newStorm([]string{"--dir", t.TempDir(), "--nodes", "2", "--against", other}, &out, &out)
+	s, err := newStorm(others(), []string{"--dir", t.TempDir(), "--nodes", "2", "--against", other}, &out, &out)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
@@ -70,7 +70,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--against", t.TempDir()}, {"--against", other, "--systems", "nbd"}} {
-		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--nodes", "2"}, args...), &out, &out); err == nil {
+		if _, err := newStorm(others(), append([]string{"--dir", t.TempDir(), "--nodes", "2"}, args...), &out, &out); err == nil {
 			t.Errorf("%v is taken", args)
 		}
 	}
@@ -80,7 +80,7 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 func TestCheckChange(t *testing.T) {
 	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"}, {"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {
 		var out strings.Builder
-		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out, &out); err == nil ||
+		if _, err := newStorm(others(), append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out, &out); err == nil ||
 			!strings.Contains(out.String(), "--delay") {
 			t.Errorf("%v: got %v, %s", args, err, &out)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -80,7 +79,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Conf
 	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.m.pack.Object.Name(), n.m.pack.Object.Verify); err != nil {
 		return c, err
 	}
-	_, err = bootpack.Verify(c.Pack, []byte(n.m.pack.Signature), n.m.version, n.m.keys.SitePublic())
+	_, err = bootpack.Verify(c.Pack, []byte(n.m.pack.Signature), n.m.Version, n.m.Keys.SitePublic())
 	return c, err
 }
 
@@ -90,10 +89,10 @@ func (n *node) manifest(
 	sources startSources,
 	c *blockapi.Config,
 ) (m image.Manifest, err error) {
-	path := "/m/" + strings.TrimPrefix(string(n.m.version), "sha256:")
+	path := "/m/" + strings.TrimPrefix(string(n.m.Version), "sha256:")
 	data, err := getAny(ctx, client, sources, path, func(data []byte) error {
-		if got := image.Version(data); got != n.m.version {
-			return fmt.Errorf("manifest has digest %s, want %s", got, n.m.version)
+		if got := image.Version(data); got != n.m.Version {
+			return fmt.Errorf("manifest has digest %s, want %s", got, n.m.Version)
 		}
 		return nil
 	})
@@ -101,7 +100,7 @@ func (n *node) manifest(
 		return m, err
 	}
 	signature, err := getAny(ctx, client, sources, path+".minisig", func(signature []byte) (err error) {
-		m, err = image.Verify(data, signature, n.m.keys.SitePublic())
+		m, err = image.Verify(data, signature, n.m.Keys.SitePublic())
 		return err
 	})
 	if c.Swarm != nil {
@@ -142,7 +141,7 @@ func getAny(
 	defer cancel()
 	for {
 		data, err := getGood(ctx, client, server+path, recordTimeout, good)
-		if err == nil || errors.Is(err, errAnswer) {
+		if err == nil || errors.Is(err, bench.ErrAnswer) {
 			return data, err
 		}
 		select {
@@ -163,35 +162,11 @@ func getGood(
 ) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	data, err := get(ctx, client, url, mostSmall)
+	data, err := bench.Get(ctx, client, url, bench.MostSmall)
 	if err == nil {
 		if err = good(data); err != nil {
-			err = fmt.Errorf("GET %s: %w: %w", url, errAnswer, err)
+			err = fmt.Errorf("GET %s: %w: %w", url, bench.ErrAnswer, err)
 		}
-	}
-	return data, err
-}
-
-// errAnswer is that there was an answer, of which asking again makes no other.
-var errAnswer = errors.New("not what was asked for")
-
-// mostSmall bounds a manifest, a script, and other answers that are small, in bytes.
-const mostSmall = 1 << 20
-
-// get fetches a file whole, of so many bytes at most.
-func get(ctx context.Context, client *http.Client, url string, most int64) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %w: %s", url, errAnswer, resp.Status)
 	}
 	return data, err
 }

@@ -44,7 +44,7 @@ func TestBootsUntilAMark(t *testing.T) {
 	if err != nil || len(boots) != 1 || boots[0].Booted != at(100) || len(newScript(boots[0]).reads) != 2 {
 		t.Errorf("browser: %+v, %v", boots, err)
 	}
-	if _, err := newStorm([]string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard, io.Discard); err == nil {
+	if _, err := newStorm(others(), []string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard, io.Discard); err == nil {
 		t.Error("a trace in a file was said to know marks")
 	}
 }

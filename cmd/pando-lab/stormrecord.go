@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/bench"
 	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
@@ -30,14 +31,14 @@ const recordBoots = 2
 // recorded returns what boots of a version read. Where nobody knows, an emulated machine boots it, without a limit
 // on its link, so that the pauses between the reads are those of the boot.
 func (s *storm) recorded(ctx context.Context, m *material) ([]packer.Recording, error) {
-	boots, err := s.recordings(m.version)
+	boots, err := s.recordings(m.Version)
 	if err != nil || len(boots) > 0 {
 		return boots, err
 	}
 	beside, stop := context.WithCancel(ctx)
 	defer stop()
 	files := s.filesBeside(beside, m)
-	if err := s.record(ctx, m.version); err != nil {
+	if err := s.record(ctx, m.Version); err != nil {
 		stop()
 		_ = files() // it has been broken off, or is made again when it is wanted
 		return nil, fmt.Errorf("record a boot (or name a trace with --reads): %w", err)
@@ -45,7 +46,7 @@ func (s *storm) recorded(ctx context.Context, m *material) ([]packer.Recording, 
 	if err := files(); err != nil {
 		return nil, err
 	}
-	return s.recordings(m.version)
+	return s.recordings(m.Version)
 }
 
 // filesBeside makes the squashfs, where a rival wants it: it takes all processors for a minute or two, and an
@@ -54,10 +55,10 @@ func (s *storm) filesBeside(ctx context.Context, m *material) (wait func() error
 	made := make(chan error, 1)
 	if slices.ContainsFunc(
 		s.wanted,
-		func(name string) bool { return slices.Contains(s.system(name).programs, makesSquashfs) },
+		func(name string) bool { return slices.Contains(s.system(name).Programs, bench.MakesSquashfs) },
 	) {
 		go func() {
-			_, err := m.squashfs(ctx)
+			_, err := m.Squashfs(ctx)
 			made <- err
 		}()
 	} else {

@@ -5,14 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pando/internal/bench"
+	"pando/internal/lab/rivals"
 )
 
 // treeMaterial is an image whose root was extracted already.
 func treeMaterial(t *testing.T) (m *material, squashfs string) {
 	t.Helper()
-	m = &material{labImage: &labImage{version: "sha256:ab", scratch: t.TempDir()}}
+	m = &material{Image: &bench.Image{Version: "sha256:ab", Scratch: t.TempDir()}}
 	for _, name := range []string{"ab.img", "ab.tree/etc/hostname"} {
-		file := filepath.Join(m.scratch, name)
+		file := filepath.Join(m.Scratch, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -20,7 +23,7 @@ func treeMaterial(t *testing.T) (m *material, squashfs string) {
 			t.Fatal(err)
 		}
 	}
-	return m, filepath.Join(m.scratch, "ab.squashfs")
+	return m, filepath.Join(m.Scratch, "ab.squashfs")
 }
 
 // While boots are recorded a squashfs is made where a rival wants one, and nothing where none does.
@@ -34,7 +37,7 @@ func TestFilesBesideARecording(t *testing.T) {
 		{[]string{"nbd-squash"}, true},
 	} {
 		m, file := treeMaterial(t)
-		if err := (&storm{rivals: rivals(), wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
+		if err := (&storm{rivals: rivals.All(), wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
 			t.Fatalf("%v: %v", x.wanted, err)
 		}
 		if info, err := os.Stat(file); (err == nil && info.Size() > 0) != x.made {
@@ -48,7 +51,7 @@ func TestFilesBesideThatFail(t *testing.T) {
 	m, file := treeMaterial(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := (&storm{rivals: rivals(), wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
+	if err := (&storm{rivals: rivals.All(), wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
 		t.Error("no error of a squashfs that was broken off")
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

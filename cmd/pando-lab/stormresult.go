@@ -244,13 +244,13 @@ func newReport(m *material, s *storm) *report {
 		Machine:  bench.Machine(),
 		Command:  s.command,
 		Image:    s.image,
-		Version:  string(m.version),
-		RootSize: m.manifest.Root.Size,
+		Version:  string(m.Version),
+		RootSize: m.Manifest.Root.Size,
 		BootSet:  m.bootSet,
 		Pieces:   m.pieces,
 		Pack:     m.whole,
 		Read:     m.read,
-		K:        m.k,
+		K:        m.Kernel,
 	}
 }
 

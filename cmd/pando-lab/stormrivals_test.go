@@ -10,6 +10,7 @@ import (
 
 	"pando/internal/bench"
 	"pando/internal/chunk"
+	"pando/internal/lab/rivals"
 )
 
 // Each rival serves a small root that is a file system: what its client is given is the same, byte for byte, and
@@ -19,13 +20,13 @@ func TestRivalsAttach(t *testing.T) {
 	s.Bin = binWithHelpers(t, s.Bin)
 	s.wanted = nil
 	lacks := map[string]error{}
-	for _, x := range rivals() {
-		lacks[x.name] = x.check(s.Bin)
-		if x.name == "nbd-squash" && lacks[x.name] == nil {
-			_, lacks[x.name] = os.Stat("/dev/fuse")
+	for _, x := range rivals.All() {
+		lacks[x.Name] = x.Check(s.Bin)
+		if x.Name == "nbd-squash" && lacks[x.Name] == nil {
+			_, lacks[x.Name] = os.Stat("/dev/fuse")
 		}
-		if lacks[x.name] == nil {
-			s.wanted = append(s.wanted, x.name)
+		if lacks[x.Name] == nil {
+			s.wanted = append(s.wanted, x.Name)
 		}
 	}
 	if len(s.wanted) == 0 {
@@ -38,16 +39,16 @@ func TestRivalsAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range rivals() {
-		t.Run(x.name, func(t *testing.T) {
-			if lacks[x.name] != nil {
-				t.Skip(lacks[x.name])
+	for _, x := range rivals.All() {
+		t.Run(x.Name, func(t *testing.T) {
+			if lacks[x.Name] != nil {
+				t.Skip(lacks[x.Name])
 			}
 			attached(
 				t,
 				slices.DeleteFunc(
 					slices.Clone(r.Runs),
-					func(run stormRun) bool { return run.System != x.name || run.Nodes != 2 },
+					func(run stormRun) bool { return run.System != x.Name || run.Nodes != 2 },
 				),
 			)
 		})
@@ -85,13 +86,13 @@ func binWithHelpers(t *testing.T, bin string) string {
 			t.Fatal(err)
 		}
 	}
-	for _, x := range rivals() {
-		if x.helper == "" {
+	for _, x := range rivals.All() {
+		if x.Helper == "" {
 			continue
 		}
-		source := filepath.Join("..", "..", "tools", x.helper, x.helper+".c")
-		if out, err := exec.Command("gcc", "-O2", "-Wall", "-o", filepath.Join(more, x.helper), source, "-lnfs").CombinedOutput(); err != nil {
-			t.Logf("%s cannot be made: %v: %s", x.helper, err, out)
+		source := filepath.Join("..", "..", "tools", x.Helper, x.Helper+".c")
+		if out, err := exec.Command("gcc", "-O2", "-Wall", "-o", filepath.Join(more, x.Helper), source, "-lnfs").CombinedOutput(); err != nil {
+			t.Logf("%s cannot be made: %v: %s", x.Helper, err, out)
 		}
 	}
 	return more

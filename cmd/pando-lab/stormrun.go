@@ -41,10 +41,10 @@ func (s *storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		Think:    s.think,
 		BootSet:  m.bootSet,
 		Read:     m.read,
-		RootSize: m.manifest.Root.Size,
+		RootSize: m.Manifest.Root.Size,
 		Each:     make([]nodeRun, j.Nodes),
 	}
-	r.Segment = s.system(j.System).segment
+	r.Segment = s.system(j.System).Segment
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
@@ -163,8 +163,8 @@ func (s *storm) look() (l look, err error) {
 		return l, err
 	}
 	session := s.site.PID()
-	if s.served.pid != 0 {
-		session = s.served.pid
+	if s.served.PID != 0 {
+		session = s.served.PID
 	}
 	if l.server, l.memory, err = bench.SessionCost(session); err != nil {
 		return l, err
@@ -239,7 +239,7 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 // boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
 func (n *node) boot(
 	ctx context.Context,
-	sys system,
+	sys bench.System,
 	bursts []burst,
 	begin time.Time,
 	out *nodeRun,

@@ -20,35 +20,35 @@ type completing interface {
 }
 
 // systems are all that can be measured.
-func (s *storm) systems() []system { return append(own(), s.rivals...) }
+func (s *storm) systems() []bench.System { return append(own(), s.rivals...) }
 
 // own are the steps of Pando: what each of them buys, added to those before.
-func own() []system {
-	return []system{
+func own() []bench.System {
+	return []bench.System{
 		{
-			name:    "chunks",
-			what:    "Pando: chunks, by unicast",
-			cost:    1.0,
-			segment: unstamped,
+			Name:    "chunks",
+			What:    "Pando: chunks, by unicast",
+			Cost:    1.0,
+			Segment: unstamped,
 		},
 		{
-			name:    "pack",
-			what:    "Pando: and the boot pack, when a read asks for it",
-			cost:    0.9,
-			segment: unstamped,
+			Name:    "pack",
+			What:    "Pando: and the boot pack, when a read asks for it",
+			Cost:    0.9,
+			Segment: unstamped,
 		},
 		{
-			name:    "prefetch",
-			what:    "Pando: and ahead of the reads",
-			cost:    1.0,
-			segment: unstamped,
+			Name:    "prefetch",
+			What:    "Pando: and ahead of the reads",
+			Cost:    1.0,
+			Segment: unstamped,
 		},
 		{
-			name:    "peers",
-			what:    "Pando: and from each other",
-			cost:    1.8,
-			shared:  true,
-			segment: unstamped,
+			Name:    "peers",
+			What:    "Pando: and from each other",
+			Cost:    1.8,
+			Shared:  true,
+			Segment: unstamped,
 		},
 	}
 }
@@ -66,7 +66,7 @@ func steps() map[string]pandoStep {
 // serveSystem starts what a run needs. For Pando's own systems the server is started anew: its tracker forgets the run
 // before, and it is told what its link is, since it admits nodes by that.
 func (s *storm) serveSystem(ctx context.Context, m *material) (stop func(), err error) {
-	s.served = server{}
+	s.served = bench.Served{}
 	if _, ours := steps()[s.job.System]; ours {
 		if err := s.site.Close(); err != nil {
 			return nil, err
@@ -76,43 +76,43 @@ func (s *storm) serveSystem(ctx context.Context, m *material) (stop func(), err 
 		}
 		return func() {}, s.settle(ctx)
 	}
-	serve := s.system(s.job.System).serve
+	serve := s.system(s.job.System).Serve
 	if serve == nil {
 		return func() {}, nil
 	}
-	if s.served, err = serve(ctx, s.host(), m.labImage); err != nil {
+	if s.served, err = serve(ctx, s.host(), m.Image); err != nil {
 		return nil, err
 	}
 	return func() {
-		s.served.end()
-		s.served = server{}
+		s.served.End()
+		s.served = bench.Served{}
 	}, nil
 }
 
 // host is where the servers of rivals run.
-func (s *storm) host() host { return host{s.star.Server, s.Dir} }
+func (s *storm) host() bench.Host { return bench.Host{Net: s.star.Server, Dir: s.Dir} }
 
 // attach makes the root of a system that can be read, on the node. What it took is in the root.
-func (n *node) attach(ctx context.Context, sys system) (bench.Root, error) {
-	if step, ours := steps()[sys.name]; ours {
+func (n *node) attach(ctx context.Context, sys bench.System) (bench.Root, error) {
+	if step, ours := steps()[sys.Name]; ours {
 		return n.pando(ctx, step)
 	}
-	return sys.attach(ctx, client{n.net, n.dir, n.bin, n.m.labImage})
+	return sys.Attach(ctx, bench.Client{Net: n.net, Dir: n.dir, Bin: n.bin, Image: n.m.Image})
 }
 
 // pandoStep is how far a node goes.
 type pandoStep struct{ pack, idle, peers bool }
 
-func names(of []system) (out []string) {
+func names(of []bench.System) (out []string) {
 	for _, s := range of {
-		out = append(out, s.name)
+		out = append(out, s.Name)
 	}
 	return out
 }
 
-func (s *storm) system(name string) system {
+func (s *storm) system(name string) bench.System {
 	for _, x := range append(s.systems(), s.more...) {
-		if x.name == name {
+		if x.Name == name {
 			return x
 		}
 	}
@@ -213,5 +213,11 @@ func (n *node) received() (int64, error) {
 // bestName is the system that has all of Pando.
 func bestName() string {
 	all := own()
-	return all[len(all)-1].name
+	return all[len(all)-1].Name
+}
+
+// Others are the ways that stand beside Pando's own.
+type Others struct {
+	Systems []bench.System
+	Kernel  []bench.KernelRival // of emulated machines
 }

@@ -42,13 +42,13 @@ func tellingName(i int) string { return fmt.Sprintf("pc%03d", i+1) }
 // version.
 func (s *storm) acquaint(ctx context.Context, m *material, nodes []*node) error {
 	name := s.image
-	if name == string(m.version) {
+	if name == string(m.Version) {
 		name = "storm"
 	}
-	if _, err := s.site.API.AddVersion(ctx, name, api.VersionAdd{Version: m.version}); err != nil {
+	if _, err := s.site.API.AddVersion(ctx, name, api.VersionAdd{Version: m.Version}); err != nil {
 		return err
 	}
-	ref := fleet.Ref(name + "@" + string(m.version))
+	ref := fleet.Ref(name + "@" + string(m.Version))
 	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref}); err != nil {
 		return err
 	}
@@ -102,11 +102,11 @@ func (t *telling) hello(ctx context.Context) error {
 	if err := json.Unmarshal(answer.Assignment, &a); err != nil {
 		return fmt.Errorf("assignment: %w", err)
 	}
-	if a.Version != t.n.m.version {
+	if a.Version != t.n.m.Version {
 		return fmt.Errorf(
 			"the server has this node boot %s, the storm is of %s",
 			a.Version.Short(),
-			t.n.m.version.Short(),
+			t.n.m.Version.Short(),
 		)
 	}
 	t.session, t.version, t.n.bootID = answer.Session, a.Version, t.config.Boot
@@ -175,7 +175,7 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error 
 func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
 	for {
 		err := t.report(ctx, st, events...)
-		if err == nil || errors.Is(err, errAnswer) || bench.Pause(ctx, startAgain) != nil {
+		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, startAgain) != nil {
 			return err
 		}
 	}
@@ -219,7 +219,7 @@ func (t *telling) post(ctx context.Context, path, authorization string, in, out 
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("POST %s: %w: %s: %s", path, errAnswer, resp.Status, data)
+		err = fmt.Errorf("POST %s: %w: %s: %s", path, bench.ErrAnswer, resp.Status, data)
 	}
 	if err != nil || out == nil {
 		return err

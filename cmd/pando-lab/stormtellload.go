@@ -67,7 +67,7 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 // loader is the node's, which asks by its own link.
 func (n *node) loader() (*testkit.Loader, error) {
 	mac, err := n.macOf()
-	return testkit.NewLoader(n.net, mac, n.server, n.m.manifest.Architecture), err
+	return testkit.NewLoader(n.net, mac, n.server, n.m.Manifest.Architecture), err
 }
 
 // bootConfigName is boot.json's in the trust cpio, which is the first one of an initramfs.

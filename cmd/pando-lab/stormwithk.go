@@ -102,7 +102,7 @@ func (s *storm) turns(ctx context.Context, pieces int) (*runK, error) {
 // patienceK is how much longer a run may take with K.
 func patienceK(m *material, j job) time.Duration {
 	return time.Duration(
-		3 * float64(j.Nodes) * float64(m.k.Every) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(time.Second),
+		3 * float64(j.Nodes) * float64(m.Kernel.Every) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(time.Second),
 	)
 }
 
@@ -121,8 +121,8 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kernel != n.m.manifest.Kernel.Size {
-		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.m.manifest.Kernel.Size)
+	if kernel != n.m.Manifest.Kernel.Size {
+		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.m.Manifest.Kernel.Size)
 	}
 	initramfs, err := f.Fetch(ctx, script.Initramfs, io.Discard)
 	k.Bytes, k.There = kernel+initramfs, time.Since(begin).Seconds()

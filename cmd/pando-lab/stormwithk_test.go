@@ -131,13 +131,13 @@ func TestCheckK(t *testing.T) {
 	for _, args := range [][]string{{"--rate", "10mbit", "--systems", "chunks"}, {"--rate", "10mbit", "--tell"}, {"--rate", "10mbit", "--fault", "all"}, {"--rate", "10mbit", "--guests", "1"},
 		{"--rate", "10mbit", "--cold"}, {}} {
 		var out strings.Builder
-		if _, err := newStorm(append([]string{"--dir", t.TempDir(), "--k"}, args...), &out, &out); err == nil ||
+		if _, err := newStorm(others(), append([]string{"--dir", t.TempDir(), "--k"}, args...), &out, &out); err == nil ||
 			!strings.Contains(out.String(), "--k") {
 			t.Errorf("%v: got %v, %s", args, err, &out)
 		}
 	}
 	var out strings.Builder
-	s, err := newStorm([]string{"--dir", t.TempDir(), "--k", "--rate", "10mbit", "--server-rate", "20mbit"}, &out, &out)
+	s, err := newStorm(others(), []string{"--dir", t.TempDir(), "--k", "--rate", "10mbit", "--server-rate", "20mbit"}, &out, &out)
 	if err != nil || len(s.wanted) != 1 || s.wanted[0] != bestName() {
 		t.Fatalf("%v: %v, %s", s.wanted, err, &out)
 	}

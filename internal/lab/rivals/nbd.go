@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -19,32 +19,32 @@ const nbdPort = 10809
 const nbdConnections = 2
 
 // serveRawNBD starts nbdkit over the raw image.
-func serveRawNBD(ctx context.Context, h host, m *labImage) (server, error) {
-	return serveNBD(ctx, h, m.rawFile)
+func serveRawNBD(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	return serveNBD(ctx, h, m.RawFile)
 }
 
 // serveNBD starts nbdkit over a file, beside the server.
 func serveNBD(
 	ctx context.Context,
-	h host,
+	h bench.Host,
 	file func(context.Context) (string, error),
-) (server, error) {
+) (bench.Served, error) {
 	path, err := file(ctx)
 	if err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
 	args := slices.Concat(
 		[]string{"--foreground", "--readonly", "--port", strconv.Itoa(nbdPort)},
 		[]string{"file", path},
 	)
-	return h.start(ctx, h.net.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
+	return h.Start(ctx, h.Net.Command(context.Background(), "nbdkit", args...), "nbdkit", nbdPort)
 }
 
-// nbd attaches the root as the kernel's client does. That client's own processor time is not there.
-func (n client) nbd(ctx context.Context) (bench.Root, error) {
+// attachNBD attaches the root as the kernel's client does. That client's own processor time is not there.
+func attachNBD(ctx context.Context, n bench.Client) (bench.Root, error) {
 	r := &nbdRoot{}
 	for range nbdConnections {
-		c, err := n.net.Dial(ctx, "tcp", net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
+		c, err := n.Net.Dial(ctx, "tcp", net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
 		if err != nil {
 			return nil, errors.Join(err, r.close())
 		}

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 // guestRival is a way to a root by drivers of the node's own kernel.
 type guestRival struct {
 	name, what string
-	serve      func(context.Context, host, *labImage) (server, error) // nil: nothing serves it
+	serve      func(context.Context, bench.Host, *bench.Image) (bench.Served, error) // nil: nothing serves it
 	// file that is the machine's disk; nil: it has none
-	disk func(*labImage, context.Context) (string, error)
-	args []string // for rivalinit.sh
+	disk func(*bench.Image, context.Context) (string, error)
+	args []string // for init.sh
 }
 
 // mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as
@@ -71,7 +71,7 @@ func guestRivals() []guestRival {
 		{
 			name: "disk",
 			what: "a local disk (virtio) with the same file system, no network",
-			disk: (*labImage).rawFile,
+			disk: (*bench.Image).RawFile,
 			args: []string{"lab.root=disk"},
 		},
 	}
@@ -80,11 +80,11 @@ func guestRivals() []guestRival {
 // start makes ready what the rival's machines boot from, and says how one starts. Call stop when they are done.
 func (r guestRival) start(
 	ctx context.Context,
-	h host,
-	m *labImage,
+	h bench.Host,
+	m *bench.Image,
 	kernelArgs []string,
 ) (d testkit.Direct, stop func(), err error) {
-	if d.Kernel, d.Initrd, err = m.rivalBoot(ctx); err != nil {
+	if d.Kernel, d.Initrd, err = rivalBoot(ctx, m); err != nil {
 		return d, nil, err
 	}
 	if r.disk != nil {
@@ -93,7 +93,7 @@ func (r guestRival) start(
 		}
 	}
 	d.Args = slices.Concat(
-		m.manifest.CommandLine,
+		m.Manifest.CommandLine,
 		kernelArgs,
 		r.args,
 		[]string{"lab.server=" + bench.Network.Addr().String()},
@@ -102,10 +102,10 @@ func (r guestRival) start(
 		return d, func() {}, nil
 	}
 	served, err := r.serve(ctx, h, m)
-	return d, served.end, err
+	return d, served.End, err
 }
 
-// bootedRival waits for the line that rivalinit.sh has written when the default target is reached, and returns the
+// bootedRival waits for the line that init.sh has written when the default target is reached, and returns the
 // seconds since /init.
 func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 	line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
@@ -121,9 +121,9 @@ func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
 }
 
 // serveSquashNFS starts nfs-ganesha over a directory with nothing but the squashfs.
-func serveSquashNFS(ctx context.Context, h host, m *labImage) (server, error) {
-	return h.serveNFSOf(ctx, func() (string, error) {
-		file, err := m.squashfs(ctx)
+func serveSquashNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	return serveNFSOf(ctx, h, func() (string, error) {
+		file, err := m.Squashfs(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -132,7 +132,7 @@ func serveSquashNFS(ctx context.Context, h host, m *labImage) (server, error) {
 	})
 }
 
-// squashName is what rivalinit.sh calls the squashfs on NFS.
+// squashName is what init.sh calls the squashfs on NFS.
 const squashName = "root.squashfs"
 
 // linkInto makes a directory with a second name of the file.
@@ -140,10 +140,10 @@ func linkInto(dir, file string) error {
 	return errors.Join(os.Mkdir(dir, 0o755), os.Link(file, filepath.Join(dir, squashName)))
 }
 
-// kernelRivals are the same for whoever boots machines by them.
-func kernelRivals() (out []kernelRival) {
+// Kernel are the same for whoever boots machines by them.
+func Kernel() (out []bench.KernelRival) {
 	for _, r := range guestRivals() {
-		out = append(out, kernelRival{r.name, r.what, r.start, bootedRival})
+		out = append(out, bench.KernelRival{Name: r.name, What: r.what, Start: r.start, Booted: bootedRival})
 	}
 	return out
 }

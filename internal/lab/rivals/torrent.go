@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"bufio"
@@ -11,9 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"pando/internal/bench"
-	"pando/internal/testkit"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -67,8 +65,8 @@ func newTorrent(name string, size int64, content io.Reader, announce string) (to
 	}, nil
 }
 
-// escaped is the hash in a tracker's URL: a tracker takes no + for a space, as others do.
-func (t torrent) escaped() string {
+// Escaped is the hash in a tracker's URL: a tracker takes no + for a space, as others do.
+func (t torrent) Escaped() string {
 	return strings.ReplaceAll(fmt.Sprintf(" % x", t.hash[:]), " ", "%")
 }
 
@@ -101,27 +99,27 @@ func aria2(dir string, more ...string) []string {
 }
 
 // serveTorrent starts a tracker and the first seeder beside the server.
-func serveTorrent(ctx context.Context, h host, m *labImage) (server, error) {
-	file, err := m.squashfs(ctx)
+func serveTorrent(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	file, err := m.Squashfs(ctx)
 	if err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
 	announce := "http://" + net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(trackerPort))
 	t, err := writeTorrent(file, announce+"/announce")
 	if err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
-	dir := filepath.Join(h.dir, "tracker")
+	dir := filepath.Join(h.Dir, "tracker")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "allowed"), fmt.Appendf(nil, "%x\n", t.hash), 0o644); err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
 	port := strconv.Itoa(trackerPort)
-	tracker, err := h.start(
+	tracker, err := h.Start(
 		ctx,
-		h.net.Command(
+		h.Net.Command(
 			context.Background(),
 			"opentracker",
 			"-i",
@@ -141,9 +139,9 @@ func serveTorrent(ctx context.Context, h host, m *labImage) (server, error) {
 		trackerPort,
 	)
 	if err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
-	argv := aria2(m.scratch, "--bt-seed-unverified=true", torrentOf(file))
+	argv := aria2(m.Scratch, "--bt-seed-unverified=true", torrentOf(file))
 	soon, cancel := context.WithTimeoutCause(
 		ctx,
 		seedPatience,
@@ -152,21 +150,21 @@ func serveTorrent(ctx context.Context, h host, m *labImage) (server, error) {
 	defer cancel()
 	seeder, err := bench.StartProgram(
 		soon,
-		h.net.Command(context.Background(), argv[0], argv[1:]...),
-		filepath.Join(h.dir, "seeder.log"),
+		h.Net.Command(context.Background(), argv[0], argv[1:]...),
+		filepath.Join(h.Dir, "seeder.log"),
 		func() bool { return seeded(soon, h, announce, t) },
 	)
 	if err != nil {
-		tracker.end()
-		return server{}, err
+		tracker.End()
+		return bench.Served{}, err
 	}
-	return server{seeder.Cmd.Process.Pid, func() { seeder.Stop(); tracker.end() }}, nil
+	return bench.Served{PID: seeder.Cmd.Process.Pid, End: func() { seeder.Stop(); tracker.End() }}, nil
 }
 
 // seeded tells whether the tracker knows of somebody who has all.
-func seeded(ctx context.Context, h host, tracker string, t torrent) bool {
-	client := &http.Client{Transport: &http.Transport{DialContext: h.net.Dial, DisableKeepAlives: true}}
-	b, err := get(ctx, client, tracker+"/scrape?info_hash="+t.escaped(), mostSmall)
+func seeded(ctx context.Context, h bench.Host, tracker string, t torrent) bool {
+	client := &http.Client{Transport: &http.Transport{DialContext: h.Net.Dial, DisableKeepAlives: true}}
+	b, err := bench.Get(ctx, client, tracker+"/scrape?info_hash="+t.Escaped(), 1<<20)
 	return err == nil && strings.Contains(string(b), "8:completei1e")
 }
 
@@ -191,9 +189,9 @@ func writeTorrent(file, announce string) (torrent, error) {
 	return t, os.WriteFile(torrentOf(file), t.file, 0o644)
 }
 
-// bittorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
-func (n client) bittorrent(ctx context.Context) (bench.Root, error) {
-	file, err := n.m.squashfs(ctx) // it is there: it is served
+// attachTorrent fetches all of the image from the server and the other nodes, into memory, and goes on giving it.
+func attachTorrent(ctx context.Context, n bench.Client) (bench.Root, error) {
+	file, err := n.Image.Squashfs(ctx) // it is there: it is served
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +208,8 @@ func (n client) bittorrent(ctx context.Context) (bench.Root, error) {
 	argv := aria2(dir, "--on-bt-download-complete="+hook, torrentOf(file))
 	r.sender, err = bench.StartProgram(
 		ctx,
-		n.net.Command(context.Background(), argv[0], argv[1:]...),
-		filepath.Join(n.dir, "aria2.log"),
+		n.Net.Command(context.Background(), argv[0], argv[1:]...),
+		filepath.Join(n.Dir, "aria2.log"),
 		func() bool {
 			_, err := os.Stat(complete)
 			return err == nil
@@ -228,29 +226,6 @@ func (n client) bittorrent(ctx context.Context) (bench.Root, error) {
 	return r, nil
 }
 
-// start starts a program beside the server and waits until it listens.
-func (h host) start(ctx context.Context, c *exec.Cmd, name string, port int) (server, error) {
-	p, err := bench.StartProgram(
-		ctx,
-		c,
-		filepath.Join(h.dir, name+".out"),
-		func() bool { return answers(ctx, h.net, port) },
-	)
-	if err != nil {
-		return server{}, err
-	}
-	return server{p.Cmd.Process.Pid, p.Stop}, nil
-}
-
-// answers tells whether the server has somebody who listens.
-func answers(ctx context.Context, from *testkit.Net, port int) bool {
-	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(port)))
-	if err == nil {
-		conn.Close()
-	}
-	return err == nil
-}
-
 // wholeRoot is an image that is on the node. It is read from this machine's own copy, which is in memory: what
 // unpacking costs is left out, in the rival's favour.
 type wholeRoot struct {
@@ -259,8 +234,8 @@ type wholeRoot struct {
 	dir    string         // goes away with it
 }
 
-func (r *wholeRoot) open(ctx context.Context, n client) error {
-	raw, err := n.m.rawFile(ctx)
+func (r *wholeRoot) open(ctx context.Context, n bench.Client) error {
+	raw, err := n.Image.RawFile(ctx)
 	if err == nil {
 		r.File, err = os.Open(raw)
 	}

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"bufio"
@@ -34,25 +34,25 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /root; Access_Type = RO; Squash = 
 `
 
 // serveNFS starts nfs-ganesha over the tree.
-func serveNFS(ctx context.Context, h host, m *labImage) (server, error) {
-	return h.serveNFSOf(ctx, func() (string, error) { return m.tree(ctx) })
+func serveNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	return serveNFSOf(ctx, h, func() (string, error) { return m.Tree(ctx) })
 }
 
 // serveNFSOf starts nfs-ganesha over a directory.
-func (h host) serveNFSOf(ctx context.Context, of func() (string, error)) (server, error) {
+func serveNFSOf(ctx context.Context, h bench.Host, of func() (string, error)) (bench.Served, error) {
 	export, err := of()
 	if err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
-	dir := filepath.Join(h.dir, "ganesha")
+	dir := filepath.Join(h.Dir, "ganesha")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
 	config := filepath.Join(dir, "ganesha.conf")
 	if err := os.WriteFile(config, fmt.Appendf(nil, ganeshaConfig, nfsPort, dir, export), 0o644); err != nil {
-		return server{}, err
+		return bench.Served{}, err
 	}
-	c := h.net.Command(
+	c := h.Net.Command(
 		context.Background(),
 		"ganesha.nfsd",
 		"-F",
@@ -63,14 +63,14 @@ func (h host) serveNFSOf(ctx context.Context, of func() (string, error)) (server
 		"-p",
 		filepath.Join(dir, "pid"),
 	)
-	return h.start(ctx, c, "ganesha", nfsPort)
+	return h.Start(ctx, c, "ganesha", nfsPort)
 }
 
-// nfs attaches the root by clients that read files.
-func (n client) nfs(ctx context.Context) (bench.Root, error) {
+// attachNFS attaches the root by clients that read files.
+func attachNFS(ctx context.Context, n bench.Client) (bench.Root, error) {
 	r := &nfsRoot{}
 	for i := range nfsClients {
-		c, err := n.nfsClient(ctx, i)
+		c, err := startNFSClient(ctx, n, i)
 		if err != nil {
 			r.Close()
 			return nil, err
@@ -78,7 +78,7 @@ func (n client) nfs(ctx context.Context) (bench.Root, error) {
 		r.clients = append(r.clients, c)
 	}
 	var err error
-	r.fileRoot, err = n.fileRoot(ctx, r.readPart)
+	r.fileRoot, err = newFileRoot(ctx, n, r.readPart)
 	return r, err
 }
 
@@ -122,7 +122,7 @@ type nfsClient struct {
 	answers *bufio.Reader
 }
 
-func (n client) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
+func startNFSClient(ctx context.Context, n bench.Client, i int) (*nfsClient, error) {
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -134,9 +134,9 @@ func (n client) nfsClient(ctx context.Context, i int) (*nfsClient, error) {
 	}
 	defer theirOut.Close()
 	k := &nfsClient{in: in, out: out, answers: bufio.NewReaderSize(out, 64<<10)}
-	c := n.net.Command(context.Background(), filepath.Join(n.bin, "nfsread"), bench.Network.Addr().String(), "/root")
+	c := n.Net.Command(context.Background(), filepath.Join(n.Bin, "nfsread"), bench.Network.Addr().String(), "/root")
 	c.Stdin, c.Stdout = theirIn, theirOut
-	log := filepath.Join(n.dir, "nfsread."+strconv.Itoa(i)+".log")
+	log := filepath.Join(n.Dir, "nfsread."+strconv.Itoa(i)+".log")
 	k.program, err = bench.StartProgram(ctx, c, log, func() bool { return true })
 	if err == nil {
 		theirOut.Close() // so that its end is seen

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/imagefs"
 )
@@ -63,12 +64,12 @@ func (r *fileRoot) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func (n client) fileRoot(ctx context.Context, read func(path string, p []byte, off int64) error) (*fileRoot, error) {
-	files, err := n.m.files(ctx)
+func newFileRoot(ctx context.Context, n bench.Client, read func(path string, p []byte, off int64) error) (*fileRoot, error) {
+	files, err := n.Image.Files(ctx)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := n.m.rawFile(ctx)
+	raw, err := n.Image.RawFile(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // rivalInit is /init of the rivals' initramfs: as little as it takes, to be as fast as it can be.
 //
-//go:embed rivalinit.sh
+//go:embed init.sh
 var rivalInit string
 
 // rivalModules are the modules that rivals need; those that a kernel has built in are left out. NFS has many, which
@@ -28,14 +28,14 @@ var (
 )
 
 // rivalBoot is the image's own kernel, and an initramfs for it with busybox and nbd-client of this machine.
-func (m *labImage) rivalBoot(ctx context.Context) (kernel, initrd string, err error) {
-	base := filepath.Join(m.scratch, strings.TrimPrefix(string(m.version), "sha256:"))
+func rivalBoot(ctx context.Context, m *bench.Image) (kernel, initrd string, err error) {
+	base := filepath.Join(m.Scratch, strings.TrimPrefix(string(m.Version), "sha256:"))
 	recipe := sha256.Sum256(
 		[]byte(rivalInit + rivalScript + strings.Join(slices.Concat(rivalModules, nfsModules), " ")),
 	)
 	kernel, initrd = base+".vmlinuz", fmt.Sprintf("%s.%x.initrd", base, recipe[:4])
 	err = bench.Once(kernel, func(tmp string) error {
-		b, err := m.store.Get(ctx, m.manifest.Kernel.Object)
+		b, err := m.Store.Get(ctx, m.Manifest.Kernel.Object)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (m *labImage) rivalBoot(ctx context.Context) (kernel, initrd string, err er
 	if err != nil {
 		return "", "", err
 	}
-	raw, err := m.rawFile(ctx)
+	raw, err := m.RawFile(ctx)
 	if err != nil {
 		return "", "", err
 	}

@@ -1,4 +1,4 @@
-package main
+package rivals
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 )
 
 // serveSquashNBD starts nbdkit over the squashfs.
-func serveSquashNBD(ctx context.Context, h host, m *labImage) (server, error) {
-	return serveNBD(ctx, h, m.squashfs)
+func serveSquashNBD(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	return serveNBD(ctx, h, m.Squashfs)
 }
 
-// squash attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
+// attachSquashfs attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
 // export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
-func (n client) squash(ctx context.Context) (bench.Root, error) {
-	return n.squashOf(ctx, &squashRoot{}, "nbd://"+net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
+func attachSquashfs(ctx context.Context, n bench.Client) (bench.Root, error) {
+	return attachSquashfsOf(ctx, n, &squashRoot{}, "nbd://"+net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
 }
 
-// squashOf attaches the squashfs that an NBD server has.
-func (n client) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.Root, error) {
-	err := n.squashMounts(ctx, r, uri)
+// attachSquashfsOf attaches the squashfs that an NBD server has.
+func attachSquashfsOf(ctx context.Context, n bench.Client, r *squashRoot, uri string) (bench.Root, error) {
+	err := mountSquashfs(ctx, n, r, uri)
 	if err == nil {
-		r.fileRoot, err = n.fileRoot(ctx, readFile(r.mounts[1]))
+		r.fileRoot, err = newFileRoot(ctx, n, readFile(r.mounts[1]))
 	}
 	if err != nil {
 		r.Close()
@@ -37,8 +37,8 @@ func (n client) squashOf(ctx context.Context, r *squashRoot, uri string) (bench.
 	return r, nil
 }
 
-func (n client) squashMounts(ctx context.Context, r *squashRoot, uri string) error {
-	device, tree := filepath.Join(n.dir, "device"), filepath.Join(n.dir, "tree")
+func mountSquashfs(ctx context.Context, n bench.Client, r *squashRoot, uri string) error {
+	device, tree := filepath.Join(n.Dir, "device"), filepath.Join(n.Dir, "tree")
 	for _, x := range []struct {
 		dir  string
 		argv []string
@@ -50,7 +50,7 @@ func (n client) squashMounts(ctx context.Context, r *squashRoot, uri string) err
 			return err
 		}
 		log := x.dir + ".log"
-		p, err := bench.StartMount(ctx, n.net, log, func() bool { return mounted(x.dir) }, x.argv[0], x.argv[1:]...)
+		p, err := bench.StartMount(ctx, n.Net, log, func() bool { return mounted(x.dir) }, x.argv[0], x.argv[1:]...)
 		if p != nil {
 			r.programs, r.mounts = append(r.programs, p), append(r.mounts, x.dir)
 		}
