@@ -15,6 +15,7 @@ import (
 	labfault "pando/internal/lab/fault"
 	"pando/internal/lab/images"
 	"pando/internal/lab/rivals"
+	"pando/internal/lab/storm"
 	"pando/internal/lab/updates"
 	"pando/internal/mount"
 )
@@ -74,7 +75,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	if len(args) > 0 {
 		name = args[0]
 	}
-	others := Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
+	others := storm.Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
 	switch name {
 	case "demo", "stop":
 		l, err := demo.New(name, args[1:], stdout, stderr)
@@ -86,11 +87,11 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 		}
 		return l.Run, nil
 	case "alone":
-		a, err := newAlone(others, args[1:], stdout, stderr)
+		a, err := storm.NewAlone(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return a.measure, nil
+		return a.Measure, nil
 	case "update":
 		u, err := updates.New(args[1:], stdout, stderr)
 		if err != nil {
@@ -114,11 +115,11 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	case "bad-peer":
 		return labfault.BadPeer(args[1:], stderr)
 	case "storm":
-		s, err := newStorm(others, args[1:], stdout, stderr)
+		s, err := storm.New(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return s.measure, nil
+		return s.Measure, nil
 	}
 	fmt.Fprint(stderr, usage)
 	return nil, errors.New("no such command")

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// ListOf takes a flag with commas.
 func ListOf(out *[]string) func(string) error {
 	return func(text string) error {
 		*out = strings.Split(text, ",")
@@ -12,6 +13,7 @@ func ListOf(out *[]string) func(string) error {
 	}
 }
 
+// RateOf takes the rate of a link, such as 10mbit.
 func RateOf(out *testkit.Rate) func(string) error {
 	return func(text string) (err error) {
 		*out, err = testkit.ParseRate(text)

@@ -58,6 +58,7 @@ type LeftError struct{ Err error }
 
 func (e *LeftError) Error() string { return "not cleaned up: " + e.Err.Error() }
 
+// LeftOver marks an error of cleaning up; nil stays nil.
 func LeftOver(err error) error {
 	if err == nil {
 		return nil

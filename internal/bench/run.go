@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// Run runs a program; its error has what the program wrote.
 func Run(ctx context.Context, name string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))

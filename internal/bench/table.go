@@ -30,6 +30,7 @@ func OrDash(v float64, format string, scale float64) string {
 	return fmt.Sprintf(format, v*scale)
 }
 
+// MB is so many bytes in megabytes.
 func MB(n int64) float64 { return float64(n) / 1e6 }
 
 // Median of sorted values.
@@ -41,4 +42,5 @@ func Median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
+// MedianOf is the median of values in any order.
 func MedianOf(of []float64) float64 { return Median(slices.Sorted(slices.Values(of))) }

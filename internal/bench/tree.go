@@ -84,6 +84,7 @@ func InstalledTree(work string) string {
 	return tree
 }
 
+// CopyTree copies a tree with owners and times.
 func CopyTree(ctx context.Context, from, to string) error {
 	return Run(ctx, "cp", "-a", "--reflink=auto", from, to)
 }

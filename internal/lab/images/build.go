@@ -25,6 +25,7 @@ type Build struct {
 	runs   int
 }
 
+// NewBuild takes the arguments of `pando-lab build`.
 func NewBuild(args []string, stdout, stderr io.Writer) (*Build, error) {
 	b := &Build{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
@@ -82,6 +83,7 @@ type buildResult struct {
 	Runs       []buildRun `json:"runs"`
 }
 
+// Measure is all of `pando-lab build`.
 func (b *Build) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")

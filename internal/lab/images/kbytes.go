@@ -22,6 +22,7 @@ type K struct {
 	from []string // data directories with images; none: they are built
 }
 
+// NewK takes the arguments of `pando-lab k`.
 func NewK(args []string, stdout, stderr io.Writer) (*K, error) {
 	k := &K{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
@@ -48,6 +49,7 @@ type kResult struct {
 	Images []bench.KernelSize `json:"images"`
 }
 
+// Measure is all of `pando-lab k`.
 func (k *K) Measure(ctx context.Context) error {
 	r := kResult{Date: time.Now().UTC().Truncate(time.Second)}
 	agent, err := bench.AgentSize(ctx, k.Bin)

@@ -17,10 +17,10 @@ func TestTorrent(t *testing.T) {
 	one, two := sha1.Sum(content[:torrentPiece]), sha1.Sum(content[torrentPiece:])
 	info := fmt.Sprintf("d6:lengthi262145e4:name4:file12:piece lengthi262144e6:pieces40:%s%se", one[:], two[:])
 	if want := "d8:announce17:http://t/announce4:info" + info + "e"; string(got.file) != want ||
-		got.Hash != sha1.Sum([]byte(info)) {
+		got.hash != sha1.Sum([]byte(info)) {
 		t.Errorf("got %q", got.file)
 	}
-	if got := (torrent{Hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).Escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
+	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).Escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
 		"%00",
 		15,
 	) {

@@ -40,6 +40,7 @@ packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-
   libarchive-tools, xsltproc, sqlite3, libnss3-tools, xz-utils, openssl, wget]
 `
 
+// New takes the arguments of `pando-lab update`.
 func New(args []string, stdout, stderr io.Writer) (*Updates, error) {
 	u := &Updates{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
@@ -113,6 +114,7 @@ type dayResult struct {
 	Update   bool     `json:"update"`             // it is one source package of Debian's updates
 }
 
+// Measure is all of `pando-lab update`.
 func (u *Updates) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: packages are installed")
