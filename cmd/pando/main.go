@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
+	"pando/internal/cli"
 	"pando/internal/mount"
 )
 
@@ -16,19 +15,10 @@ func main() {
 		os.Exit(mount.Inside())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := cli.Run(ctx, release, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run is the whole program: it parses args, does what they say and returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr, clock: time.Now}
-	root := newRoot(a)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	return a.finish(ctx, err)
-}
+// release is set by the linker: -X main.release=...
+var release = "dev"

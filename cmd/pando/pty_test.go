@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +12,9 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/sys/unix"
+
+	"pando/internal/terminal"
+	"pando/internal/testkit"
 )
 
 // ptyRun is a program on a terminal of its own, and what its screen shows.
@@ -29,32 +31,10 @@ type ptyRun struct {
 	err     error
 }
 
-// openPTY makes a terminal: what is written to one end is typed at the other.
-func openPTY(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock := 0
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, unlock); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return master, slave
-}
-
 // runOnPTY starts a program on a new terminal.
 func runOnPTY(t *testing.T, width, height int, name string, args ...string) *ptyRun {
 	t.Helper()
-	master, slave := openPTY(t)
+	master, slave := testkit.OpenPTY(t)
 	defer slave.Close()
 	p := &ptyRun{t: t, master: master, done: make(chan struct{}), screen: newPTYScreen(width, height)}
 	p.resize(width, height)
@@ -225,16 +205,16 @@ func (s *ptyScreen) put(text string) {
 
 func (s *ptyScreen) obey(code string) {
 	switch code {
-	case hideCursor, showCursor:
-		s.hidden = code == hideCursor
-	case cursorHome:
+	case terminal.HideCursor, terminal.ShowCursor:
+		s.hidden = code == terminal.HideCursor
+	case terminal.CursorHome:
 		s.x, s.y, s.late = 0, 0, max(0, s.late-1)
-	case clearScreen:
+	case terminal.ClearScreen:
 		clear(s.rows)
-	case clearLine:
+	case terminal.ClearLine:
 		s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
-	case clearBelow:
-		s.obey(clearLine)
+	case terminal.ClearBelow:
+		s.obey(terminal.ClearLine)
 		clear(s.rows[min(s.y+1, s.height):])
 	default:
 		s.over = fmt.Sprintf("unknown sequence %q", code)

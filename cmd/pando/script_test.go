@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"pando/internal/api"
+	"pando/internal/cmdenv"
 	"pando/internal/testkit"
 )
 
@@ -69,7 +70,7 @@ func freePort() (string, error) {
 
 // answers waits until the server of the script answers.
 func answers(ts *testscript.TestScript, neg bool, _ []string) {
-	c := api.OverSocket(socketPath(ts.Getenv("DATA")))
+	c := api.OverSocket(cmdenv.SocketPath(ts.Getenv("DATA")))
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -90,7 +91,7 @@ func answers(ts *testscript.TestScript, neg bool, _ []string) {
 
 // history waits until the server's history has so many boots: it is written a moment after the events.
 func history(ts *testscript.TestScript, _ bool, args []string) {
-	c := api.OverSocket(socketPath(ts.Getenv("DATA")))
+	c := api.OverSocket(cmdenv.SocketPath(ts.Getenv("DATA")))
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/chunk"
+	"pando/internal/image"
 	"pando/internal/imagefs"
 	"pando/internal/store"
 )
@@ -82,7 +83,9 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	versions, err := d.Versions()
 	ts.Check(err)
-	m, err := manifestOf(d, versions[0])
+	kept, err := d.GetVersion(versions[0])
+	ts.Check(err)
+	m, err := image.Decode(kept.Manifest)
 	ts.Check(err)
 	root, err := imagefs.ReadMap(ctx, d, m)
 	ts.Check(err)

@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/exitcode"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -66,7 +67,7 @@ func crowdSite(t *testing.T) string {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait()
 	})
-	client := api.OverSocket(socketPath(data))
+	client := api.OverSocket(cmdenv.SocketPath(data))
 	defer client.Close()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := client.Status(t.Context()); err == nil {
@@ -207,7 +208,7 @@ func interrupted(t *testing.T, data string) {
 	p.shows("the table", func(l []string) bool { return strings.Contains(l[21], "q ends") })
 	p.press("\x03")
 	var code *exec.ExitError
-	if err := p.ended(); !errors.As(err, &code) || code.ExitCode() != exitInterrupted {
+	if err := p.ended(); !errors.As(err, &code) || code.ExitCode() != exitcode.Interrupted {
 		t.Errorf("Ctrl-C: %v", err)
 	}
 	if p.screen.hidden {
@@ -228,25 +229,5 @@ func statusFits(t *testing.T, data string) {
 		!strings.Contains(strings.Join(lines, "\n"), "2 failed:") ||
 		p.screen.over != "" {
 		t.Errorf("the status does not fit: %q", p.screen.over)
-	}
-}
-
-// TestKeys: what terminals send, also several keys at once and keys that mean nothing.
-func TestKeys(t *testing.T) {
-	got := parseKeys([]byte("jx\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[24~q"))
-	if want := []watchKey{downKey, upKey, downKey, pageUpKey, pageDownKey, quitKey}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	v := watchView{nodes: make([]api.Node, 30)}
-	for _, x := range []struct {
-		key  watchKey
-		want int
-	}{{upKey, 0}, {downKey, 1}, {pageDownKey, 11}, {pageDownKey, 11}, {pageUpKey, 0}, {endKey, 11}, {topKey, 0}} {
-		if v.move(x.key, 24); v.top != x.want {
-			t.Errorf("key %d: at %d, want %d", x.key, v.top, x.want)
-		}
-	}
-	if v.top = 25; v.topFor(40) != 0 {
-		t.Error("a table that fits does not begin at its beginning")
 	}
 }

@@ -32,7 +32,8 @@ func (img *testImage) pack(t testing.TB, extents []bootpack.Extent, cuts ...int)
 		if e.Unused() {
 			raw = append(
 				raw,
-				bytes.Repeat([]byte("of another version"), int(e.Blocks)*chunk.BlockSize)[:int(e.Blocks)*chunk.BlockSize]...)
+				bytes.Repeat([]byte("of another version"),
+					int(e.Blocks)*chunk.BlockSize)[:int(e.Blocks)*chunk.BlockSize]...)
 			continue
 		}
 		raw = append(raw, img.raw[int(e.Start)*chunk.BlockSize:int(e.End())*chunk.BlockSize]...)

@@ -92,8 +92,13 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 		has  func(bootpack.Map) func(chunk.ID) bool
 		left int // pieces that the feeder has to bring
 	}{
-		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool { return func(id chunk.ID) bool { return !isPiece(m, id) } }, 0},
-		"none":       {func(bootpack.Map) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
+		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
+			return func(id chunk.ID) bool {
+				return !isPiece(m,
+					id)
+			}
+		}, 0},
+		"none": {func(bootpack.Map) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,7 +107,10 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 				src, r, f := &source{img: img}, &record{}, &feeder{}
 				o := r.options(img, src, m)
 				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
-				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) { return chunk.Verified{}, false }
+				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
+					return chunk.Verified{},
+						false
+				}
 				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
 					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)

@@ -27,8 +27,8 @@ const (
 	writeQuiet = time.Second // without anything to write, until what was written is made durable
 )
 
-// ReadThrough answers from a Keeper what that has, fetches the rest, and has it written in the background. One ReadThrough may
-// stand before several sources.
+// ReadThrough answers from a Keeper what that has, fetches the rest, and has it written in the background. One
+// ReadThrough may stand before several sources.
 type ReadThrough struct {
 	Keeper Keeper
 	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is

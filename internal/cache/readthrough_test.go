@@ -35,7 +35,11 @@ func TestThroughADisk(t *testing.T) {
 	from, bytes := &origin{}, 0
 	for boot := range 2 {
 		begun := 0
-		th := &ReadThrough{Keeper: openMemory(t, m, Options{}), Hit: func(n int) { bytes += n }, Begin: func() { begun++ }}
+		th := &ReadThrough{
+			Keeper: openMemory(t, m, Options{}),
+			Hit:    func(n int) { bytes += n },
+			Begin:  func() { begun++ },
+		}
 		s := th.Before(from)
 		for n := range 40 {
 			if v, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil || v.ID() != object(n).ID() {

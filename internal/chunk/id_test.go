@@ -13,7 +13,8 @@ func TestBrief(t *testing.T) {
 			t.Errorf("%q is %s, %v", s, b, err)
 		}
 	}
-	for _, s := range []string{"", id.Name()[:15], id.Name()[:17], strings.ToUpper(id.Name()[:16]), "g" + id.Name()[:15], id.Name() + "0"} {
+	for _, s := range []string{"", id.Name()[:15], id.Name()[:17], strings.ToUpper(id.Name()[:16]),
+		"g" + id.Name()[:15], id.Name() + "0"} {
 		var b Brief
 		if err := b.UnmarshalText([]byte(s)); err == nil {
 			t.Errorf("%q is %s", s, b)

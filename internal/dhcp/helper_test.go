@@ -243,8 +243,10 @@ func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.spec.Action != "" {
 			in.Action = h.spec.Action
 		} else if h.spec.Kernel != "" {
-			in = netboot.ScriptInput{Action: netboot.Start, Base: base, MAC: q.MAC, Node: "pc001", Boot: "0123456789abcdef",
-				Image: "lab:latest", Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32)), Kernel: strings.Repeat("cd", 32), Args: h.spec.Args}
+			in = netboot.ScriptInput{Action: netboot.Start, Base: base, MAC: q.MAC, Node: "pc001",
+				Boot:  "0123456789abcdef",
+				Image: "lab:latest", Version: fleet.Digest("sha256:" + strings.Repeat("ab", 32)),
+				Kernel: strings.Repeat("cd", 32), Args: h.spec.Args}
 		}
 		b, err := netboot.Script(in)
 		if err != nil {

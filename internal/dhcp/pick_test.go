@@ -158,7 +158,8 @@ func TestPickWhenFull(t *testing.T) {
 		t.Errorf("got %s (%s), %v, want none", a, why, err)
 	}
 	// Once the offer is forgotten, somebody else does.
-	if a, _, _ := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon.Add(2*offerFor)); a != ip4(
+	if a, _, _ := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{},
+		noon.Add(2*offerFor)); a != ip4(
 		"10.77.0.101",
 	) {
 		t.Errorf("got %s", a)
@@ -185,7 +186,8 @@ func TestPickErrors(t *testing.T) {
 	s := testSubnet()
 	r := asked(t, alice, dhcpv4.MessageTypeDiscover)
 	boom := errors.New("boom")
-	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).pick(t.Context(), r, *s, fleet.Lease{}, noon); !errors.Is(
+	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).pick(t.Context(), r, *s, fleet.Lease{},
+		noon); !errors.Is(
 		err,
 		boom,
 	) {

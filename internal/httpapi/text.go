@@ -16,3 +16,12 @@ func Clip(s string, n int) string {
 		return r
 	}, s)
 }
+
+// ClipList cuts a list to n texts of at most 256 bytes each. It changes the list.
+func ClipList(list []string, n int) []string {
+	list = list[:min(len(list), n)]
+	for i := range list {
+		list[i] = Clip(list[i], 256)
+	}
+	return list
+}

@@ -44,7 +44,8 @@ func full(t *testing.T) string {
 	s.answered.WithLabelValues("data", "/o/{id}").Add(1)
 	s.inFlight.WithLabelValues("data").Set(1)
 	p := &pasts{run: func(fleet.BootID) Run { return run }}
-	if err := s.Event(trace.Event{Boot: "a", Time: time.Unix(1, 0), Stage: trace.Booted, Kind: trace.End}, p); err != nil {
+	if err := s.Event(trace.Event{Boot: "a", Time: time.Unix(1, 0), Stage: trace.Booted, Kind: trace.End},
+		p); err != nil {
 		t.Fatal(err)
 	}
 	return read(t, s)
@@ -197,19 +198,19 @@ func TestBoard(t *testing.T) {
 // TestDocsNameEveryMetric, and none that there is not.
 func TestDocsNameEveryMetric(t *testing.T) {
 	metrics, series := names(t)
-	b, err := os.ReadFile("../../docs/metrics.md")
+	b, err := os.ReadFile("../../docs/monitor.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := metricName.FindAllString(string(b), -1)
 	for _, m := range metrics {
 		if !slices.Contains(doc, m) {
-			t.Errorf("docs/metrics.md does not name %s", m)
+			t.Errorf("docs/monitor.md does not name %s", m)
 		}
 	}
 	for _, d := range doc {
 		if !slices.Contains(series, d) {
-			t.Errorf("docs/metrics.md names %s, which no server tells", d)
+			t.Errorf("docs/monitor.md names %s, which no server tells", d)
 		}
 	}
 }

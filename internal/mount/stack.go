@@ -61,7 +61,7 @@ func (s *Stack) Overlays(lower []string, upper, work, dir string) error {
 // How long an overlay is waited for that had the same upper layer: a program that was started beside it, and sees
 // the mounts of that time, lets go of them when it ends.
 const (
-	busyTries = 100
+	busyTries = 600
 	busyPause = 100 * time.Millisecond
 )
 

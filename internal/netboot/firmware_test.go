@@ -153,12 +153,15 @@ func TestQueueLearnsNothingOfFailures(t *testing.T) {
 		most int
 		ends func(int) (float64, bool)
 	}{
-		"one of four breaks off":       {2, func(n int) (float64, bool) { return float64(1-min(n%4, 1)) * leastK * 0.7, false }},
-		"one of twenty stands still":   {2, func(n int) (float64, bool) { return float64(1-min(n%20, 1)) * leastK * 0.9, n%20 == 0 }},
-		"all stand still":              {2, func(n int) (float64, bool) { return leastK * 0.9, true }},
-		"all are turned off":           {2, func(n int) (float64, bool) { return leastK, true }},
-		"all break off at the kernel":  {crowd * 2, func(n int) (float64, bool) { return leastK * 0.99, false }},
-		"two stand still, and no more": {2, func(n int) (float64, bool) { return float64(1-min(n/2, 1)) * leastK * 0.9, n < 2 }},
+		"one of four breaks off": {2,
+			func(n int) (float64, bool) { return float64(1-min(n%4, 1)) * leastK * 0.7, false }},
+		"one of twenty stands still": {2,
+			func(n int) (float64, bool) { return float64(1-min(n%20, 1)) * leastK * 0.9, n%20 == 0 }},
+		"all stand still":             {2, func(n int) (float64, bool) { return leastK * 0.9, true }},
+		"all are turned off":          {2, func(n int) (float64, bool) { return leastK, true }},
+		"all break off at the kernel": {crowd * 2, func(n int) (float64, bool) { return leastK * 0.99, false }},
+		"two stand still, and no more": {2,
+			func(n int) (float64, bool) { return float64(1-min(n/2, 1)) * leastK * 0.9, n < 2 }},
 	} {
 		s := newSite(links)
 		s.ends = x.ends

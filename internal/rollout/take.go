@@ -174,7 +174,8 @@ func (s *step) ask(n *fleet.RolloutNode) {
 	}
 	p := s.r.Plan
 	switch {
-	case n.Phase == fleet.PhaseWaiting && ob.Up && ob.Speaks && ob.Running != s.to && ob.Staged != s.to && stages(s.r, n):
+	case n.Phase == fleet.PhaseWaiting && ob.Up && ob.Speaks && ob.Running != s.to && ob.Staged != s.to &&
+		stages(s.r, n):
 		s.act.Stage = append(s.act.Stage, Ask{n.Node, ob.Boot, p.Method})
 	case n.Phase == fleet.PhaseDraining:
 		s.run(Hook{Drain, p.Drain, n.Node, n.Boot})

@@ -28,7 +28,7 @@ func (s *site) remote(role fleet.Role) *api.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.controlPort), made.Secret)
+	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.ports.Control), made.Secret)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestTooManyTokensThatAreNotValid(t *testing.T) {
 	s := startSite(t)
 	good := s.remote(fleet.Viewer)
 	bad, err := api.OverTLS(
-		fmt.Sprintf("127.0.0.1:%d", s.controlPort),
+		fmt.Sprintf("127.0.0.1:%d", s.ports.Control),
 		api.FormatToken("nonsense", s.keys.ServerPublic()),
 	)
 	if err != nil {

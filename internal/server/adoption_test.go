@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"pando/internal/api"
 	"pando/internal/dhcp"
@@ -98,42 +97,6 @@ func TestNodeTakenAway(t *testing.T) {
 	}
 }
 
-// TestFlood: made-up MACs fill neither disk nor memory, and real machines still boot.
-func TestFlood(t *testing.T) {
-	s := startSite(t)
-	s.addImage()
-	const flood, burst = 300, 50
-	s.discoveries = ratelimit.New(burst, 0)
-	for i := range flood {
-		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
-		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})
-	}
-	if got := len(s.nodes()); got > burst {
-		t.Errorf("%d nodes on record after a flood of %d", got, flood)
-	}
-	n := s.node(1)
-	cfg := n.load()
-	n.hello(cfg)
-	// Its DHCP was not worth a record when it came; now that it boots it is.
-	if got := s.eventsOf(cfg.Boot); len(got) < 6 || got[0] != "dhcp begin" {
-		t.Errorf("events: %v", got)
-	}
-}
-
-func TestExchangesAreBounded(t *testing.T) {
-	var x exchanges
-	now := time.Now()
-	for i := range maxExchanges + 100 {
-		x.note(fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}, local, now)
-	}
-	if len(x.byMAC) != maxExchanges || x.recent.Len() != maxExchanges {
-		t.Errorf("%d remembered", len(x.byMAC))
-	}
-	if !x.heard(fleet.MAC{2}).IsZero() || x.heard(fleet.MAC{2, 0, 0, 0, 1, 0}).IsZero() {
-		t.Error("the wrong ones were forgotten")
-	}
-}
-
 // TestWhyNot: what keeps a machine from booting is on its screen and on its timeline, once.
 func TestWhyNot(t *testing.T) {
 	s := startSite(t)
@@ -199,13 +162,13 @@ func TestNoAddress(t *testing.T) {
 		Client:  netboot.Client{Kind: netboot.PXE},
 		Reason:  "every address of 10.0.0.100-10.0.0.200 is taken",
 	}
-	s.sawDHCP(seen)
-	s.sawDHCP(seen)
+	s.observeDHCP(seen)
+	s.observeDHCP(seen)
 	id := s.bootsOf("mac-525400000001")[0].ID
 	if p := s.progress(id); p.State != trace.Failed || !strings.Contains(p.Failure, "is taken") {
 		t.Errorf("progress: %+v", p)
 	}
-	s.sawDHCP(
+	s.observeDHCP(
 		dhcp.Seen{MAC: seen.MAC, Message: "REQUEST", Client: seen.Client, Requested: local, Reply: "ACK", Addr: local},
 	)
 	if got := strings.Join(s.eventsOf(id), ", "); got != "dhcp begin, dhcp fail, dhcp end" {
@@ -307,4 +270,26 @@ func TestCreateNodeThatWasSeen(t *testing.T) {
 	}
 	_, err = c.CreateNode(t.Context(), api.NodeCreate{Name: "pc002", MACs: []fleet.MAC{m.mac}})
 	wantCode(t, err, api.Conflict, "belongs to node pc001")
+}
+
+// TestFlood: made-up MACs fill neither disk nor memory, and real machines still boot.
+func TestFlood(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	const flood, burst = 300, 50
+	s.discovery.LimitPackets(ratelimit.New(burst, 0))
+	for i := range flood {
+		mac := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}
+		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}})
+	}
+	if got := len(s.nodes()); got > burst {
+		t.Errorf("%d nodes on record after a flood of %d", got, flood)
+	}
+	n := s.node(1)
+	cfg := n.load()
+	n.hello(cfg)
+	// Its DHCP was not worth a record when it came; now that it boots it is.
+	if got := s.eventsOf(cfg.Boot); len(got) < 6 || got[0] != "dhcp begin" {
+		t.Errorf("events: %v", got)
+	}
 }

@@ -27,7 +27,7 @@ func TestBoot(t *testing.T) {
 	n := s.node(1)
 	cfg := n.load()
 
-	if want := s.controlURL(local); cfg.Format != 1 || cfg.MAC != n.mac || len(cfg.Control) != 1 ||
+	if want := s.ports.ControlURL(local); cfg.Format != 1 || cfg.MAC != n.mac || len(cfg.Control) != 1 ||
 		cfg.Control[0] != want {
 		t.Errorf("boot.json: %+v", cfg)
 	}
@@ -37,7 +37,7 @@ func TestBoot(t *testing.T) {
 		a.Boot != cfg.Boot {
 		t.Errorf("assignment: %+v", a)
 	}
-	if len(a.Servers) != 1 || a.Servers[0] != s.dataURL(local) {
+	if len(a.Servers) != 1 || a.Servers[0] != s.ports.DataURL(local) {
 		t.Errorf("servers: %v", a.Servers)
 	}
 	checkFiles(t, s, a.Files)

@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/openid"
+	"pando/internal/server/boots"
 	"pando/internal/server/objects"
 	"pando/internal/store"
 )
@@ -95,7 +96,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.BootFiles == "" {
-		c.BootFiles = DefaultBootFiles
+		c.BootFiles = boots.DefaultBootFiles
 	}
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter

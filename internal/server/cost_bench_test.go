@@ -90,7 +90,7 @@ func bytesRead(r recorded) int64 { return r.Status.Bytes["server"] + r.Status.By
 // loader do is not in it.
 func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 	s.t.Helper()
-	task := playTask{URL: fmt.Sprintf("https://127.0.0.1:%d", s.controlPort), Key: s.keys.ServerPublic()}
+	task := playTask{URL: fmt.Sprintf("https://127.0.0.1:%d", s.ports.Control), Key: s.keys.ServerPublic()}
 	for i := range byte(costBoots) {
 		n := s.node(i + 1)
 		n.fast = true

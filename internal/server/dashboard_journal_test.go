@@ -58,7 +58,7 @@ func TestDashboardJournal(t *testing.T) {
 		t.Errorf("the page shows\n%s", got)
 	}
 	v.Quiet("journal")
-	s.cfg.Control = fmt.Sprintf("127.0.0.1:%d", s.controlPort)
+	s.cfg.Control = fmt.Sprintf("127.0.0.1:%d", s.ports.Control)
 	s.restart()
 	say(20, "ssh.service", "line after a restart")
 	v.Until(`document.getElementById("journal").textContent.includes("line after a restart")`)

@@ -6,6 +6,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/dhcp"
+	"pando/internal/tftp"
 )
 
 // dhcpStatus is what the DHCP part does, for the operator.
@@ -31,4 +32,40 @@ func (s *Server) dhcpStatus() api.DHCP {
 	slices.Sort(out.Others)
 	out.Others = slices.Compact(out.Others)
 	return out
+}
+
+// givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
+func (s *Server) givesAddresses() bool {
+	for _, st := range s.DHCP() {
+		if st.StoodDown {
+			return false
+		}
+	}
+	return s.cfg.DHCP.Mode == dhcp.Own
+}
+
+// dhcpOff reports whether DHCP is another server's business altogether.
+func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }
+
+// observeDHCP counts a DHCP packet and puts it into the boot of its machine.
+func (s *Server) observeDHCP(seen dhcp.Seen) {
+	s.countDHCP(seen)
+	s.loader.ObserveDHCP(seen)
+}
+
+// observeTFTP counts a TFTP transfer and puts it into the boot of its machine.
+func (s *Server) observeTFTP(t tftp.Transfer) {
+	s.countTFTP(t)
+	s.loader.ObserveTFTP(t)
+}
+
+// places are the base URLs of objects that nodes shall ask before this server.
+func (s *Server) places() []string {
+	if s.cfg.Direct == nil {
+		return nil
+	}
+	if u := s.cfg.Direct.NodeURL(); u != "" {
+		return []string{u}
+	}
+	return nil
 }

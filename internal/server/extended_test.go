@@ -120,9 +120,14 @@ func TestExtensionSBOM(t *testing.T) {
 		Format:   1,
 		Packages: []image.Package{{Kind: "deb", Name: "jq", Version: "1.6", Architecture: "amd64"}},
 	}
+	unlock, err := s.store.Lock(ctx, "test") // the boot pack of the new extension is being made meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
 	if kept.Provenance, err = p.Encode(); err == nil {
 		_, err = s.store.PutVersion(kept)
 	}
+	unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,11 @@ package server
 
 import (
 	"cmp"
-	"context"
-	"net/http"
 	"slices"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
-	"pando/internal/httpapi"
 	"pando/internal/registry"
 )
 
@@ -75,65 +72,4 @@ func (o *operator) diffExtensions(tx *registry.Tx, n api.Node) (gets, loses []st
 		loses = append(loses, e.Short())
 	}
 	return gets, loses, nil
-}
-
-// overBoot are the extensions of what a boot runs.
-func (s *Server) overBoot(
-	ctx context.Context,
-	g fleet.Group,
-	base fleet.Digest,
-) (out []fleet.Extension, problems []error, err error) {
-	refs := g.ExtensionList()
-	if len(refs) == 0 {
-		return nil, nil, nil
-	}
-	err = s.registry.View(ctx, func(tx *registry.Tx) error {
-		out, problems = s.versions.Over(tx, refs, base)
-		return nil
-	})
-	return out, problems, err
-}
-
-// otherExtensions tells whether a node that reports should have other extensions than it says.
-func (s *Server) otherExtensions(ctx context.Context, b registry.Boot, has string) bool {
-	if has == "" || b.Session.IsZero() {
-		return false
-	}
-	_, group, err := s.member(ctx, b.MAC)
-	if err != nil {
-		return false
-	}
-	want, _, err := s.overBoot(ctx, group, b.Version)
-	return err == nil && fleet.ExtensionsKey(want) != has
-}
-
-// nodeExtensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It
-// is an assignment of its boot, signed as any, without files.
-func (s *Server) nodeExtensions(w http.ResponseWriter, r *http.Request) error {
-	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
-	if err != nil {
-		return err
-	}
-	b, err := s.bySession(r, req.Boot)
-	if err != nil {
-		return err
-	}
-	node, group, err := s.member(r.Context(), b.MAC)
-	if err != nil {
-		return err
-	}
-	group.Keeping = fleet.Keeping{Extensions: group.Extensions}
-	var resp api.StageResponse
-	resp.Assignment, resp.Signature, err = s.assign(
-		r.Context(),
-		b,
-		nodeConfig{node: node, group: group, boot: b},
-		configSet{},
-		nil,
-		httpapi.LocalAddr(r),
-	)
-	if err != nil {
-		return err
-	}
-	return httpapi.Reply(w, resp)
 }

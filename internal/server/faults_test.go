@@ -51,20 +51,20 @@ func TestFailedBoots(t *testing.T) {
 	firmware, loader, script, kernel := s.node(2), s.node(3), s.node(4), s.node(5)
 	firmware.exchange(netboot.PXE)
 	loader.exchange(netboot.PXE)
-	s.bootFileDone(local, "undionly.kpxe", 70_000, s.now(), nil)
+	s.loader.BootFileSent(local, "undionly.kpxe", 70_000, s.now(), nil)
 	script.exchange(netboot.PXE)
 	script.exchange(netboot.IPXE)
 	script.script()
 	kernel.load()
 	odd := s.node(6)
-	odd.sawDHCP(dhcp.Seen{Time: s.now(), MAC: odd.mac, Message: "DISCOVER", Reply: "OFFER",
+	odd.observeDHCP(dhcp.Seen{Time: s.now(), MAC: odd.mac, Message: "DISCOVER", Reply: "OFFER",
 		Client: netboot.Client{
 			Kind: netboot.PXE,
 			Arch: 12,
 		}, Reason: "no boot file for architecture 12: it is neither BIOS nor UEFI on x86 or ARM64"})
 	lost := s.node(7)
 	lost.exchange(netboot.PXE)
-	s.sentFile(
+	s.observeTFTP(
 		tftp.Transfer{
 			Name:    "undionly.kpxe",
 			Peer:    netip.AddrPortFrom(local, 2000),
@@ -106,7 +106,7 @@ func TestFailedBoots(t *testing.T) {
 	if err != nil || status.Failed != len(got) || len(status.Trouble) != min(len(got), statusFaults) {
 		t.Errorf("status: %d failed, %d told, %v; want %d", status.Failed, len(status.Trouble), err, len(got))
 	}
-	owner, err := s.nodeOf(t.Context(), cable.mac)
+	owner, err := s.discovery.Node(t.Context(), cable.mac)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/ratelimit"
 	"pando/internal/registry"
@@ -59,10 +60,10 @@ func BenchmarkFleet(b *testing.B) {
 	b.Run("adopt", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			m := fleet.MAC{2, 1, byte(i >> 16), byte(i >> 8), byte(i)}
-			if _, err := s.discover(b.Context(), m, "", ratelimit.New(1e9, 1e9)); err != nil {
+			if _, err := s.discovery.Discover(b.Context(), m, "", ratelimit.New(1e9, 1e9)); err != nil {
 				b.Fatal(err)
 			}
-			name := discoveredName + fmt.Sprintf("%x", m[:])
+			name := discovery.DiscoveredName + fmt.Sprintf("%x", m[:])
 			err := s.registry.Update(b.Context(), func(tx *registry.Tx) error {
 				n, err := tx.Node(name)
 				if err != nil {

@@ -111,7 +111,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	srv.neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	srv.loader.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:
@@ -251,9 +251,9 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 // exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
 	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
-	n.sawDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
+	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
 	n.wait(300 * time.Millisecond)
-	n.sawDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
+	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
 }
 
 func (n *node) get(path string, header ...string) (int, []byte) {
@@ -261,7 +261,7 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 	req, err := http.NewRequestWithContext(
 		n.t.Context(),
 		"GET",
-		fmt.Sprintf("http://127.0.0.1:%d%s", n.dataPort, path),
+		fmt.Sprintf("http://127.0.0.1:%d%s", n.ports.Data, path),
 		nil,
 	)
 	if err != nil {
@@ -387,7 +387,7 @@ func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	req, err := http.NewRequestWithContext(
 		n.t.Context(),
 		"POST",
-		fmt.Sprintf("https://127.0.0.1:%d%s", n.controlPort, path),
+		fmt.Sprintf("https://127.0.0.1:%d%s", n.ports.Control, path),
 		bytes.NewReader(body),
 	)
 	if err != nil {
@@ -451,6 +451,7 @@ func (n *node) hello(cfg api.BootConfig) api.HelloResponse {
 // eventsOf returns "stage kind" of a boot's events.
 func (s *site) eventsOf(id fleet.BootID) []string {
 	s.t.Helper()
+	s.flushHistory()
 	events, err := s.registry.Events(s.t.Context(), registry.EventFilter{Boot: id})
 	if err != nil {
 		s.t.Fatal(err)
@@ -464,9 +465,18 @@ func (s *site) eventsOf(id fleet.BootID) []string {
 
 func (s *site) progress(id fleet.BootID) trace.Progress {
 	s.t.Helper()
+	s.flushHistory()
 	p, err := s.registry.Progress(s.t.Context(), id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return p[id].Progress
+}
+
+// flushHistory writes events that are written behind.
+func (s *site) flushHistory() {
+	s.t.Helper()
+	if err := s.boots.Flush(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
 }

@@ -36,7 +36,7 @@ func TestSignOfLife(t *testing.T) {
 	if now := s.eventsOf(cfg.Boot); !slices.Equal(now, events) {
 		t.Errorf("events became %v", now)
 	}
-	if kept, err := s.nodeOf(t.Context(), n.mac); err != nil || kept.Seen.After(first) {
+	if kept, err := s.discovery.Node(t.Context(), n.mac); err != nil || kept.Seen.After(first) {
 		t.Errorf("written for each: %+v, %v", kept, err)
 	}
 	last := s.now()

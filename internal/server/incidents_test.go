@@ -43,7 +43,7 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 		Init:      time.Now().Add(-time.Hour),
 	}
 	start := func() *nodeagent.Alone {
-		c.Control = []string{fmt.Sprintf("https://127.0.0.1:%d", s.controlPort)}
+		c.Control = []string{fmt.Sprintf("https://127.0.0.1:%d", s.ports.Control)}
 		a, err := nodeagent.StartAlone(dir, c, t.Output())
 		if err != nil {
 			t.Fatal(err)

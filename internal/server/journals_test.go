@@ -245,7 +245,7 @@ func TestJournalUpload(t *testing.T) {
 // nameOf is the node that has a MAC.
 func (s *site) nameOf(mac fleet.MAC) string {
 	s.t.Helper()
-	n, err := s.nodeOf(s.t.Context(), mac)
+	n, err := s.discovery.Node(s.t.Context(), mac)
 	if err != nil {
 		s.t.Fatal(err)
 	}

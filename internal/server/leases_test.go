@@ -8,12 +8,13 @@ import (
 
 	"pando/internal/fleet"
 	"pando/internal/registry"
+	"pando/internal/server/boots"
 )
 
 // TestLeasesIn: one question for a whole range is answered as one for each of its addresses.
 func TestLeasesIn(t *testing.T) {
 	s := startSite(t)
-	l := leases{s.registry}
+	l := boots.NewLeases(s.registry)
 	ctx := t.Context()
 	at := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 	mac := func(n byte) fleet.MAC { return fleet.MAC{2, 0, 0, 0, 0, n} }
@@ -75,7 +76,7 @@ func TestLeasesIn(t *testing.T) {
 // An address that was found in use before it became a node's fixed one is not taken by any of its NICs.
 func TestBadBeforeFixed(t *testing.T) {
 	s := startSite(t)
-	l := leases{s.registry}
+	l := boots.NewLeases(s.registry)
 	a, b, seven := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}, netip.MustParseAddr("10.0.0.7")
 	if err := l.SaveLease(t.Context(), fleet.Lease{Addr: seven, MAC: b, Bad: true, Expires: s.now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"pando/internal/media"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	"pando/internal/server/bootmedia"
+	"pando/internal/server/boots"
 	"pando/internal/trace"
 )
 
@@ -56,7 +58,7 @@ func TestBootFromAMedium(t *testing.T) {
 	if e != nil || third.Boot == second.Boot {
 		t.Errorf("begin after hello is the same boot: %+v, %v", third, e)
 	}
-	n.wait(exchangeFresh + time.Second)
+	n.wait(boots.ExchangeTime + time.Second)
 	if _, e := n.begun(version); e == nil {
 		t.Error("begin long after DHCP")
 	}
@@ -203,7 +205,7 @@ func TestMediumOfARunningNode(t *testing.T) {
 	}
 	// The server has no iPXE. A node that wants a disk made a medium reads that in place of the first byte.
 	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil ||
-		e.Hint != needsGRUB {
+		e.Hint != bootmedia.NeedsGRUB {
 		t.Errorf("a whole medium, without what it takes: %+v", e)
 	}
 	for _, bad := range []string{"", "Bearer nobody"} {
@@ -225,20 +227,20 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 		return n.postRaw("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Slots: slots})
 	}
 	var first media.Header
-	for range mostMediaSent + 1 {
+	for range bootmedia.MostSent + 1 {
 		status, body := ask()
 		if status != http.StatusOK {
 			t.Fatalf("status %d: %s", status, body)
 		}
 		first = media.ParseHeader(body[bytes.Index(body, []byte("# Pando K")):])
 	}
-	for range mostMediaSent {
-		if err := s.mediaSent.begin(); err != nil {
+	for range bootmedia.MostSent {
+		if err := s.media.Sending.Begin(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if status, body := ask(); status != http.StatusServiceUnavailable {
-		t.Errorf("while %d are sent K: status %d: %.80q", mostMediaSent, status, body)
+		t.Errorf("while %d are sent K: status %d: %.80q", bootmedia.MostSent, status, body)
 	}
 	if e := n.post("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Size: media.MinSize}, nil); e == nil ||
 		e.Code != api.Unavailable ||
@@ -246,14 +248,14 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 		t.Errorf("a whole medium, meanwhile: %+v", e)
 	}
 	var refused *api.Error
-	if err := s.mediaSent.begin(); !errors.As(err, &refused) || refused.RetryAfter != mediumLater {
+	if err := s.media.Sending.Begin(); !errors.As(err, &refused) || refused.RetryAfter != bootmedia.RetryLater {
 		t.Errorf("one too many is refused with %v: %+v", err, refused)
 	}
-	s.mediumKs.known = nil // as after a restart, which is when all of them ask
+	s.media.Digests = bootmedia.Digests{} // as after a restart, which is when all of them ask
 	if status, body := ask(api.MediumSlot{Sequence: first.Sequence, Digest: first.Digest}); status != http.StatusNoContent {
 		t.Errorf("a medium in step, meanwhile: status %d: %.80q", status, body)
 	}
-	s.mediaSent.end()
+	s.media.Sending.End()
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("with one place left: status %d", status)
 	}

@@ -23,6 +23,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -92,7 +93,7 @@ func (s *site) series(name, want string) {
 		if got == want {
 			return
 		}
-		s.clock.add(lookEvery)
+		s.clock.add(sitemetrics.LookEvery)
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.t.Errorf("%s is %q, want %q", name, got, want)
@@ -112,8 +113,8 @@ func TestMetricsOfBoots(t *testing.T) {
 	s.series(`pando_http_requests_total{code="200",listener="data",route="/boot/script"}`, "1")
 	s.series(`pando_registry_up`, "1")
 	s.series(`pando_kernel_loads{state="waiting"}`, "0")
-	s.sentFile(tftp.Transfer{Name: "undionly.kpxe", Size: 10, Bytes: 10})
-	s.sentFile(tftp.Transfer{Name: "nothing", Err: os.ErrNotExist})
+	s.observeTFTP(tftp.Transfer{Name: "undionly.kpxe", Size: 10, Bytes: 10})
+	s.observeTFTP(tftp.Transfer{Name: "nothing", Err: os.ErrNotExist})
 	s.series(`pando_tftp_transfers_total{outcome="sent"}`, "1")
 	s.series(`pando_tftp_transfers_total{outcome="refused"}`, "1")
 	for _, secret := range []string{"node001", n.mac.String()} {
@@ -142,7 +143,7 @@ func TestMetricsWantAToken(t *testing.T) {
 		req, err := http.NewRequestWithContext(
 			t.Context(),
 			"GET",
-			fmt.Sprintf("https://127.0.0.1:%d%s", s.controlPort, path),
+			fmt.Sprintf("https://127.0.0.1:%d%s", s.ports.Control, path),
 			nil,
 		)
 		if err != nil {
@@ -297,7 +298,7 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	t.Errorf("a refused script is not in the log with its node and boot:\n%s", log.buf.String())
 }
 
-// TestPrometheus: the real program reads the server over the control channel, as docs/metrics.md says, finds the
+// TestPrometheus: the real program reads the server over the control channel, as docs/monitor.md says, finds the
 // fleet's targets, and takes the alert rules.
 func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -308,7 +309,7 @@ func TestPrometheus(t *testing.T) {
 	s.node(1).replay(readRecorded(t), trace.Booted)
 	dir := t.TempDir()
 	at := freePort(t)
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.controlPort), &tls.Config{InsecureSkipVerify: true})
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.ports.Control), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ scrape_configs:
   - job_name: node
     http_sd_configs:
       - url: https://127.0.0.1:%d/v1/sd
-        %s`, rules, auth, s.controlPort, s.controlPort, strings.ReplaceAll(auth, "\n    ", "\n        "))
+        %s`, rules, auth, s.ports.Control, s.ports.Control, strings.ReplaceAll(auth, "\n    ", "\n        "))
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})
 	for name, text := range map[string]string{"prometheus.yml": config, "pando.token": s.token("prometheus") + "\n", "pando.crt": string(cert)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -10,48 +10,6 @@ import (
 	"pando/internal/registry"
 )
 
-// Bounds of a node's lists.
-const (
-	maxDisks  = 256
-	maxSynced = 1024
-)
-
-// nodeErrand answers POST /v1/node/errand.
-func (s *Server) nodeErrand(w http.ResponseWriter, r *http.Request) error {
-	rep, err := httpapi.DecodeReport[api.ErrandReport](w, r)
-	if err != nil {
-		return err
-	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: rep.Boot})
-	if err != nil {
-		return err
-	}
-	if b.Session.IsZero() {
-		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
-	}
-	rep.Error, rep.Hint = httpapi.Clip(rep.Error, httpapi.MaxMessage), httpapi.Clip(rep.Hint, httpapi.MaxMessage)
-	rep.Disks = rep.Disks[:min(len(rep.Disks), maxDisks)]
-	for i := range rep.Disks {
-		d := &rep.Disks[i]
-		for _, p := range []*string{&d.Name, &d.Model, &d.Of, &d.Has, &d.Used} {
-			*p = httpapi.Clip(*p, 256)
-		}
-	}
-	rep.Files = rep.Files[:min(len(rep.Files), maxSynced)]
-	for i := range rep.Files {
-		f := &rep.Files[i]
-		for _, p := range []*string{&f.Path, &f.Error, &f.Run, &f.Failed} {
-			*p = httpapi.Clip(*p, httpapi.MaxMessage)
-		}
-	}
-	if err := s.synced(r.Context(), rep); err != nil {
-		return err
-	}
-	s.errands.Report(rep)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
 // nodeDisks answers GET /v1/nodes/{name}/disks.
 func (o *operator) nodeDisks(r *http.Request) (any, error) {
 	return o.errand(r, api.Errand{Kind: api.ListDisks})

@@ -81,7 +81,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 	var follow []string
 	at := o.now()
 	err = o.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		before, err := laid(tx)
+		before, err := fleetview.Extensions(tx)
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 		if err := a.run(); err != nil {
 			return err
 		}
-		if follow, err = laidDiffers(tx, before); err != nil {
+		if follow, err = fleetview.ExtensionsChanged(tx, before); err != nil {
 			return err
 		}
 		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps)}
@@ -105,7 +105,7 @@ func (o *operator) applyFleet(r *http.Request) (any, error) {
 	if err == nil && !req.DryRun {
 		for _, s := range out.Steps {
 			if s.Kind == "node" && s.Action == api.Deletes {
-				o.retireVolume(r.Context(), s.Name, at)
+				o.state.NodeDeleted(r.Context(), s.Name, at)
 			}
 		}
 		o.follow(r.Context(), follow)

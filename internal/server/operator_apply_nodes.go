@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -50,7 +51,7 @@ func (a *application) nodes() error {
 		a.step("node", n.Name, api.Creates, newNodeFields(n))
 		err := a.referred(fleet.Node{}, n)
 		if err == nil {
-			_, err = declareNode(a.tx, n)
+			_, err = discovery.Declare(a.tx, n)
 		}
 		if err != nil {
 			return about("node", n.Name, err)
@@ -112,7 +113,7 @@ func (a *application) referred(was, is fleet.Node) error {
 		return err
 	}
 	if was.Serial != is.Serial {
-		if err := freeSerial(a.tx, is); err != nil {
+		if err := discovery.CheckSerial(a.tx, is); err != nil {
 			return err
 		}
 	}

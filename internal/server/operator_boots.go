@@ -42,6 +42,9 @@ func (o *operator) listBoots(r *http.Request) (any, error) {
 	for i, b := range boots {
 		ids[i] = b.ID
 	}
+	if err := o.flushEvents(r.Context()); err != nil {
+		return nil, err
+	}
 	progress, err := o.reg.Progress(r.Context(), ids...)
 	for _, b := range boots {
 		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID]))
@@ -142,6 +145,9 @@ func (o *operator) showNodeBoot(r *http.Request) (any, error) {
 
 // bootDetail puts a boot's timeline together.
 func (o *operator) bootDetail(ctx context.Context, b registry.Boot) (any, error) {
+	if err := o.flushEvents(ctx); err != nil {
+		return nil, err
+	}
 	events, err := o.reg.Events(ctx, registry.EventFilter{Boot: b.ID})
 	if err != nil {
 		return nil, err
@@ -189,6 +195,9 @@ func (o *operator) listEvents(r *http.Request) (any, error) {
 		return nil, err
 	}
 	limit = min(max(limit, 1), maxEvents)
+	if err := o.flushEvents(r.Context()); err != nil {
+		return nil, err
+	}
 	last := o.reg.Last()
 	if after < 0 {
 		after = max(0, last-limit)

@@ -9,6 +9,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -153,14 +154,14 @@ func (o *operator) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, proble
 	}
 	nodes = getters[configKey{f.For, f.Path}]
 	for _, name := range nodes {
-		n := nodeConfig{boot: boots[name]}
-		if n.node, err = tx.Node(name); err != nil {
+		n := nodeconfig.Node{Boot: boots[name]}
+		if n.Node, err = tx.Node(name); err != nil {
 			return nil, nil, err
 		}
-		if err := n.of(tx, hardware[name], all); err != nil {
+		if err := n.Of(tx, hardware[name], all); err != nil {
 			return nil, nil, err
 		}
-		if _, err := configfile.Render(f, o.configs.data(n), masked); err != nil {
+		if _, err := configfile.Render(f, o.configs.Data(n), masked); err != nil {
 			problems = append(problems, "node "+name+" boots without "+err.Error())
 		}
 	}
@@ -218,7 +219,7 @@ func (o *operator) deleteConfig(r *http.Request) (any, error) {
 
 // nodeConfig answers GET /v1/nodes/{name}/config.
 func (o *operator) nodeConfig(r *http.Request) (any, error) {
-	var n nodeConfig
+	var n nodeconfig.Node
 	err := o.reg.View(r.Context(), func(tx *registry.Tx) error {
 		node, err := fleetview.FindNode(tx, r.PathValue("name"))
 		if err != nil {
@@ -228,18 +229,18 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		n, err = configOf(tx, node, b)
+		n, err = nodeconfig.Read(tx, node, b)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	set := o.configs.render(n, masked)
-	out := api.NodeConfig{Node: n.node.Name, Problems: set.problems, Files: make([]api.RenderedFile, len(set.files))}
-	for i, f := range set.files {
+	set := o.configs.Render(n, masked)
+	out := api.NodeConfig{Node: n.Node.Name, Problems: set.Problems, Files: make([]api.RenderedFile, len(set.Files))}
+	for i, f := range set.Files {
 		v := api.RenderedFile{
 			Path:    f.Path,
-			From:    set.from[f.Path],
+			From:    set.From[f.Path],
 			Mode:    f.Mode,
 			Owner:   f.Owner,
 			Run:     f.Run,
@@ -249,7 +250,7 @@ func (o *operator) nodeConfig(r *http.Request) (any, error) {
 		if v.From == "" {
 			v.From = "every node"
 			if f.Path == configfile.HostKeyPath {
-				v.Secrets, v.Content = []string{hostKeyName}, []byte("<secret "+hostKeyName+">\n")
+				v.Secrets, v.Content = []string{nodeconfig.HostKeyName}, []byte("<secret "+nodeconfig.HostKeyName+">\n")
 			}
 		}
 		out.Files[i] = v

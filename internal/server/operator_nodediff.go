@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootmethod"
+	"pando/internal/bootplan"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/registry"
@@ -70,13 +71,13 @@ func (o *operator) diffNodes(r *http.Request) (any, error) {
 
 // nextArgs are the kernel arguments of a node's next boot that do not come from its image.
 func nextArgs(tx *registry.Tx, n fleet.Node) ([]string, error) {
-	p := plan{node: n}
+	p := bootplan.Plan{Node: n}
 	var err error
-	if p.group, err = tx.Group(n.Group); err != nil {
+	if p.Group, err = tx.Group(n.Group); err != nil {
 		return nil, err
 	}
-	p.classes, err = hardwareClasses(tx, n, fleet.Hardware{})
-	return p.kernelArgs(), err
+	p.Classes, err = bootplan.HardwareClasses(tx, n, fleet.Hardware{})
+	return p.KernelArgs(), err
 }
 
 // nodeDiff compares what a node runs with what its next boot gets. known has the comparisons of versions that were
@@ -121,7 +122,7 @@ func (o *operator) nodeDiff(
 		key := [2]fleet.Digest{n.Running, n.Desired}
 		if known[key] == nil && d.Root {
 			c := api.ImageDiff{FromHas: n.Running, ToHas: n.Desired}
-			if err := o.compare(ctx, &c); err != nil {
+			if err := o.imageAPI.Compare(ctx, &c); err != nil {
 				d.Problem = err.Error() // one of them is damaged: the rest can be told all the same
 			} else {
 				known[key] = &c

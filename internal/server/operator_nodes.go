@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
+	"pando/internal/server/state"
 )
 
 func (o *operator) listNodes(r *http.Request) (any, error) {
@@ -49,11 +52,11 @@ func (o *operator) showNode(r *http.Request) (any, error) {
 			return err
 		}
 		if out.Proof = b.Proof; !b.Session.IsZero() {
-			c, err := configOf(tx, n, b)
+			c, err := nodeconfig.Read(tx, n, b)
 			if err != nil {
 				return err
 			}
-			out.Withheld = c.claim().Withheld()
+			out.Withheld = c.Claim().Withheld()
 		}
 		if err := o.showExtensions(tx, &out); err != nil {
 			return err
@@ -120,7 +123,7 @@ func (o *operator) createNode(r *http.Request) (any, error) {
 		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), o.nodeGoesTogether(tx, fleet.Node{}, n)); err != nil {
 			return err
 		}
-		if n, err = declareNode(tx, n); err != nil {
+		if n, err = discovery.Declare(tx, n); err != nil {
 			return err
 		}
 		out, err = o.views.Views(r.Context(), tx, []fleet.Node{n})
@@ -175,7 +178,7 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 			}
 			for i := range nodes {
 				if req.Name != nil { // what it keeps does not depend on its name
-					if err := knowState(tx, nodes[i]); err != nil {
+					if err := state.RecordPlace(tx, nodes[i]); err != nil {
 						return nil, err
 					}
 				}
@@ -187,7 +190,10 @@ func (o *operator) setNodes(r *http.Request) (any, error) {
 		},
 	)
 	if err == nil && req.Name != nil && !req.DryRun && was != *req.Name {
-		o.renamed(r.Context(), was, *req.Name)
+		if err := o.journals.Rename(was, *req.Name); err != nil {
+			o.log.Error("rename the journals of a node", "node", *req.Name, "was", was, "err", err)
+		}
+		o.state.NodeRenamed(r.Context(), was, *req.Name)
 	}
 	return out, err
 }
@@ -255,8 +261,8 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 	})
 	if err == nil && !dryRun {
 		for _, n := range out.Nodes {
-			o.retireVolume(r.Context(), n.Node, at)
-			o.retireSwap(r.Context(), n.Node)
+			o.state.NodeDeleted(r.Context(), n.Node, at)
+			o.volumes.NodeDeleted(r.Context(), n.Node)
 		}
 	}
 	return out, err
@@ -265,7 +271,7 @@ func (o *operator) deleteNodes(r *http.Request) (any, error) {
 // retire forgets a node: its name, MACs and addresses are free then. What it keeps is not inherited by the next
 // node of that name.
 func retire(tx *registry.Tx, n fleet.Node, at time.Time) error {
-	if err := cmp.Or(knowState(tx, n), tx.RetireState(n.Name, at)); err != nil {
+	if err := cmp.Or(state.RecordPlace(tx, n), tx.RetireState(n.Name, at)); err != nil {
 		return err
 	}
 	for _, m := range n.MACs {

@@ -51,13 +51,13 @@ func (o *operator) scrapeTargets(r *http.Request) (any, error) {
 
 // scrapeTarget is a node to be scraped. Labels that begin with two underscores are gone after relabelling.
 func scrapeTarget(n api.Node, b registry.Boot, target string) api.ScrapeTarget {
-	run := runOf(b)
+	image, _, _, _ := b.Image.Split() // an image that was named wrongly has booted nothing
 	labels := map[string]string{
 		"node":                 n.Name,
 		"group":                n.Group,
-		"version":              run.Version,
+		"version":              b.Version.Short(),
 		"rack":                 n.Labels[fleet.LabelRack],
-		"__meta_pando_image":   run.Image,
+		"__meta_pando_image":   image,
 		"__meta_pando_version": string(n.Running),
 		"__meta_pando_mac":     b.MAC.String(),
 		"__meta_pando_boot":    string(b.ID),

@@ -8,6 +8,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
@@ -65,7 +66,7 @@ func (o *operator) setSecret(r *http.Request) (any, error) {
 			return err
 		}
 		if req.Value != nil {
-			s.Sealed = o.configs.keys.Seal(sealedAs(s.Name), req.Value)
+			s.Sealed = o.configs.Keys.Seal(nodeconfig.SealedAs(s.Name), req.Value)
 		}
 		out = s.Secret
 		return tx.PutSecret(s)
@@ -107,8 +108,8 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := configOf(tx, n, b)
-	if err != nil || c.claim().Withheld() == "" {
+	c, err := nodeconfig.Read(tx, n, b)
+	if err != nil || c.Claim().Withheld() == "" {
 		return []string{}, err
 	}
 	if b.ID == "" {
@@ -118,7 +119,7 @@ func (o *operator) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 			"switch it on first",
 		)
 	}
-	if fleet.ValueOf(c.group.Secrets).Kind() == fleet.SecretsApprove {
+	if fleet.ValueOf(c.Group.Secrets).Kind() == fleet.SecretsApprove {
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, o.now())
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	"pando/internal/server/boots"
 )
 
 // fetchTFTP reads a file with a client that is not ours.
@@ -42,7 +43,7 @@ func TestTFTP(t *testing.T) {
 		t.Errorf("loader: %q, %v", got, err)
 	}
 	if got, err := fetchTFTP(t, s, "autoexec.ipxe"); err != nil ||
-		!strings.Contains(got, s.dataURL(local)+"/boot/script") {
+		!strings.Contains(got, s.ports.DataURL(local)+"/boot/script") {
 		t.Errorf("autoexec.ipxe: %q, %v", got, err)
 	}
 	for _, name := range []string{"secret", "../data/keys/secret", "ipxe/undionly.kpxe", "none"} {
@@ -76,7 +77,7 @@ func TestBootFileByHTTP(t *testing.T) {
 // TestLeases: what the DHCP part sees of the registry.
 func TestLeases(t *testing.T) {
 	s := startSite(t)
-	l := leases{s.registry}
+	l := boots.NewLeases(s.registry)
 	ctx := t.Context()
 	a, b := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
 	seven, eight := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8")
@@ -148,7 +149,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("given back to the pool: %+v", got)
 	}
 	s.restart()
-	if got, found, err := (leases{s.registry}).LeaseByAddr(ctx, seven); err != nil || !found || got.MAC != b {
+	if got, found, err := (boots.NewLeases(s.registry)).LeaseByAddr(ctx, seven); err != nil || !found || got.MAC != b {
 		t.Errorf("after a restart: %+v, %v", got, err)
 	}
 }

@@ -13,19 +13,22 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/lastseen"
-	"pando/internal/media"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
 	"pando/internal/server/history"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/store"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // dataRoutes is the data path.
@@ -33,9 +36,9 @@ func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
 	m.Route("GET /o/{id}", s.objects.ServeObject)
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
-	m.Route("GET /boot/script", s.serveScript)
+	m.Route("GET /boot/script", s.loader.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
-	m.Route("GET "+volumePath, s.serveVolume)
+	m.Route("GET "+volumes.Path, s.volumes.ServeVolume)
 	m.Handle("/swarm/", s.swarm.Handler())
 	return m
 }
@@ -45,9 +48,9 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "file":
-		return s.serveBootFile(w, r, second)
+		return s.loader.ServeBootFile(w, r, second)
 	case second == "initramfs":
-		return s.serveInitramfs(w, r, fleet.BootID(first))
+		return s.loader.ServeInitramfs(w, r, fleet.BootID(first))
 	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
@@ -66,21 +69,21 @@ func (s *Server) controlRoutes() http.Handler {
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
-		"begin":          s.begin,
-		"hello":          s.hello,
-		"events":         s.nodeEvents,
+		"begin":          s.loader.BeginFromMedium,
+		"hello":          s.loader.Hello,
+		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
-		"medium":         s.nodeMedium,
-		"errand":         s.nodeErrand,
-		"volume":         s.nodeVolume,
-		"kexec":          s.nodeKexec,
-		"stage":          s.nodeStage,
-		"next":           s.nodeNext,
-		"extensions":     s.nodeExtensions,
-		"config":         s.giveConfig,
+		"medium":         s.media.NodeMedium,
+		"errand":         s.nodeAPI.Command,
+		"volume":         s.volumes.NodeVolume,
+		"kexec":          s.loader.Kexec,
+		"stage":          s.nodeAPI.Stage,
+		"next":           s.loader.SoftReboot,
+		"extensions":     s.nodeAPI.Extensions,
+		"config":         s.nodeAPI.ConfigFiles,
 		"journal/upload": s.journals.Upload,
-		"state/send":     s.takeState,
-		"state/fetch":    s.giveState,
+		"state/send":     s.state.TakeState,
+		"state/fetch":    s.state.GiveState,
 	}
 }
 
@@ -102,7 +105,7 @@ type operator struct {
 
 	store *store.Dir
 
-	signer *signer // the keys that sign versions
+	signer *images.Signer // the keys that sign versions
 
 	key ed25519.PublicKey // the server's
 
@@ -118,23 +121,21 @@ type operator struct {
 
 	dhcp func() api.DHCP // what the DHCP part does now
 
+	flushEvents func(context.Context) error // writes events that are written behind
+
 	heard *lastseen.Times
 
 	faults *history.Faults
 
 	history *history.API
 
-	medium func(context.Context, api.MediumCreate) ([]media.Write, error)
+	media *bootmedia.Service
 
 	errands *nodecommand.Queue
 
 	nudger *nodecommand.Waker
 
-	volumes *volume.Dir
-
-	parcels *parcels
-
-	swaps *volume.Swaps
+	volumes *volumes.Service
 
 	rollouts *rollouts.Runner
 
@@ -144,7 +145,7 @@ type operator struct {
 
 	versions *versions.Cache
 
-	configs *configs
+	configs *nodeconfig.Renderer
 
 	journals *logs.Journals
 
@@ -157,12 +158,17 @@ type operator struct {
 	packAPI *packs.API
 
 	storeAPI *objects.API
+
+	imageAPI *images.API
+
+	state *state.Service
 }
 
 func (s *Server) operator() *operator {
 	o := &operator{}
 	o.access = s.access
 	o.reg = s.registry
+	o.flushEvents = s.boots.Flush
 	o.views = fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen}
 	o.store = s.store
 	o.signer = s.signer
@@ -171,9 +177,9 @@ func (s *Server) operator() *operator {
 	o.started = s.started
 	o.packs = s.packs
 	o.keeper = s.keeper
-	o.loads = s.turns.status
+	o.loads = s.turns.Status
 	o.dhcp = s.dhcpStatus
-	o.medium = s.medium
+	o.media = s.media
 	o.heard = s.heard
 	o.faults = s.faults
 	o.history = history.NewAPI(s.registry)
@@ -181,8 +187,6 @@ func (s *Server) operator() *operator {
 	o.errands = s.errands
 	o.nudger = s.nudger
 	o.volumes = s.volumes
-	o.parcels = s.parcels
-	o.swaps = s.swaps
 	o.rollouts = s.rollouts
 	o.powers = s.powers
 	o.methods = s.methods
@@ -193,5 +197,7 @@ func (s *Server) operator() *operator {
 	o.log = s.log
 	o.packAPI = s.packAPI
 	o.storeAPI = s.storeAPI
+	o.imageAPI = s.imageAPI
+	o.state = s.state
 	return o
 }

@@ -15,7 +15,9 @@ import (
 	"pando/internal/hint"
 	"pando/internal/identity"
 	"pando/internal/registry"
+	"pando/internal/server/boots"
 	"pando/internal/server/history"
+	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
 )
 
@@ -72,7 +74,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	if l.control, err = listenTCP(ctx, "control channel", s.cfg.Control, &s.sent); err != nil {
 		return err
 	}
-	s.dataPort, s.controlPort = port(l.data), port(l.control)
+	s.ports.Data, s.ports.Control = port(l.data), port(l.control)
 	if s.cfg.TFTP != "off" {
 		if l.tftp, err = listenUDP(ctx, "TFTP", s.cfg.TFTP); err != nil {
 			return err
@@ -88,18 +90,18 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	}
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
-	c.DataPort, c.Loaders = s.dataPort, s.files.loaders
-	s.dhcp = &dhcp.Server{Config: c, Leases: leases{s.registry}, Observe: s.sawDHCP, Log: s.log, Now: s.now}
+	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
+	s.dhcp = &dhcp.Server{Config: c, Leases: boots.NewLeases(s.registry), Observe: s.observeDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 
 func port(l net.Listener) uint16 { return l.Addr().(*net.TCPAddr).AddrPort().Port() }
 
 // DataPort and ControlPort are the ports that Listen got.
-func (s *Server) DataPort() uint16 { return s.dataPort }
+func (s *Server) DataPort() uint16 { return s.ports.Data }
 
 // ControlPort is the port of the control channel.
-func (s *Server) ControlPort() uint16 { return s.controlPort }
+func (s *Server) ControlPort() uint16 { return s.ports.Control }
 
 // Run listens and serves until ctx ends, which is no error, or until a part fails, which stops the others.
 func (s *Server) Run(ctx context.Context) error {
@@ -125,6 +127,11 @@ func (s *Server) Run(ctx context.Context) error {
 		})
 	}
 	l := s.listeners
+	// It ends after all that write history, so that it writes the last of it.
+	writing, endHistory := context.WithCancel(context.WithoutCancel(ctx))
+	defer endHistory()
+	written := make(chan error, 1)
+	go func() { written <- s.boots.Run(writing) }()
 	start("data path", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
@@ -145,7 +152,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
-		t := &tftp.Server{Files: tftp.FilesFunc(s.openTFTP), Log: s.log, Done: s.sentFile}
+		t := &tftp.Server{Files: tftp.FilesFunc(s.loader.OpenTFTP), Log: s.log, Done: s.observeTFTP}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
@@ -159,8 +166,8 @@ func (s *Server) Run(ctx context.Context) error {
 	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
 	start("power", s.powers.Run)
-	start("journal", journalist{s}.run)
-	start("metrics", s.weigh)
+	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
+	start("metrics", s.lookout.CountStore)
 	start("store", s.keeper.Run)
 	s.log.Info(
 		"serving",
@@ -171,12 +178,15 @@ func (s *Server) Run(ctx context.Context) error {
 		"dhcp",
 		s.cfg.DHCP.Mode,
 		"boot_files",
-		s.files.names(),
+		s.files.Names(),
 	)
 	<-ctx.Done()
 	wg.Wait()
+	endHistory()
+	if err := <-written; err != nil {
+		s.log.Error("events lost", "err", err)
+	}
 	s.volumes.Wait()
-	s.swaps.Wait()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
@@ -216,7 +226,7 @@ func (s *Server) prepareAgent(ctx context.Context) {
 	if a == nil {
 		return
 	}
-	if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := a.Prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
 	}
 }
@@ -240,7 +250,7 @@ func (s *Server) housekeeping(ctx context.Context) error {
 			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
 			return err
 		})
-		if err = errors.Join(err, s.pruneSwap(ctx), s.settleCopies(ctx)); err != nil && ctx.Err() == nil {
+		if err = errors.Join(err, s.volumes.PruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
 			s.log.Error("housekeeping", "err", err)
 		}
 	}

@@ -110,7 +110,7 @@ func TestOperatorToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.controlPort), made.Secret)
+	c, err := api.OverTLS(fmt.Sprintf("127.0.0.1:%d", s.ports.Control), made.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestNodeIsNoOperator(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	resp := n.hello(n.load())
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", s.controlURL(local)+"/v1/nodes", nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", s.ports.ControlURL(local)+"/v1/nodes", nil)
 	req.Header.Set("Authorization", "Bearer "+resp.Session)
 	res, err := n.http.Do(req)
 	if err != nil {
@@ -241,7 +241,7 @@ func TestHostileReports(t *testing.T) {
 		"a kind nobody knows":   {Events: []trace.Event{{Stage: trace.Root, Kind: "boom"}}},
 		"a mark with blanks":    {Events: []trace.Event{{Stage: "my mark", Kind: trace.End}}},
 		"time before the boot":  {Uptime: -time.Second},
-		"too many events":       {Events: make([]trace.Event, maxReported+1)},
+		"too many events":       {Events: make([]trace.Event, 1001)},
 	} {
 		req.Boot = cfg.Boot
 		if e := n.post("/v1/node/events", auth, req, nil); e == nil || e.Code != api.BadRequest {

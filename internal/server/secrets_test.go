@@ -308,7 +308,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 		seen.WriteString(get(t, s, path+"?select=node001&for=all&path="+mungeKey))
 	}
 	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script", "/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {
-		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.dataPort, path))
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.ports.Data, path))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,31 +13,44 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pando/internal/admission"
+	"pando/internal/bootlog"
 	"pando/internal/bootmethod"
+	"pando/internal/bootplan"
 	"pando/internal/dhcp"
+	"pando/internal/discovery"
+	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/hint"
 	"pando/internal/hooks"
 	"pando/internal/identity"
+	"pando/internal/initrd"
 	"pando/internal/lastseen"
 	"pando/internal/metrics"
+	"pando/internal/nodeauth"
 	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
 	"pando/internal/openid"
-	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/server/access"
+	"pando/internal/server/bootmedia"
+	"pando/internal/server/boots"
 	"pando/internal/server/history"
+	"pando/internal/server/images"
 	"pando/internal/server/logs"
+	sitemetrics "pando/internal/server/metrics"
+	"pando/internal/server/nodeapi"
 	"pando/internal/server/objects"
 	"pando/internal/server/packs"
 	"pando/internal/server/power"
 	"pando/internal/server/rollouts"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/swarm/tracker"
 	"pando/internal/versions"
-	"pando/internal/volume"
 )
 
 // Server is a site's server.
@@ -52,55 +65,51 @@ type Server struct {
 	registry *registry.Registry
 	store    *store.Dir
 	versions *versions.Cache
-	signer   *signer
-	files    bootFiles
-	agents   agents
+	signer   *images.Signer
+	files    boots.Files
+	agents   initrd.Programs
 	traces   *packs.Traces
 	packs    *packs.Maker
 	packAPI  *packs.API
 	keeper   *objects.Collector
 	objects  *objects.Handler
 	storeAPI *objects.API
-	mediumKs kDigests
-	disks    *diskDrivers
+	imageAPI *images.API
+	disks    *initrd.DiskDrivers
 
-	exchanges   *exchanges
-	boots       *boots
-	heard       *lastseen.Times
-	errands     *nodecommand.Queue
-	nudger      *nodecommand.Waker
-	tickets     tickets
-	volumes     *volume.Dir
-	parcels     *parcels
-	swaps       *volume.Swaps
-	levels      levels
-	told        told
-	recordings  *packs.Recordings
-	rollouts    *rollouts.Runner
-	methods     *bootmethod.Chooser
-	powers      *power.Controller
-	configs     *configs
-	journals    *logs.Journals
-	consoles    *logs.Consoles
-	turns       *turns
-	mediaSent   mediaSent
-	access      *access.Guard
-	faults      *history.Faults
-	metrics     *metrics.Site
-	lookouts    lookouts
-	sent        atomic.Int64 // bytes to nodes, by all ways
-	sampler     *history.Sampler
-	senders     *history.Senders
-	swarm       *tracker.Server
-	uploads     sockopt.Scheduler
-	discoveries *ratelimit.Bucket // strangers recorded for their packets
-	adoptions   *ratelimit.Bucket // strangers recorded for their requests
-	neighbour   func(netip.Addr) (fleet.MAC, bool)
+	boots      *bootlog.Boots
+	heard      *lastseen.Times
+	errands    *nodecommand.Queue
+	nudger     *nodecommand.Waker
+	volumes    *volumes.Service
+	state      *state.Service
+	nodeAPI    *nodeapi.Service // what answers nodes that run
+	recordings *packs.Recordings
+	rollouts   *rollouts.Runner
+	methods    *bootmethod.Chooser
+	powers     *power.Controller
+	configs    *nodeconfig.Renderer
+	journals   *logs.Journals
+	consoles   *logs.Consoles
+	turns      *admission.Queue
+	media      *bootmedia.Service
+	access     *access.Guard
+	faults     *history.Faults
+	metrics    *metrics.Site
+	lookout    *sitemetrics.Lookout
+	sent       atomic.Int64 // bytes to nodes, by all ways
+	sampler    *history.Sampler
+	senders    *history.Senders
+	swarm      *tracker.Server
+	uploads    sockopt.Scheduler
+	discovery  *discovery.Machines
+	loader     *boots.Service // what answers machines that boot
 
-	listeners   *listeners // nil before Listen
-	dhcp        *dhcp.Server
-	dataPort    uint16
-	controlPort uint16
+	listeners *listeners // nil before Listen
+	dhcp      *dhcp.Server
+	ports     *endpoint.Ports
+	planner   *bootplan.Planner
+	nodeAuth  *nodeauth.Checker
 
 	dashboardPort uint16
 	web           *identity.WebCertificate // nil: no TLS there
@@ -113,18 +122,15 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:         c,
-		turns:       newTurns(c.links(), c.Now),
-		log:         c.Log,
-		now:         c.Now,
-		started:     c.Now(),
-		exchanges:   &exchanges{},
-		heard:       &lastseen.Times{},
-		neighbour:   neighbour,
-		discoveries: ratelimit.New(discoverBurst, discoverRate),
-		adoptions:   ratelimit.New(adoptBurst, adoptRate),
+		cfg:     c,
+		turns:   admission.New(c.links(), c.Now),
+		log:     c.Log,
+		now:     c.Now,
+		started: c.Now(),
+		ports:   &endpoint.Ports{},
+		heard:   &lastseen.Times{},
 	}
-	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: s.look, Log: c.Log})
+	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) }, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -151,6 +157,11 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
+	if err := s.findPrograms(); err != nil {
+		return err
+	}
+	s.planner = bootplan.New(s.registry, s.versions, s.agents, s.cfg.RebootAfter)
+	s.nodeAuth = nodeauth.New(s.registry, s.now)
 	s.nudger = nodecommand.NewWaker(s.registry, s.log)
 	s.errands = nodecommand.NewQueue(s.nudger.Boot)
 	s.access = s.newAccess()
@@ -161,38 +172,51 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
 		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
-	s.signer = &signer{ring: s.keys.Ring, store: s.store, versions: s.versions, log: s.log}
+	s.signer = images.NewSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
 	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
 		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
 	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
 	s.faults = history.NewFaults(s.registry, s.now)
-	s.volumes = volume.Open(filepath.Join(s.cfg.Dir, volumesDir), s.log)
-	s.parcels = newParcels(filepath.Join(s.cfg.Dir, parcelsDir))
-	if s.swaps, err = volume.OpenSwaps(filepath.Join(s.cfg.Dir, swapsDir), s.log); err != nil {
+	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: s.nodeAuth,
+		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
-	s.configs = newConfigs(s)
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.heard.Seen,
+		Auth: s.nodeAuth, Members: s.planner, Commands: s.errands, Now: s.now, Log: s.log})
+	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
+		if !s.givesAddresses() {
+			return nil
+		}
+		return s.cfg.DHCP.Subnets
+	}, s.cfg.Servers)
 	s.consoles = logs.NewConsoles(s.registry, s.bootAt, s.now, s.log)
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
-	s.disks = newDiskDrivers(s.store, s.log)
+	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
+		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
+		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+		Now: s.now, Log: s.log})
+	s.disks = initrd.NewDiskDrivers(s.store, s.log)
+	s.boots = bootlog.New(s.registry, s.now, s.log)
+	s.wireBoot()
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
-		Direct: s.cfg.Direct, Kernels: s})
-	s.turns.busy = s.swarm.Busy
-	s.boots = &boots{registry: s.registry, now: s.now}
+		Direct: s.cfg.Direct, Kernels: s.loader})
+	s.turns.Busy = s.swarm.Busy
+	s.lookout = s.newLookout()
 	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
 	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
 		b, _ := s.bootAt(a)
 		return b.Node
 	})
-	if err := s.boots.restore(ctx, s.versions.Kernel); err != nil {
+	s.wireNodes()
+	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
 		return err
 	}
-	return s.findPrograms()
+	return nil
 }
 
 // openJournals wires the journals of nodes.
@@ -200,9 +224,9 @@ func (s *Server) openJournals() (*logs.Journals, error) {
 	return logs.Open(logs.Config{
 		Mode: s.cfg.Logs, Dir: filepath.Join(s.cfg.Dir, "journals"), Size: s.cfg.LogsSize, NodeSize: s.cfg.LogsNodeSize,
 		Registry: s.registry, Store: s.store, Keys: s.keys, Log: s.log,
-		Port: func() uint16 { return s.controlPort },
+		Port: func() uint16 { return s.ports.Control },
 		Member: func(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
-			n, _, err := s.member(ctx, mac)
+			n, _, err := s.planner.Member(ctx, mac)
 			return n, err
 		},
 	})
@@ -210,13 +234,13 @@ func (s *Server) openJournals() (*logs.Journals, error) {
 
 // bootAt returns the latest boot of the machine at an address, if that is in memory.
 func (s *Server) bootAt(from netip.Addr) (registry.Boot, bool) {
-	c := s.boots.at(from)
+	c := s.boots.At(from)
 	if c == nil {
 		return registry.Boot{}, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.boot, true
+	c.Lock()
+	defer c.Unlock()
+	return c.Boot, true
 }
 
 // netconsolePort is the port for kernel messages, 0 if there is none.
@@ -229,11 +253,11 @@ func (s *Server) netconsolePort() int {
 
 // nextVersion says what a node's next boot runs.
 func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
-	p, err := s.plan(ctx, n, fleet.Hardware{})
+	p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
 	if err != nil {
 		return bootmethod.Next{}, err
 	}
-	return bootmethod.Next{Group: p.group, Version: p.version, Manifest: p.manifest, Args: p.kernelArgs()}, nil
+	return bootmethod.Next{Group: p.Group, Version: p.Version, Manifest: p.Manifest, Args: p.KernelArgs()}, nil
 }
 
 // wireActions wires what switches and reboots nodes.
@@ -243,7 +267,7 @@ func (s *Server) wireActions() {
 		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
 		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
 		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
-			return slower(ctx, s.registry, group, before, after)
+			return images.Slower(ctx, s.registry, group, before, after)
 		},
 	})
 	s.powers = power.New(s.powerConfig())
@@ -269,17 +293,17 @@ func (s *Server) newAccess() *access.Guard {
 
 // findPrograms finds what is sent to nodes before they have a root.
 func (s *Server) findPrograms() (err error) {
-	if s.files, err = findBootFiles(s.cfg.BootFiles); err != nil {
+	if s.files, err = boots.FindFiles(s.cfg.BootFiles); err != nil {
 		return err
 	}
-	if len(s.files.data) == 0 {
+	if len(s.files.Data) == 0 {
 		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
-	if s.agents, err = findAgents(s.cfg.Agent, s.cfg.Dir); err != nil {
+	if s.agents, err = initrd.FindPrograms(s.cfg.Agent, s.cfg.Dir); err != nil {
 		return err
 	}
-	if err := s.agents.has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
+	if err := s.agents.Has(runtime.GOARCH); err != nil && len(s.agents) == 0 {
 		s.log.Error("no node will boot: "+err.Error(), "hint", hint.Of(err))
 	}
 	return nil
@@ -307,4 +331,32 @@ func (s *Server) Close() error {
 		err = errors.Join(err, s.lock.Close())
 	}
 	return err
+}
+
+// wireBoot wires what answers machines that boot.
+func (s *Server) wireBoot() {
+	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.media = bootmedia.New(bootmedia.Options{
+		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
+		Release: s.cfg.Release, Log: s.log,
+	})
+	s.loader = boots.New(boots.Config{
+		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
+		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
+		Disks: s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
+		StateFiles:   s.state.Files,
+		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
+		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
+		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+	})
+}
+
+// wireNodes wires what answers nodes that run.
+func (s *Server) wireNodes() {
+	s.nodeAPI = nodeapi.New(nodeapi.Config{
+		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,
+		Commands: s.errands, LastSeen: s.heard, Configs: s.configs, Boot: s.loader, Packs: s.packs, Consoles: s.consoles,
+		KeepSenders: s.senders.Add, KeepState: s.state.KeepReport, Now: s.now, Log: s.log,
+	})
 }

@@ -20,6 +20,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/registry"
+	"pando/internal/server/state"
 	"pando/internal/trace"
 )
 
@@ -62,7 +63,7 @@ func (b *booted) sends(order, right string, archive io.Reader) *api.Error {
 	req, err := http.NewRequestWithContext(
 		b.t.Context(),
 		"POST",
-		fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.controlPort, b.boot, order),
+		fmt.Sprintf("https://127.0.0.1:%d/v1/node/state/send?boot=%s&order=%s", b.ports.Control, b.boot, order),
 		archive,
 	)
 	if err != nil {
@@ -94,7 +95,7 @@ func (b *booted) fetches(order, right string) (int, string) {
 // kept are the files with what nodes sent.
 func (s *stateful) kept() (out []string) {
 	s.t.Helper()
-	found, err := os.ReadDir(filepath.Join(s.cfg.Dir, parcelsDir))
+	found, err := os.ReadDir(filepath.Join(s.cfg.Dir, state.SpoolDir))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.t.Fatal(err)
 	}
@@ -242,19 +243,19 @@ func TestStateIsSentInPart(t *testing.T) {
 	hold := make(chan struct{})
 	r, w := io.Pipe()
 	go func() {
-		_, _ = w.Write(bytes.Repeat([]byte("x"), roomEvery+1))
+		_, _ = w.Write(bytes.Repeat([]byte("x"), state.RoomEvery+1))
 		<-hold
 		w.Close()
 	}()
 	done := make(chan *api.Error)
 	go func() { done <- a.sends(order, right, r) }()
-	for s.of("node002").Orders[0].Bytes < roomEvery {
+	for s.of("node002").Orders[0].Bytes < state.RoomEvery {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if e := a.sends(order, right, strings.NewReader("beside it")); e == nil || e.Code != api.TooMany {
 		t.Errorf("two at once: %v", e)
 	}
-	if err := s.settleCopies(t.Context()); err != nil {
+	if err := s.state.SettleCopies(t.Context()); err != nil {
 		t.Error(err)
 	}
 	close(hold)
@@ -266,7 +267,7 @@ func TestStateIsSentInPart(t *testing.T) {
 	if got := s.kept(); got != nil {
 		t.Errorf("another copy was ordered, and this is left: %v", got)
 	}
-	s.parcels.free = math.MaxInt64
+	s.state.Spool.Free = math.MaxInt64
 	e := a.sends(order, right, strings.NewReader("whole"))
 	if e == nil || e.Code != api.Conflict || !strings.Contains(e.Message, "no room") ||
 		!strings.Contains(e.Hint, "make room") ||
@@ -324,15 +325,15 @@ func TestCopyThroughTheServerEnds(t *testing.T) {
 		t.Errorf("the node does\n%s", a.calls)
 	}
 	s.update(func(tx *registry.Tx) error { return tx.ForgetState("node001") })
-	if err := s.settleCopies(ctx); err != nil {
+	if err := s.state.SettleCopies(ctx); err != nil {
 		t.Error(err)
 	}
 	a = s.booted(1)
 	a.says(onDisk)
 	order = s.copies()
 	send()
-	s.clock.add(parcelLife + time.Hour)
-	if err := s.settleCopies(ctx); err != nil {
+	s.clock.add(state.SpoolLife + time.Hour)
+	if err := s.state.SettleCopies(ctx); err != nil {
 		t.Error(err)
 	}
 	ended("not fetched", "not fetched within 14 days")

@@ -287,7 +287,7 @@ func TestStateOnADiskIsForgotten(t *testing.T) {
 func TestVolumeFollowsItsNode(t *testing.T) {
 	s := startSite(t)
 	c, ctx := operatorOf(t, s), t.Context()
-	file := func(name string) string { return filepath.Join(s.cfg.Dir, volumesDir, name+".qcow2") }
+	file := func(name string) string { return filepath.Join(s.cfg.Dir, "volumes", name+".qcow2") }
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file("")), 0o700), os.WriteFile(file("was"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (n *swapping) gone(c net.Conn) {
 	n.t.Helper()
 	c.Close()
 	for range 500 {
-		if _, err := os.Stat(filepath.Join(n.cfg.Dir, swapsDir, n.bootOf(n.boot).Node+".pid")); err != nil {
+		if _, err := os.Stat(filepath.Join(n.cfg.Dir, "swap", n.bootOf(n.boot).Node+".pid")); err != nil {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -80,7 +80,7 @@ func (n *swapping) gone(c net.Conn) {
 
 func (n *swapping) files() []string {
 	n.t.Helper()
-	all, err := filepath.Glob(filepath.Join(n.cfg.Dir, swapsDir, "*.swap"))
+	all, err := filepath.Glob(filepath.Join(n.cfg.Dir, "swap", "*.swap"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestSwapSpace(t *testing.T) {
 	set(&swap)
 	conn, _ = n.attach(false)
 	n.gone(conn)
-	if err := n.pruneSwap(t.Context()); err != nil || len(n.files()) != 1 {
+	if err := n.volumes.PruneSwap(t.Context()); err != nil || len(n.files()) != 1 {
 		t.Errorf("swap space of a boot that is on: %v, %v", n.files(), err)
 	}
 	if _, err := c.DeleteNodes(t.Context(), name, false); err != nil {
@@ -172,7 +172,7 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 		e.Code != api.Unauthorized {
 		t.Errorf("a boot that is over gets its swap space: %v", e)
 	}
-	if err := n.pruneSwap(t.Context()); err != nil || len(n.files()) != 0 {
+	if err := n.volumes.PruneSwap(t.Context()); err != nil || len(n.files()) != 0 {
 		t.Errorf("swap space of a boot that is over: %v, %v", n.files(), err)
 	}
 }

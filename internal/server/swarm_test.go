@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"testing"
 
+	"pando/internal/admission"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -64,7 +65,7 @@ func (n *node) swarm(path string, message map[string]any) (int, map[string]any) 
 		n.t.Fatal(err)
 	}
 	resp, err := n.http.Post(
-		fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.dataPort, path),
+		fmt.Sprintf("http://127.0.0.1:%d/swarm/%s", n.ports.Data, path),
 		"application/json",
 		bytes.NewReader(body),
 	)
@@ -176,13 +177,13 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	s := startSite(t, slots(4))
 	said := make(chan bool, 8)
-	s.turns.busy = func(full bool) { said <- full }
-	var loads []transfer
+	s.turns.Busy = func(full bool) { said <- full }
+	var loads []admission.Transfer
 	for i := range byte(4) {
-		loads = append(loads, s.turns.begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
+		loads = append(loads, s.turns.Begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
 	}
 	for _, l := range loads {
-		l.end()
+		l.End()
 	}
 	if !<-said || <-said || len(said) > 0 {
 		t.Error("want the link full once, and free once")

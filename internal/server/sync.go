@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"sync"
 
@@ -10,79 +9,12 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/nodeconfig"
 	"pando/internal/registry"
 )
 
 // syncAtOnce is how many nodes are waited for at a time.
 const syncAtOnce = 256
-
-// giveConfig answers POST /v1/node/config: the config files of a running boot. What it is given is noted when it
-// says that it is in place.
-func (s *Server) giveConfig(w http.ResponseWriter, r *http.Request) error {
-	req, err := httpapi.DecodeReport[api.NodeConfigRequest](w, r)
-	if err != nil {
-		return err
-	}
-	b, err := s.reporter(r, api.ReportRequest{Boot: req.Boot})
-	if err != nil {
-		return err
-	}
-	if b.Session.IsZero() || httpapi.Credential(r, "Bearer") == "" {
-		return api.NewError(api.Unauthorized, "the boot has no session yet", "")
-	}
-	n, err := s.runningConfig(r.Context(), b)
-	if err != nil {
-		return err
-	}
-	set := s.configs.render(n, s.configs.secrets(n))
-	s.errands.Handed(b.ID, s.configs.digests(set.all()))
-	return httpapi.Reply(w, api.NodeConfigResponse{Files: set.all()})
-}
-
-// runningConfig is what the config files of a boot are made of that has a session.
-func (s *Server) runningConfig(ctx context.Context, b registry.Boot) (n nodeConfig, err error) {
-	err = s.registry.View(ctx, func(tx *registry.Tx) error {
-		node, err := tx.NodeByMAC(b.MAC)
-		if fleetview.Absent(err) || err == nil && node.State != fleet.Adopted {
-			return api.NewError(api.Unauthorized, "no adopted node has MAC "+b.MAC.String(), "")
-		}
-		if err == nil {
-			n, err = configOf(tx, node, b)
-		}
-		return err
-	})
-	return n, err
-}
-
-// synced notes what a node has of its config files after an errand: all that it was handed, but for what it could
-// not put in place.
-func (s *Server) synced(ctx context.Context, rep api.ErrandReport) error {
-	handed, dryRun := s.errands.WasHanded(rep)
-	if handed == nil {
-		return nil
-	}
-	differs := map[string]bool{}
-	for _, f := range rep.Files {
-		differs[f.Path] = f.Error != "" || dryRun
-	}
-	c, err := s.boots.byID(ctx, rep.Boot)
-	if err != nil {
-		return err
-	}
-	defer c.mu.Unlock()
-	return s.boots.save(ctx, c, func(b *registry.Boot) {
-		b.Config = maps.Clone(b.Config)
-		for path, digest := range handed {
-			if differs[path] {
-				continue
-			}
-			if b.Config == nil {
-				b.Config = map[string]string{}
-			}
-			b.Config[path] = digest
-		}
-	})
-}
 
 // syncNodes answers POST /v1/nodes/sync.
 func (o *operator) syncNodes(r *http.Request) (any, error) {
@@ -130,9 +62,9 @@ func (o *operator) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, 
 	}
 	out.Files, out.Error, out.Hint = rep.Files, rep.Error, rep.Hint
 	err = o.reg.View(ctx, func(tx *registry.Tx) error {
-		c, err := configOf(tx, n, b)
+		c, err := nodeconfig.Read(tx, n, b)
 		if err == nil {
-			out.Problems = o.configs.render(c, o.configs.secrets(c)).problems
+			out.Problems = o.configs.Render(c, o.configs.Secrets(c)).Problems
 		}
 		return err
 	})
@@ -147,10 +79,10 @@ func (o *operator) configState(tx *registry.Tx, n fleet.Node, b registry.Boot) (
 	if b.Session.IsZero() || b.Config == nil {
 		return nil, nil, nil
 	}
-	c, err := configOf(tx, n, b)
+	c, err := nodeconfig.Read(tx, n, b)
 	if err != nil {
 		return nil, nil, err
 	}
-	old, gone = configChanges(b.Config, o.configs.digests(o.configs.render(c, o.configs.secrets(c)).all()))
+	old, gone = nodeconfig.Changes(b.Config, o.configs.Digests(o.configs.Render(c, o.configs.Secrets(c)).All()))
 	return old, gone, nil
 }

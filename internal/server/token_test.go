@@ -12,6 +12,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/server/boots"
 	"pando/internal/trace"
 )
 
@@ -62,7 +63,7 @@ func TestHelloWhoseAnswerWasLost(t *testing.T) {
 		t.Error("another nonce was taken")
 	}
 	req.Nonce = "of this boot"
-	s.clock.add(againFor)
+	s.clock.add(boots.RepeatTime)
 	if e := n.post("/v1/node/hello", "", req, nil); e == nil {
 		t.Error("said again for ever")
 	}
@@ -76,13 +77,13 @@ func TestTokenNeedsAnExchange(t *testing.T) {
 		t.Errorf("script without an exchange:\n%s", script)
 	}
 	n.exchange(netboot.IPXE)
-	s.clock.add(exchangeFresh + time.Second)
+	s.clock.add(boots.ExchangeTime + time.Second)
 	if script := n.script(); !strings.Contains(script, "no DHCP exchange") {
 		t.Errorf("script long after the exchange:\n%s", script)
 	}
 	n.exchange(netboot.IPXE)
 	_, initramfs := urls(t, n.script())
-	s.clock.add(kernelTime + time.Second)
+	s.clock.add(boots.KernelTime + time.Second)
 	n.refusedTo(initramfs, 409, "no script was sent")
 	n.refusedTo("/boot/0123456789abcdef/initramfs", 404, "not found")
 }
@@ -115,7 +116,7 @@ func TestHelloFromInitsOwnAddress(t *testing.T) {
 	s.addImage()
 	cfg := s.node(1).load()
 	moved := s.nodeAt(1, netip.MustParseAddr("127.0.0.3"))
-	s.sawDHCP(
+	s.observeDHCP(
 		dhcp.Seen{
 			MAC:       moved.mac,
 			Message:   "REQUEST",
@@ -131,14 +132,14 @@ func TestProxySeesTheAddressByARP(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
-	s.neighbour = func(a netip.Addr) (fleet.MAC, bool) { return n.mac, a == n.addr }
+	s.loader.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return n.mac, a == n.addr }
 	if strings.Contains(n.script(), "initrd") {
 		t.Error("ARP alone is no exchange")
 	}
-	s.sawDHCP(dhcp.Seen{MAC: n.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
+	s.observeDHCP(dhcp.Seen{MAC: n.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
 	urls(t, n.script())
 	other := s.node(2)
-	s.sawDHCP(dhcp.Seen{MAC: other.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
+	s.observeDHCP(dhcp.Seen{MAC: other.mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.IPXE}})
 	if strings.Contains(other.script(), "initrd") {
 		t.Error("the address belongs to another MAC")
 	}
@@ -149,7 +150,7 @@ func TestForgedRequest(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n, thief := s.node(1), s.node(2)
-	s.neighbour = func(a netip.Addr) (fleet.MAC, bool) { return thief.mac, a == n.addr }
+	s.loader.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return thief.mac, a == n.addr }
 	n.exchange(netboot.IPXE)
 	if strings.Contains(n.script(), "initrd") {
 		t.Error("the address is another machine's, and it got the node's boot script")
@@ -164,7 +165,7 @@ func TestInitramfsAgain(t *testing.T) {
 	n := s.node(1)
 	n.exchange(netboot.IPXE)
 	_, path := urls(t, n.script())
-	req, err := n.http.Head(s.dataURL(local) + path)
+	req, err := n.http.Head(s.ports.DataURL(local) + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +230,8 @@ func TestMACOfNobody(t *testing.T) {
 		before = s.eventsOf(boot)
 	}
 	for _, mac := range []fleet.MAC{{}, {1, 0, 0x5e, 0, 0, 1}} {
-		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
-		s.sawDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
+		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
+		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
 		if code, b := n.get("/boot/script?mac=" + mac.String() + "&ip=127.0.0.1"); code != http.StatusBadRequest ||
 			!strings.Contains(string(b), "not the MAC address of one machine") {
 			t.Errorf("script for %s: %d %s", mac, code, b)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/admission"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -23,9 +24,9 @@ func (s *site) held(n *node) <-chan string {
 	answer := make(chan string, 1)
 	go func() { answer <- n.script() }()
 	for {
-		s.turns.mu.Lock()
-		_, ok := s.turns.lines[n.mac]
-		s.turns.mu.Unlock()
+		s.turns.Mu.Lock()
+		_, ok := s.turns.Lines[n.mac]
+		s.turns.Mu.Unlock()
 		if ok {
 			return answer
 		}
@@ -61,7 +62,7 @@ func TestTurnIsHeld(t *testing.T) {
 	) {
 		t.Errorf("whose turn has not come sees its place and asks again:\n%s", script)
 	}
-	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.at(third.addr).boot.ID})
+	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: s.boots.At(third.addr).Boot.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +71,10 @@ func TestTurnIsHeld(t *testing.T) {
 			t.Errorf("timeline: %s", e.Message)
 		}
 	}
-	if s.checkTurn(s.boots.at(fourth.addr).boot.ID) != 1 {
+	if s.checkTurn(s.boots.At(fourth.addr).Boot.ID) != 1 {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
-	if got := s.turns.status(); got.Loading != 2 || got.Waiting != 1 {
+	if got := s.turns.Status(); got.Loading != 2 || got.Waiting != 1 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -82,29 +83,29 @@ func TestTurnIsHeld(t *testing.T) {
 // on the line.
 func TestTurnsWithSlowFirmware(t *testing.T) {
 	s := startSite(t, fastLink)
-	var loads []transfer
+	var loads []admission.Transfer
 	for i := range byte(2) {
-		s.turns.ask(s.node(i).mac)
-		loads = append(loads, s.turns.begin(s.node(i).mac))
+		s.turns.Ask(s.node(i).mac)
+		loads = append(loads, s.turns.Begin(s.node(i).mac))
 	}
 	for i := range byte(3) {
-		s.turns.ask(s.node(i + 2).mac)
-		_, leave := s.turns.hold(s.node(i + 2).mac)
+		s.turns.Ask(s.node(i + 2).mac)
+		_, leave := s.turns.Hold(s.node(i + 2).mac)
 		t.Cleanup(leave)
 	}
 	const tenth = 1_500_000 // of a second, with firmware that takes 120 Mb/s
 	for round := range 2 {
 		for left := int64(15); left >= 0; left-- {
 			s.clock.add(100 * time.Millisecond)
-			loads[1].sent(tenth, math.MaxInt64)
-			loads[0].sent(tenth, left*tenth)
+			loads[1].Sent(tenth, math.MaxInt64)
+			loads[0].Sent(tenth, left*tenth)
 		}
-		if got := s.turns.status().Slots; (got > 2) != (round == 1) {
+		if got := s.turns.Status().Slots; (got > 2) != (round == 1) {
 			t.Errorf("after %d loads: %d slots", round+1, got)
 		}
-		loads[0] = s.turns.begin(s.node(2).mac)
+		loads[0] = s.turns.Begin(s.node(2).mac)
 	}
-	if got := s.turns.status(); got.Waiting != 0 || got.Loading != 4 || len(s.turns.lines) != 0 {
+	if got := s.turns.Status(); got.Waiting != 0 || got.Loading != 4 || len(s.turns.Lines) != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -113,25 +114,25 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 func TestTurnHangsUp(t *testing.T) {
 	s := startSite(t, fastLink)
 	for i := range byte(2) {
-		s.turns.ask(s.node(i).mac)
+		s.turns.Ask(s.node(i).mac)
 	}
 	for i := range byte(2) {
-		s.turns.ask(s.node(i + 2).mac)
+		s.turns.Ask(s.node(i + 2).mac)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.turns.wait(ctx, s.node(2).mac, time.Minute)
-	called, leave := s.turns.hold(s.node(3).mac)
+	s.turns.Wait(ctx, s.node(2).mac, time.Minute)
+	called, leave := s.turns.Hold(s.node(3).mac)
 	defer leave()
-	s.turns.begin(s.node(0).mac).end()
+	s.turns.Begin(s.node(0).mac).End()
 	<-called
-	if turn := s.turns.ask(s.node(3).mac); turn.Place != 0 {
+	if turn := s.turns.Ask(s.node(3).mac); turn.Place != 0 {
 		t.Errorf("who was called: %+v", turn)
 	}
-	if turn := s.turns.ask(s.node(2).mac); turn.Place != 1 {
+	if turn := s.turns.Ask(s.node(2).mac); turn.Place != 1 {
 		t.Errorf("who hung up and asks again: %+v", turn)
 	}
-	if len(s.turns.lines) != 0 {
-		t.Errorf("on the line: %v", s.turns.lines)
+	if len(s.turns.Lines) != 0 {
+		t.Errorf("on the line: %v", s.turns.Lines)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pando/internal/admission"
+	"pando/internal/bootlog"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/image"
@@ -59,17 +61,17 @@ func (l *loaders) leave(slots int, full func()) {
 }
 
 // testTurns is a queue of two slots.
-func testTurns() *turns {
-	return newTurns(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
+func testTurns() *admission.Queue {
+	return admission.New(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
 }
 
 // Machines that are switched off in the middle of their kernels leave the link free, though nobody says so.
 func TestBusyEndsInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, told := testTurns(), []bool{}
-		q.busy = func(b bool) { told = append(told, b) }
-		for i := range byte(q.status().Slots) {
-			if turn := q.ask(fleet.MAC{2, 0, 0, 0, 0, i}); turn.Place != 0 {
+		q.Busy = func(b bool) { told = append(told, b) }
+		for i := range byte(q.Status().Slots) {
+			if turn := q.Ask(fleet.MAC{2, 0, 0, 0, 0, i}); turn.Place != 0 {
 				t.Fatalf("machine %d waits: %+v", i, turn)
 			}
 		}
@@ -86,15 +88,15 @@ func TestBusyEndsInSilence(t *testing.T) {
 func TestRunningNodesStandInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := testTurns()
-		slots := q.status().Slots
-		var loads []transfer
+		slots := q.Status().Slots
+		var loads []admission.Transfer
 		for i := range byte(slots) {
-			q.ask(fleet.MAC{2, 0, 0, 0, 0, i})
-			loads = append(loads, q.begin(fleet.MAC{2, 0, 0, 0, 0, i}))
+			q.Ask(fleet.MAC{2, 0, 0, 0, 0, i})
+			loads = append(loads, q.Begin(fleet.MAC{2, 0, 0, 0, 0, i}))
 		}
 		begin, came := time.Now(), time.Duration(0)
 		go func() {
-			if err := q.await(t.Context(), fleet.MAC{2, 0, 0, 0, 1, 0}); err != nil {
+			if err := q.Admit(t.Context(), fleet.MAC{2, 0, 0, 0, 1, 0}); err != nil {
 				t.Error(err)
 			}
 			came = time.Since(begin)
@@ -103,14 +105,14 @@ func TestRunningNodesStandInLine(t *testing.T) {
 		if came != 0 {
 			t.Errorf("it loads after %s, beside %d others", came, slots)
 		}
-		loads[0].end()
+		loads[0].End()
 		time.Sleep(7 * time.Second)
 		if came < 7*time.Second {
 			t.Errorf("it loads after %s, want when one has done", came)
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		if err := q.await(gone, fleet.MAC{2, 0, 0, 0, 1, 1}); err == nil {
+		if err := q.Admit(gone, fleet.MAC{2, 0, 0, 0, 1, 1}); err == nil {
 			t.Error("one who hung up has a turn")
 		}
 	})
@@ -122,13 +124,13 @@ func TestTurns(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
 	s.addImage()
-	if got := s.turns.status(); got.Slots != most || got.Loading != 0 || got.Uplink != 2e6 {
+	if got := s.turns.Status(); got.Slots != most || got.Loading != 0 || got.Uplink != 2e6 {
 		t.Fatalf("before the storm: %+v", got)
 	}
 	var l loaders
 	l.more.L = &l.mu
 	full := func() {
-		if got := s.turns.status(); got.Loading > most || got.Loading+got.Waiting > nodes {
+		if got := s.turns.Status(); got.Loading > most || got.Loading+got.Waiting > nodes {
 			t.Errorf("in the storm: %+v", got)
 		}
 	}
@@ -161,7 +163,7 @@ func TestTurns(t *testing.T) {
 	if waits != l.waited || waits == 0 {
 		t.Errorf("%d machines waited, %d say so on their timelines", l.waited, waits)
 	}
-	if got := s.turns.status(); got.Loading != 0 || got.Waiting != 0 {
+	if got := s.turns.Status(); got.Loading != 0 || got.Waiting != 0 {
 		t.Errorf("after the storm: %+v", got)
 	}
 }
@@ -215,7 +217,7 @@ func TestTurnEnds(t *testing.T) {
 	}
 	s.clock.add(21 * time.Second) // b and c are turned off
 	urls(t, d.script())
-	if got := s.turns.status(); got.Loading != 1 || got.Waiting != 0 {
+	if got := s.turns.Status(); got.Loading != 1 || got.Waiting != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -259,7 +261,7 @@ func (s *site) bigObject() (id chunk.ID) {
 func (n *node) breakOff(path string) {
 	n.t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: n.addr.AsSlice()}}
-	conn, err := dialer.DialContext(n.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.dataPort))
+	conn, err := dialer.DialContext(n.t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", n.ports.Data))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -279,20 +281,20 @@ func TestTurnsTakeLong(t *testing.T) {
 	s.addImage()
 	n := s.nodeAt(99, loopback(99))
 	for i := range byte(14) { // each keeps a slot for as long as one may
-		s.turns.ask(fleet.MAC{5: i})
+		s.turns.Ask(fleet.MAC{5: i})
 	}
 	n.fast = true
 	n.exchange(netboot.IPXE)
 	n.script()
-	boot := s.boots.at(n.addr).boot.ID
+	boot := s.boots.At(n.addr).Boot.ID
 	renewed := 0
 	for {
 		s.clock.add(10 * time.Second)
 		for i := range byte(14) {
-			s.turns.ask(fleet.MAC{5: i})
+			s.turns.Ask(fleet.MAC{5: i})
 		}
 		script := n.script()
-		if now := s.boots.at(n.addr).boot.ID; now != boot {
+		if now := s.boots.At(n.addr).Boot.ID; now != boot {
 			t.Fatalf("the machine began boot %s while it waited in %s", now, boot)
 		}
 		if !strings.Contains(script, " waits for its turn to load: ") {
@@ -307,10 +309,10 @@ func TestTurnsTakeLong(t *testing.T) {
 		}
 	}
 	n.exchange(netboot.IPXE) // its transfer broke off
-	if now := s.boots.at(n.addr).boot.ID; now != boot {
+	if now := s.boots.At(n.addr).Boot.ID; now != boot {
 		t.Errorf("the machine began boot %s when its turn in %s had come", now, boot)
 	}
-	if waited := s.now().Sub(s.boots.at(n.addr).boot.Started); waited < continues {
+	if waited := s.now().Sub(s.boots.At(n.addr).Boot.Started); waited < bootlog.Continues {
 		t.Errorf("the machine waited only %s", waited)
 	}
 	if s.checkTurn(boot) != 1 {

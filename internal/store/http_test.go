@@ -99,17 +99,21 @@ func TestHTTPBadAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		wrong  bool // wrong bytes, as opposed to a failed transfer
 	}{
-		"flipped bit":          {func(w http.ResponseWriter, r *http.Request) { w.Write(flipped) }, true},
-		"truncated file":       {func(w http.ResponseWriter, r *http.Request) { w.Write(want[:99]) }, true},
-		"empty":                {func(w http.ResponseWriter, r *http.Request) {}, true},
-		"too long":             {func(w http.ResponseWriter, r *http.Request) { w.Write(append(flipped[:len(flipped):len(flipped)], 1)) }, true},
+		"flipped bit":    {func(w http.ResponseWriter, r *http.Request) { w.Write(flipped) }, true},
+		"truncated file": {func(w http.ResponseWriter, r *http.Request) { w.Write(want[:99]) }, true},
+		"empty":          {func(w http.ResponseWriter, r *http.Request) {}, true},
+		"too long": {func(w http.ResponseWriter,
+			r *http.Request) {
+			w.Write(append(flipped[:len(flipped):len(flipped)], 1))
+		}, true},
 		"endless":              {func(w http.ResponseWriter, r *http.Request) { io.Copy(w, zeros{}) }, true},
 		"truncated, no length": {hijack("HTTP/1.0 200 OK\r\n\r\nobject"), true},
 		"broken off":           {hijack("HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\nobject"), false},
 		"not HTTP":             {hijack("SSH-2.0-OpenSSH_9.2\r\n"), false},
 		"hung up":              {hijack(""), false},
 		"busy":                 {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, false},
-		"partial":              {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206); w.Write(want) }, false},
+		"partial": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206); w.Write(want) },
+			false},
 		"sent to a name": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://localhost/o/1", http.StatusFound)
 		}, false},
@@ -146,7 +150,8 @@ func TestGather(t *testing.T) {
 	for range 3 {
 		for _, want := range [][]byte{large, small} {
 			for _, size := range []int64{0, int64(len(want))} {
-				if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
+				if _, err := h.Get(t.Context(),
+					chunk.Request{ID: chunk.Sum(want), Size: size, Patience: 5 * time.Second}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -341,7 +346,8 @@ func TestHTTPBrief(t *testing.T) {
 	}))
 	defer s.Close()
 	h := HTTP{URL: s.URL, Client: NewClient(1, nil), Brief: true, Query: "now"}
-	if _, err := h.Get(t.Context(), chunk.Request{ID: id, Size: 6}); err != nil || asked != "/o/"+id.Brief().String()+"?now" {
+	if _, err := h.Get(t.Context(), chunk.Request{ID: id, Size: 6}); err != nil ||
+		asked != "/o/"+id.Brief().String()+"?now" {
 		t.Errorf("asked for %q: %v", asked, err)
 	}
 	if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("other"))}); err == nil {

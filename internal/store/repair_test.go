@@ -169,7 +169,11 @@ func TestRepairBelievesNobody(t *testing.T) {
 	}
 	r, err := d.Inspect(
 		t.Context(),
-		Inspection{Keys: []string{public}, From: []RepairSource{DirSource{copied}, serveStore(t, copied)}, Repair: true},
+		Inspection{
+			Keys:   []string{public},
+			From:   []RepairSource{DirSource{copied}, serveStore(t, copied)},
+			Repair: true,
+		},
 	)
 	if err != nil || len(r.Problems) != 1 || r.Problems[0].Object != last.ID ||
 		r.Problems[0].Start != chunk.BlockSize ||

@@ -18,7 +18,8 @@ func TestSlow(t *testing.T) {
 		t.Errorf("nobody told anything: %s", got)
 	}
 	var s Slow
-	for _, x := range []struct{ told, want time.Duration }{{0, time.Second}, {-time.Hour, time.Second}, {time.Millisecond, time.Second}, {time.Minute, time.Minute}, {0, time.Second}} {
+	for _, x := range []struct{ told, want time.Duration }{{0, time.Second}, {-time.Hour, time.Second},
+		{time.Millisecond, time.Second}, {time.Minute, time.Minute}, {0, time.Second}} {
 		if s.Tell(x.told); s.Least(time.Second) != x.want {
 			t.Errorf("told %s: %s, want %s", x.told, s.Least(time.Second), x.want)
 		}
@@ -31,7 +32,8 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 	for _, c := range []struct {
 		sources    int
 		told, want time.Duration
-	}{{1, 0, patienceAlone}, {2, 0, patienceFirst}, {1, 25 * time.Second, 25 * time.Second}, {2, 25 * time.Second, 25 * time.Second}, {2, time.Second, patienceFirst}} {
+	}{{1, 0, patienceAlone}, {2, 0, patienceFirst}, {1, 25 * time.Second, 25 * time.Second},
+		{2, 25 * time.Second, 25 * time.Second}, {2, time.Second, patienceFirst}} {
 		a := &fake{name: "a"}
 		sources := []Origin{a, &fake{name: "b"}}
 		f, err := NewFailover(&observed{}, sources[:c.sources]...)
@@ -40,7 +42,8 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 		}
 		f.Slow = &Slow{}
 		f.Slow.Tell(c.told)
-		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil || a.seen[0].Patience != c.want {
+		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil ||
+			a.seen[0].Patience != c.want {
 			t.Errorf(
 				"%d sources, told %s: patience %s, want %s (%v)",
 				c.sources,

@@ -54,7 +54,12 @@ func besideIsMended(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix
 	if err != nil || len(r.Problems) == 0 || r.Problems[0].Version != v {
 		t.Errorf("%+v, %v", r, err)
 	}
-	in := Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: []RepairSource{DirSource{copied}}, Repair: true}
+	in := Inspection{
+		Keys:     []string{public},
+		Versions: []fleet.Digest{v},
+		From:     []RepairSource{DirSource{copied}},
+		Repair:   true,
+	}
 	if r, err = d.Inspect(t.Context(), in); err != nil || len(r.Problems) > 0 || len(r.Fixed) == 0 {
 		t.Errorf("repair: %+v, %v", r, err)
 	}

@@ -50,7 +50,9 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 		tr.Announce(0, Announcement{Swarm: "p", Pieces: MaxPieces, Node: at(n)})
 	}
 	for range 2000 {
-		if _, wait, _ := tr.Ask(0, PieceRequest{Swarm: "p", Node: at(1), Size: -1, Request: Request{Want: []int{0}, Urgent: 1, Max: maxGrant, Have: NewBitmap(MaxPieces)}}); wait {
+		if _, wait, _ := tr.Ask(0,
+			PieceRequest{Swarm: "p", Node: at(1), Size: -1,
+				Request: Request{Want: []int{0}, Urgent: 1, Max: maxGrant, Have: NewBitmap(MaxPieces)}}); wait {
 			break
 		}
 	}

@@ -195,7 +195,8 @@ func TestRealBootOutlivesItsServerAndItsDaemon(t *testing.T) {
 	gone := time.Now()
 	s.away(g, files[:100])
 	back := time.Now()
-	for _, k := range []blockapi.IncidentKind{blockapi.ServerDown, blockapi.TrackerLost, blockapi.ServerUp, blockapi.TrackerUp} {
+	for _, k := range []blockapi.IncidentKind{blockapi.ServerDown, blockapi.TrackerLost, blockapi.ServerUp,
+		blockapi.TrackerUp} {
 		s.incident(n, m, k, gone, back)
 	}
 	last := s.talked(n, talk.boot, talk.last+int(outage().Seconds())/2) // an emulated second may be long
@@ -270,7 +271,11 @@ func (s *site) dead(g *testkit.Guest, m *testkit.Machine, n node, files []string
 		s.t.Fatalf("reading while the block daemon was killed: %v", err)
 	}
 	s.compare(out, len(files))
-	s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(blockapi.Reattached) })
+	s.waitEvent(
+		n.name,
+		m,
+		func(e trace.Event) bool { return e.Attrs[trace.AttrIncident] == string(blockapi.Reattached) },
+	)
 }
 
 // compare holds the output of sha256sum against the image.

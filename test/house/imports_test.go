@@ -30,13 +30,18 @@ func names(entry, pkg string) bool {
 
 // belowServer is what the rooms of the server and the server's own package may import.
 var belowServer = []string{
+	"admission",
 	"api",
+	"bootlog",
 	"bootmethod",
+	"bootplan",
 	"build/*",
 	"chunk",
 	"configfile",
 	"connlimit",
 	"dhcp",
+	"discovery",
+	"endpoint",
 	"fleet",
 	"fleetview",
 	"hint",
@@ -46,12 +51,15 @@ var belowServer = []string{
 	"image",
 	"image/bootpack",
 	"imagefs",
+	"initrd",
 	"journal",
 	"lastseen",
 	"media",
 	"metrics",
 	"netboot",
+	"nodeauth",
 	"nodecommand",
+	"nodeconfig",
 	"nodestate",
 	"openid",
 	"power",
@@ -141,7 +149,8 @@ var mayImport = []rule{
 	{"systemd", []string{"api"}},
 	{"tpm", []string{"api"}},
 	{"node/blockd", []string{
-		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image", "image/bootpack",
+		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image",
+		"image/bootpack",
 		"link", "nbd", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
 	}},
 	{"node/*", []string{
@@ -159,10 +168,47 @@ var mayImport = []rule{
 	{"hooks", []string{"fleet"}},
 	{"ratelimit", nil},
 	{"metrics", []string{"fleet", "trace"}},
+	{"discovery", []string{"fleet", "registry", "api", "httpapi", "ratelimit"}},
+	{"admission", []string{"fleet", "netboot", "api"}},
+	{"bootlog", []string{"fleet", "trace", "registry", "api", "identity"}},
+	{"bootplan", []string{"fleet", "image", "rollout", "registry", "api", "hint", "versions"}},
+	{"nodeauth", []string{"fleet", "registry", "api", "httpapi"}},
+	{"endpoint", nil},
+	{"nodeconfig", []string{"fleet", "dhcp", "registry", "configfile", "identity"}},
+	{"initrd", []string{"fleet", "image", "store", "build/*", "hint"}},
 	{"bootmethod", []string{"fleet", "image", "trace", "rollout", "store", "registry", "api", "fleetview", "versions"}},
 	{"server/*", belowServer},
 	{"server", slices.Concat(belowServer, []string{"server/*", "build/*"})},
 	{"sim", []string{"chunk", "fleet", "netboot", "swarm"}},
+	{"exitcode", []string{"api"}},
+	{"output", []string{"trace"}},
+	{"terminal", []string{"output", "steps"}},
+	{"cmdenv", []string{"api", "exitcode", "fleet", "output", "terminal"}},
+	{"settingflags", []string{"exitcode", "fleet"}},
+	{"listing", []string{"api", "fleet", "output", "terminal", "trace"}},
+	{"hostcheck", []string{"api", "cmdenv", "dhcp", "exitcode", "netboot", "output"}},
+	{"storeflags", []string{"exitcode", "output", "server", "store", "store/s3"}},
+	{"buildrun", []string{"build", "exitcode", "fleet", "image", "output", "terminal"}},
+	{"cli/doctor", []string{"cmdenv", "exitcode", "hostcheck", "output"}},
+	{"cli/serve", []string{
+		"api", "build", "build/*", "buildrun", "cmdenv", "dhcp", "exitcode", "fleet", "hostcheck", "listing", "openid",
+		"output", "server", "server/*", "store/s3", "storeflags", "terminal",
+	}},
+	{"cli/image", []string{
+		"api", "build", "build/*", "buildrun", "cmdenv", "exitcode", "fleet", "identity", "image", "mount", "output",
+		"ship", "steps", "storeflags", "terminal",
+	}},
+	{"cli/store", []string{
+		"api", "chunk", "cmdenv", "exitcode", "fleet", "identity", "image", "imagefs", "output", "steps", "store",
+		"store/s3", "storeflags", "swarm", "terminal",
+	}},
+	{"cli/key", []string{"api", "cmdenv", "exitcode", "fleet", "identity", "image", "output", "store", "storeflags"}},
+	{"cli/site", []string{"api", "cmdenv", "exitcode", "fleet", "media", "output", "store"}},
+	{"cli/*", []string{
+		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal",
+		"trace",
+	}},
+	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
 	{"testkit", []string{
 		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
 		"netboot",
@@ -242,7 +288,15 @@ func TestSwarmDecidesWithoutSockets(t *testing.T) {
 		}
 		for _, p := range s.imports() {
 			switch p {
-			case "context", "log/slog", "net", "net/http", "os", "sync", "sync/atomic", "syscall", "golang.org/x/sys/unix":
+			case "context",
+				"log/slog",
+				"net",
+				"net/http",
+				"os",
+				"sync",
+				"sync/atomic",
+				"syscall",
+				"golang.org/x/sys/unix":
 				t.Errorf("%s imports %s", s.path, p)
 			}
 		}

@@ -110,7 +110,8 @@ func (b *maker) run(ctx context.Context) (r bootpack.Record, err error) {
 	}
 	pieces, extents := joined(c.pieces)
 	return b.publish(ctx, bootpack.Map{
-		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces), Extents: extents,
+		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces),
+		Extents: extents,
 	})
 }
 
@@ -238,8 +239,10 @@ func (b *maker) publish(ctx context.Context, p bootpack.Map) (r bootpack.Record,
 	}
 	bootSet, bootPieces := p.BootSet()
 	r = bootpack.Record{
-		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
-		Made: b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)),
+		Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
+		Made:      b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(),
+		Stored:  p.StoredSize(),
 		BootSet: bootSet, BootPieces: bootPieces,
 	}
 	return r, b.Store.ReplacePack(b.Version, r, b.Now().UTC())

@@ -154,8 +154,9 @@ func TestEncodeRefuses(t *testing.T) {
 		"beyond":       {func(p *Map) { p.Extents[3].Start = 1<<32 - 3 }, "extent 3"},
 		"not joined":   {func(p *Map) { p.Extents[1].Start = 1 }, "continues"},
 		"block twice":  {func(p *Map) { p.Extents[2].Start = 4991 }, "twice"},
-		"unused twice": {func(p *Map) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock }, "continues"},
-		"no proofs":    {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
+		"unused twice": {func(p *Map) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock },
+			"continues"},
+		"no proofs": {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPack()

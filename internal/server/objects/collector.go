@@ -105,7 +105,7 @@ func (k *Collector) Run(ctx context.Context) error {
 }
 
 // collect removes the names of versions that nothing needs, then their files, then objects that nothing names, then
-// the work of builds that nobody went on with.
+// the work of abandoned builds.
 func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
 	keep, grace := keepVersions, time.Duration(keepGrace)
 	if req.Keep != nil {
@@ -189,7 +189,7 @@ func (k *Collector) unname(
 	}()
 	p.image = map[fleet.Digest]string{}
 	decide := func(tx *registry.Tx) error {
-		if p.Roots, err = k.Roots(ctx, tx, keep, left); err != nil {
+		if p.Roots, err = k.roots(ctx, tx, keep, left); err != nil {
 			return err
 		}
 		versions, err := tx.Versions("")

@@ -24,10 +24,10 @@ func (to Roots) add(v fleet.Digest, by string) {
 	}
 }
 
-// Roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
+// roots lists every version that must stay, with what needs it: a tag; a group or a node that wants it; a rollout; a
 // node that runs it, is on the way there, or went on from it to a boot that has not come far yet; that it is one of
 // the newest keep of its image; or that a tag was on it less than left ago.
-func (k *Collector) Roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
+func (k *Collector) roots(ctx context.Context, tx *registry.Tx, keep int, left time.Duration) (Roots, error) {
 	to := Roots{}
 	for _, collect := range []func(*registry.Tx, Roots) error{
 		addTagged, addRollouts,
@@ -43,6 +43,11 @@ func (k *Collector) Roots(ctx context.Context, tx *registry.Tx, keep int, left t
 	return to, nil
 }
 
+// UsedBy lists what uses each version now, however new it is.
+func (k *Collector) UsedBy(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
+	return k.roots(ctx, tx, 0, 0)
+}
+
 func addTagged(tx *registry.Tx, to Roots) error {
 	tags, err := tx.Tags("")
 	for _, t := range tags {
@@ -51,7 +56,8 @@ func addTagged(tx *registry.Tx, to Roots) error {
 	return err
 }
 
-// TagKept is how long a version stays that a tag has just left: a boot that was told of it may not have said so yet.
+// TagKept is how long a version stays after a tag has left it. A boot may have been assigned the version and not be on
+// record yet.
 const TagKept = 10 * time.Minute
 
 func (k *Collector) addLeft(tx *registry.Tx, to Roots, left time.Duration) error {
@@ -148,7 +154,7 @@ func addRollouts(tx *registry.Tx, to Roots) error {
 
 // addRunning adds what nodes run and what they are booting. A node that was silent for fleetview.SilentAfter does not
 // run.
-// What a node reports counts besides what it was told.
+// What a node reports counts as well as what it was assigned.
 func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) error {
 	boots, err := tx.Boots(registry.BootFilter{})
 	if err != nil {
@@ -187,7 +193,7 @@ func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) e
 	return nil
 }
 
-// lastSign names the machine of a boot, and says when it was last heard of.
+// lastSign names the machine of a boot, and tells when it was last seen.
 func (k *Collector) lastSign(tx *registry.Tx, b registry.Boot) (who string, last time.Time, err error) {
 	last = b.Started
 	for _, t := range []time.Time{b.Scripted, b.TokenUsed} {

@@ -33,7 +33,7 @@ func (a *API) storedVersion(r *http.Request) (any, error) {
 	return api.StoredVersion{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance, Packs: packs}, err
 }
 
-// storedObject answers GET /v1/store/objects/{id}: what the data path sends, to an operator who may not reach that.
+// storedObject answers GET /v1/store/objects/{id}: what the image port sends, for operators who cannot reach that.
 func (a *API) storedObject(w http.ResponseWriter, r *http.Request) error {
 	id, err := objectID(r.PathValue("id"))
 	if err != nil {
@@ -49,7 +49,8 @@ func (a *API) storedObject(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// missingObjects answers POST /v1/store/missing. What is there counts as written now: somebody is about to name it.
+// missingObjects answers POST /v1/store/missing. Objects that are there count as written now, so that
+// garbage collection leaves them until the version that names them comes.
 func (a *API) missingObjects(r *http.Request) (any, error) {
 	req, err := httpapi.Body[api.ObjectList](r)
 	if err != nil {
@@ -77,7 +78,7 @@ func (a *API) missingObjects(r *http.Request) (any, error) {
 	return out, err
 }
 
-// writing holds the store's lock for a moment.
+// writing runs write with the store's lock held.
 func (a *API) writing(ctx context.Context, write func(*store.Writer) error) error {
 	unlock, err := a.store.Lock(ctx, "image push")
 	if err != nil {
@@ -92,8 +93,8 @@ func (a *API) writing(ctx context.Context, write func(*store.Writer) error) erro
 	return w.Sync(ctx)
 }
 
-// addObjects answers POST /v1/store/objects. All of the body is read before the store is locked: whoever sends it
-// may be slow.
+// addObjects answers POST /v1/store/objects. All of the body is read before the store is locked, because
+// the sender may be slow.
 func (a *API) addObjects(w http.ResponseWriter, r *http.Request) error {
 	in := http.MaxBytesReader(w, r.Body, api.MaxObject+api.MaxObjects)
 	var objects [][]byte

@@ -53,14 +53,14 @@ func (a *API) storeUsage(r *http.Request) (any, error) {
 	return u.out, err
 }
 
-// usage adds up who names which bytes.
+// usage adds up which versions and packs name how many bytes.
 type usage struct {
 	out   api.StoreUsage
 	sizes map[chunk.ID]int64
 	by    map[chunk.ID]owners
 }
 
-// owners is who names an object: how many versions, and which image, if it is one only.
+// owners tells what names an object: how many versions, and of which image if it is one only.
 type owners struct {
 	versions int
 	image    string

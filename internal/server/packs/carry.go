@@ -13,8 +13,8 @@ import (
 	"pando/internal/registry"
 )
 
-// carry gives a version that nobody has booted the packs of its predecessor, those of hardware classes too, by file
-// path and offset. That for all is the first: the others wait for it.
+// carry gives a version that was not booted yet the packs of its predecessor, those of hardware classes too. Blocks are
+// matched by file path and offset. The pack for all classes is made first, because the others depend on it.
 func (p *Maker) carry(ctx context.Context, v fleet.Digest, m image.Manifest) error {
 	before, err := p.predecessors(ctx, v)
 	if err != nil {

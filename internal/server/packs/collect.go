@@ -16,7 +16,7 @@ import (
 // them it reads chunks.
 const (
 	ReplacedKept = 24 * time.Hour
-	// between the choice of a pack and the record of the boot; a hello may be said again
+	// the most time between the choice of a pack and the record of the boot, as a node may register again
 	helloTakes = 10 * time.Minute
 )
 

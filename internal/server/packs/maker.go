@@ -14,8 +14,8 @@ import (
 	"pando/internal/store"
 )
 
-// Maker makes boot packs in the background, one at a time. Boots do not wait for it: each is assigned what there is
-// when it says hello, and keeps it.
+// Maker makes boot packs in the background, one at a time. Boots do not wait for it: each gets the pack that there is
+// when the node registers, and keeps it.
 type Maker struct {
 	store    *store.Dir
 	manifest func(fleet.Digest) (image.Manifest, error) // of a version, verified
@@ -52,7 +52,7 @@ func New(o Options) *Maker {
 		dirty: map[fleet.Digest]bool{}, failed: map[fleet.Digest]time.Time{}, wake: make(chan struct{}, 1)}
 }
 
-// Look asks for a version to be looked at.
+// Look asks for versions to be checked: is there a pack to make?
 func (p *Maker) Look(versions ...fleet.Digest) {
 	p.mu.Lock()
 	for _, v := range versions {

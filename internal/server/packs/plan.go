@@ -169,8 +169,8 @@ func apart(pack packer.Order, traces []measured) bool {
 }
 
 // medians returns the median share of what boots read that is in the pack, and of the pack until booted that they
-// did not read. What the pack has for later is nobody's waste: it comes last, and one node was recorded for longer
-// than others.
+// did not read. What the pack has for after booted does not count as waste: it is sent last, and few nodes are recorded
+// for so long.
 func medians(pack packer.Order, traces []measured) (hits, waste float64) {
 	var h, w []float64
 	for _, t := range traces {

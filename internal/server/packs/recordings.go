@@ -21,8 +21,8 @@ const recordingsFile = "recordings.json"
 // damagedSuffix is added to the name of a file that cannot be read.
 const damagedSuffix = ".damaged"
 
-// Recordings are the boots that an operator asked to be recorded until a mark. A wish holds until a boot of the
-// node has sent such a trace, so a boot that fails does not use it up.
+// Recordings are the boots that an operator asked to be recorded until a mark. A request stays until the node has sent
+// such a trace, so that a boot that fails does not use it up.
 type Recordings struct {
 	path string
 	mu   sync.Mutex
@@ -54,8 +54,8 @@ func OpenRecordings(dir string, log *slog.Logger) (*Recordings, error) {
 	return r, nil
 }
 
-// setAside keeps a file that makes no sense for who wants to look at it, and goes on without: boots matter more
-// than what is recorded of some.
+// setAside renames a file that cannot be read, so that an administrator can look at it, and the server starts without
+// requests. Boots matter more than recordings.
 func (r *Recordings) setAside(damage error, log *slog.Logger) {
 	err := os.Rename(r.path, r.path+damagedSuffix) // the next wish is written in its place, if this fails
 	log.Warn(

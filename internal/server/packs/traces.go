@@ -20,18 +20,17 @@ import (
 )
 
 // tracesDir holds the read traces, in the data directory: one file for each boot, in a directory for each version.
-// They are durable: what an operator asked for is recorded once, and the wish is forgotten when its trace is kept.
+// They are durable, because the request of an operator for a longer recording is removed when its trace is kept.
 const tracesDir = "traces"
 
-// Bounds of what is kept. A boot pack needs two traces; of four, one odd boot is outvoted and two of another day
-// are left.
+// Bounds of what is kept. A boot pack needs two traces. With four, one unusual boot does not decide.
 const (
 	TracesPerClass   = 4  // of one version and hardware class
 	tracesPerVersion = 24 // of one version
 	tracedVersions   = 64 // versions; the ones heard of longest ago are forgotten first
 )
 
-// Trace is what one boot read, as it is kept.
+// Trace is the read trace of one boot, as it is kept.
 type Trace struct {
 	Boot     fleet.BootID `json:"boot"`
 	Node     string       `json:"node"`
@@ -93,7 +92,7 @@ func (t *Traces) receive(v fleet.Digest, k Trace, now func() time.Time) error {
 	return t.keep(v, k)
 }
 
-// settled is a time: what was received until then is kept, and in every list from now on.
+// settled returns a time: every trace that was received before it is kept, and in every list from now on.
 func (t *Traces) settled(now func() time.Time) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +157,7 @@ func (t *Traces) List(v fleet.Digest) ([]Trace, error) {
 }
 
 // tooMany picks the traces to forget, of all of a version, newest first. A node that boots again and again pushes
-// out its own traces before those of others: what a pack is made of is not for one node to say.
+// out its own traces before those of others, so that no node alone decides what a pack is made of.
 func tooMany(kept []Trace) []Trace {
 	keep, out := slices.Clone(kept), []Trace(nil)
 	asked := AskedFor(kept)

@@ -49,8 +49,9 @@ func TestBucketIsMended(t *testing.T) {
 		http.ServeFile(w, r, filepath.Join(beside.Path(), "objects", name[:2], name))
 	}))
 	defer server.Close()
-	for what, from := range map[string]store.RepairSource{"bucket": store.RemoteSource{In: other}, "directory": store.DirSource{Dir: beside},
-		"server": &store.HTTP{URL: server.URL, Client: server.Client()}} {
+	for what, from := range map[string]store.RepairSource{"bucket": store.RemoteSource{In: other},
+		"directory": store.DirSource{Dir: beside},
+		"server":    &store.HTTP{URL: server.URL, Client: server.Client()}} {
 		t.Run(what, func(t *testing.T) {
 			for _, damage := range []func([]byte) []byte{nil, flipLast} {
 				for _, name := range files(t, beside) {

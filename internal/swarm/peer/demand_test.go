@@ -125,7 +125,8 @@ func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	get := func(n *live, i int) {
 		t.Helper()
-		if v, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
+		if v, err := n.Get(t.Context(),
+			chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
 			!bytes.Equal(v.Stored(), extras[i]) {
 			t.Fatal(err)
 		}

@@ -1,0 +1,73 @@
+package buildrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"pando/internal/build"
+	"pando/internal/exitcode"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/output"
+	"pando/internal/terminal"
+)
+
+// WorkDir is where unfinished builds are: beside the store, so that there is room.
+func WorkDir(data string) string { return filepath.Join(data, "work") }
+
+// Image builds an image and shows how far it is.
+func Image(ctx context.Context, opt build.Options, p *terminal.Progress) (build.Result, error) {
+	opt.Progress = p.Show
+	r, err := build.Image(ctx, opt)
+	p.End(err == nil)
+	return r, err
+}
+
+// WithHint says that nothing is lost, and what to do about the usual reasons.
+func WithHint(err error) error {
+	if errors.Is(err, context.Canceled) || exitcode.HintOf(err) != "" {
+		return err
+	}
+	return exitcode.WithHint(err, "the store is as it was; mend that, and the same command goes on from where it can")
+}
+
+// PrintResult prints what was built, with notes and warnings.
+func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
+	what := "new version"
+	if r.Existed {
+		what = "the version that was there already"
+	}
+	m := r.Manifest
+	drivers := image.DriversSize(m.AllDrivers())
+	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
+		"root", output.Size(m.Root.Size) + " raw, " + output.Size(m.Sizes.Stored) + " stored, " + m.Root.FileSystem,
+		"kernel", m.Kernel.Release + ", " + output.Size(m.Kernel.Size) + ", drivers " + output.Size(drivers),
+		"new in the " +
+			"store", output.Size(r.NewBytes), "took", output.Span(took)}
+	if e := m.Extends; e != nil {
+		pairs[6], pairs[7] = "extends", string(e.Base)
+	}
+	var notes []string
+	if o := r.Provenance.Origin; o != nil {
+		pairs, notes = append(pairs, "made from", strings.TrimSpace(o.Name+"  "+o.Digest)), o.Notes
+	}
+	output.Fields(w, pairs...)
+	for _, n := range notes {
+		fmt.Fprintln(w, "note:", n)
+	}
+	for _, n := range r.Provenance.Warnings {
+		fmt.Fprintln(w, "warning:", n)
+	}
+}
+
+// StepNames say what a step does, before it has anything to count.
+var StepNames = map[string]string{
+	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
+	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
+	build.StepPack: "packing what nodes give each other",
+}

@@ -1,0 +1,254 @@
+package apply
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/exitcode"
+	"pando/internal/fleet"
+	"pando/internal/fleetfile"
+	"pando/internal/output"
+	"pando/internal/terminal"
+)
+
+// applyFlags are the flags of `apply` and `node import`.
+type applyFlags struct {
+	file, group        string
+	prune, dryRun, yes bool
+}
+
+// Command is `apply`.
+func Command(env *cmdenv.Env) *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make the fleet what a file says: policy, classes, groups and nodes",
+		Long: `Make the fleet what a file says: policy, classes, groups and nodes (docs/fleet.md has the format).
+
+What differs is printed first; on a terminal you are asked before anything is done. What the file names is afterwards as the file says,
+all of it or, when something cannot be, nothing. What it does not name stays, unless --prune is given and the file owns it.`,
+		Example: `  pando export > fleet.yaml
+  pando apply -f fleet.yaml --dry-run
+  pando apply -f fleet.yaml --prune`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, _ []string) error {
+			text, err := env.ReadFile(f.file)
+			if err != nil {
+				return err
+			}
+			file, err := fleetfile.Parse(f.file, text)
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
+			if err := readContent(&file, filepath.Dir(f.file)); err != nil {
+				return err
+			}
+			return applyFile(env, ctx, c, file, f)
+		}),
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.file, "file", "f", "", "fleet file in YAML; -: standard input")
+	fl.BoolVar(&f.prune, "prune", false, "delete what the file owns and does not name")
+	addApplyFlags(env, c, &f)
+	return c
+}
+
+// readContent reads the content of config files that lies in files of its own, beside the fleet file.
+func readContent(file *fleetfile.File, dir string) error {
+	for i, name := range file.From {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return exitcode.AsUsage(fmt.Errorf("config file %s of %s: %w", file.Config[i].Path, file.Config[i].For, err))
+		}
+		file.Config[i].Content = b
+	}
+	return nil
+}
+
+func addApplyFlags(env *cmdenv.Env, c *cobra.Command, f *applyFlags) {
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	env.WriteFlags(c, &f.dryRun)
+}
+
+// applyFile shows what would be done, asks where there is somebody to ask, and does just that.
+func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfile.File, f applyFlags) error {
+	req := api.Apply{Declaration: file.Declaration, Prune: f.prune, DryRun: true}
+	plan, err := c.ApplyFleet(ctx, req)
+	if err != nil {
+		return located(err, f.file, file.Lines)
+	}
+	if f.dryRun || len(plan.Steps) == 0 {
+		return printApplied(env, plan)
+	}
+	if !env.JSON {
+		printSteps(env, plan.Steps)
+	}
+	if err := confirm(env, len(plan.Steps), f.yes); err != nil {
+		return err
+	}
+	req.DryRun, req.Plan = false, plan.Plan
+	done, err := c.ApplyFleet(ctx, req)
+	if err != nil {
+		return located(err, f.file, file.Lines)
+	}
+	if env.JSON {
+		return output.JSON(env.Out, done)
+	}
+	env.Printf("%s\n", countSteps(done.Steps, ""))
+	return nil
+}
+
+// confirm asks on a terminal.
+func confirm(env *cmdenv.Env, n int, yes bool) error {
+	if yes || env.JSON || terminal.Of(env.In) == nil {
+		return nil
+	}
+	fmt.Fprintf(env.Err, "Do these %d things? [y/N] ", n)
+	line, err := bufio.NewReader(env.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if word := strings.ToLower(strings.TrimSpace(line)); word != "y" && word != "yes" {
+		return errors.New("nothing was done")
+	}
+	return nil
+}
+
+// located puts the line of a file before an error that is about one of its items.
+func located(err error, file string, lines map[string]int) error {
+	var refused *api.Error
+	if !errors.As(err, &refused) || lines[refused.Item] == 0 {
+		return err
+	}
+	at := *refused
+	at.Message = fmt.Sprintf("%s:%d: %s", file, lines[refused.Item], refused.Message)
+	return &at
+}
+
+func printApplied(env *cmdenv.Env, plan api.Applied) error {
+	if env.JSON {
+		return output.JSON(env.Out, plan)
+	}
+	printSteps(env, plan.Steps)
+	if len(plan.Steps) == 0 {
+		env.Printf("the fleet is as declared\n")
+		return nil
+	}
+	env.Printf("%s; nothing was done\n", countSteps(plan.Steps, "would be "))
+	return nil
+}
+
+// printSteps prints a line for each step; nodes to which the same happens share one.
+func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
+	signs := map[api.Action]string{api.Creates: "+", api.Alters: "~", api.Deletes: "-"}
+	names := map[string][]string{}
+	var order []string
+	for _, s := range steps {
+		head, tail := signs[s.Action]+" "+s.Kind, strings.Join(s.Fields, "; ")
+		if s.Kind != "node" {
+			env.Printf("%s\n", strings.TrimSuffix(strings.TrimSpace(head+" "+s.Name)+": "+tail, ": "))
+			continue
+		}
+		key := head + "\n" + tail
+		if names[key] == nil {
+			order = append(order, key)
+		}
+		names[key] = append(names[key], s.Name)
+	}
+	for _, key := range order {
+		head, tail, _ := strings.Cut(key, "\n")
+		env.Printf("%s\n", strings.TrimSuffix(head+" "+fleet.Fold(names[key])+": "+tail, ": "))
+	}
+}
+
+// countSteps is "2 created, 1 changed, 0 deleted".
+func countSteps(steps []api.ApplyStep, before string) string {
+	n := map[api.Action]int{}
+	for _, s := range steps {
+		n[s.Action]++
+	}
+	return fmt.Sprintf(
+		"%d %[2]screated, %[3]d %[2]schanged, %[4]d %[2]sdeleted",
+		n[api.Creates],
+		before,
+		n[api.Alters],
+		n[api.Deletes],
+	)
+}
+
+// ExportCommand is `export`.
+func ExportCommand(env *cmdenv.Env) *cobra.Command {
+	return env.ReadFlags(&cobra.Command{
+		Use:     "export",
+		Short:   "Print the fleet as a file that `pando apply` takes",
+		Example: `  pando export > fleet.yaml`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, _ []string) error {
+			d, err := c.ExportFleet(ctx)
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return output.JSON(env.Out, d)
+			}
+			text, err := fleetfile.Encode(d)
+			if err != nil {
+				return err
+			}
+			_, err = env.Out.Write(text)
+			return err
+		}),
+	})
+}
+
+// ImportCommand is `node import`.
+func ImportCommand(env *cmdenv.Env) *cobra.Command {
+	var f applyFlags
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make or change the nodes of a table: CSV or YAML",
+		Long: `Make or change the nodes of a table: CSV, or a list in YAML (docs/fleet.md).
+
+The first line of CSV names the columns, in any order: name, mac, serial, group, labels, address, image, kernel_args, and label:KEY for
+one label. Cells are separated by commas, semicolons or tabs. Of a node that is there already only what the columns are is changed, and
+no node is deleted. A machine that was seen, and waits, becomes the node that has its MAC. What differs is printed first.`,
+		Example: `  pando node import room.csv --group lab --dry-run
+  pando node import room.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
+			f.file = args[0]
+			text, err := env.ReadFile(f.file)
+			if err != nil {
+				return err
+			}
+			file, err := fleetfile.ParseTable(f.file, text)
+			if err != nil {
+				return exitcode.AsUsage(err)
+			}
+			for i := range file.Nodes {
+				if d := &file.Nodes[i]; d.Group == "" && f.group != "" {
+					d.Group, d.Only = f.group, append(d.Only, "group")
+				}
+			}
+			return applyFile(env, ctx, c, file, f)
+		}),
+	}
+	c.Flags().StringVar(&f.group, "group", "", "group of the nodes for which the table has none")
+	addApplyFlags(env, c, &f)
+	return c
+}

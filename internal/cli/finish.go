@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/exitcode"
+	"pando/internal/output"
+	"pando/internal/server"
+)
+
+// finish prints what went wrong and chooses the exit code.
+func finish(env *cmdenv.Env, ctx context.Context, err error) int {
+	var quiet *exitcode.SilentError
+	switch {
+	case err == nil:
+		return exitcode.OK
+	case errors.As(err, &quiet):
+		return quiet.Code
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitcode.Interrupted
+	}
+	hint := exitcode.HintOf(err)
+	if env.JSON {
+		output.JSON(env.Err, api.ErrorBody{Error: &api.Error{Code: codeOf(err), Message: err.Error(), Hint: hint}})
+		return exitCode(err)
+	}
+	fmt.Fprintln(env.Err, "pando:", err)
+	if hint != "" {
+		fmt.Fprintln(env.Err, " hint:", hint)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var usage *exitcode.UsageError
+	var lost *api.UnreachableError
+	var inUse *server.InUseError
+	switch {
+	case errors.As(err, &usage), api.IsCode(err, api.BadRequest):
+		return exitcode.Usage
+	case api.IsCode(err, api.NotFound):
+		return exitcode.NotFound
+	case api.IsCode(err, api.Conflict), errors.As(err, &inUse):
+		return exitcode.Conflict
+	case api.IsCode(err, api.Unauthorized):
+		return exitcode.Denied
+	case errors.As(err, &lost):
+		return exitcode.Unreachable
+	}
+	return exitcode.Failed
+}
+
+// codeOf is the code of an error that is printed as JSON; "unreachable", "usage" and "failed" exist only here.
+func codeOf(err error) api.Code {
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	switch exitCode(err) {
+	case exitcode.Usage:
+		return "usage"
+	case exitcode.Unreachable:
+		return "unreachable"
+	}
+	return "failed"
+}

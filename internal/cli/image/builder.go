@@ -1,0 +1,130 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/build"
+	"pando/internal/build/source"
+	"pando/internal/buildrun"
+	"pando/internal/cmdenv"
+	"pando/internal/exitcode"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/mount"
+	"pando/internal/output"
+	"pando/internal/storeflags"
+	"pando/internal/terminal"
+)
+
+// builder makes versions on the machine of the server, and makes them known there.
+type builder struct {
+	env     *cmdenv.Env
+	name    string   // of the image
+	tags    []string // that move to the new version, besides latest
+	client  *api.Client
+	options build.Options // where a version goes, and who signs it
+	begin   time.Time
+}
+
+// privateMounts gives this process mounts of its own, if what it builds from is mounted.
+func privateMounts(env *cmdenv.Env, opt build.Options) error {
+	_, disk := opt.Source.(source.Disk)
+	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || env.Server != "" ||
+		os.Geteuid() != 0 { // the last two are told why not, later
+		return nil
+	}
+	return mount.Private()
+}
+
+// openBuilder checks what can be checked before the minutes that a build takes: names, and that the server answers.
+func openBuilder(env *cmdenv.Env, ctx context.Context, name string, tags []string) (*builder, error) {
+	if env.Server != "" {
+		return nil, exitcode.WithHint(exitcode.Usagef("it works on the machine of the server, not through --server"), "run it there")
+	}
+	for _, t := range append([]string{name}, tags...) {
+		if err := fleet.ValidName("image", t); err != nil {
+			return nil, exitcode.AsUsage(err)
+		}
+	}
+	c, err := env.Client()
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{env: env, name: name, tags: tags, client: c, begin: env.Now()}
+	if err := b.open(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *builder) open(ctx context.Context) error {
+	if _, err := b.client.Keys(ctx); err != nil {
+		return err
+	}
+	keys, err := identity.Open(filepath.Join(b.env.Data, "keys"))
+	if err != nil {
+		return err
+	}
+	dir, err := storeflags.OpenDir(ctx, b.env.Data)
+	if err != nil {
+		return err
+	}
+	b.options = build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: buildrun.WorkDir(b.env.Data), Builder: b.env.Release}
+	return nil
+}
+
+func (b *builder) close() { b.client.Close() }
+
+// sameArchitecture refuses what the server will refuse, before the minutes that a build takes.
+func (b *builder) sameArchitecture(ctx context.Context, architecture string) error {
+	img, err := b.client.Image(ctx, b.name)
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Code == api.NotFound {
+		return nil
+	}
+	for _, v := range img.Versions {
+		if v.Architecture != "" && v.Architecture != architecture {
+			return exitcode.WithHint(
+				exitcode.Usagef("image %s is for %s, and this would be for %s", b.name, v.Architecture, architecture),
+				"give it a name of its own: pando image build "+b.name+"-"+architecture,
+			)
+		}
+	}
+	return err
+}
+
+// run does it, with progress on the screen.
+func (b *builder) run(do func(build.Options) (build.Result, error)) (build.Result, error) {
+	out := b.env.Out
+	if b.env.JSON {
+		out = b.env.Err
+	}
+	p := terminal.NewProgress(out, b.env.Now, buildrun.StepNames)
+	opt := b.options
+	opt.Progress = p.Show
+	r, err := do(opt)
+	p.End(err == nil)
+	return r, err
+}
+
+// publish makes a version known and moves the tags.
+func (b *builder) publish(ctx context.Context, r build.Result) error {
+	tags := append([]string{fleet.LatestTag}, b.tags...)
+	img, err := b.client.AddVersion(ctx, b.name, api.VersionAdd{Version: r.Version, Tags: tags})
+	if err != nil {
+		return err
+	}
+	if b.env.JSON {
+		img.Versions = slices.DeleteFunc(img.Versions, func(v api.Version) bool { return v.Digest != r.Version })
+		return output.JSON(b.env.Out, img)
+	}
+	buildrun.PrintResult(b.env.Out, b.name, r, b.env.Now().Sub(b.begin))
+	return nil
+}

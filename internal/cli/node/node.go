@@ -1,0 +1,288 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/fleet"
+	"pando/internal/output"
+	"pando/internal/settingflags"
+	"pando/internal/trace"
+)
+
+// Command is `node`, with verbs whose work is that of other commands.
+func Command(env *cmdenv.Env, others ...*cobra.Command) *cobra.Command {
+	c := cmdenv.Noun(
+		"node",
+		"Machines that boot from here",
+		nodeList(env),
+		nodeShow(env),
+		nodeCreate(env),
+		nodeSet(env),
+		nodeDelete(env),
+		nodeAdopt(env),
+		nodeDiff(env),
+		nodeSync(env),
+		nodeApprove(env),
+		nodeIdentity(env),
+		nodeCache(env),
+		nodeStateCommand(env),
+		nodeLogs(env),
+		nodePower(env),
+		nodeReboot(env),
+		nodeStage(env),
+		cmdenv.PasswordCommand(env, "node", env.CompleteNodes, (*api.Client).SetNodePassword),
+	)
+	c.AddCommand(others...)
+	return c
+}
+
+func nodeList(env *cmdenv.Env) *cobra.Command {
+	return env.ReadFlags(&cobra.Command{
+		Use:   "list [NODES]",
+		Short: "List nodes, with what they run",
+		Example: `  pando node list
+  pando node list 'pc[001-030],@kiosks'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: env.CompleteNodes,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
+			nodes, err := c.Nodes(ctx, cmdenv.Arg(args, 0))
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return output.JSON(env.Out, api.NodeList{Nodes: nodes})
+			}
+			printNodes(env, nodes)
+			return nil
+		}),
+	})
+}
+
+func printNodes(env *cmdenv.Env, nodes []api.Node) {
+	t := output.NewTable(env.Out, "NODE", "GROUP", "STATE", "MAC", "ADDRESS", "RUNNING", "SEEN")
+	for _, n := range nodes {
+		mac := ""
+		if len(n.MACs) > 0 {
+			mac = n.MACs[0].String()
+		}
+		address := ""
+		if n.Address.IsValid() {
+			address = n.Address.String()
+		}
+		t.Row(n.Name, n.Group, nodeState(n), mac, address, running(n), output.Ago(env.Now(), n.Seen))
+	}
+	t.Flush()
+}
+
+// nodeState is one word for the table: the boot's state where there is a boot.
+func nodeState(n api.Node) string {
+	if n.Boot == nil || n.State != "adopted" {
+		return string(n.State)
+	}
+	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
+		return string(n.Boot.State) + " (" + string(n.Boot.Stage) + ")"
+	}
+	if n.Boot.State == trace.Up && n.Status != nil && n.Status.Fullness() > fleet.Roomy {
+		return string(n.Boot.State) + " (write layer full)"
+	}
+	return string(n.Boot.State)
+}
+
+// filesUsed is how many files of those that a file system can have there are.
+func filesUsed(n, total int64) string {
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", n, total)
+}
+
+// running is the version that runs, with a mark where a reboot would change it.
+func running(n api.Node) string {
+	s := n.Running.Short()
+	if n.Drift {
+		s += " (drift)"
+	}
+	return s
+}
+
+func nodeShow(env *cmdenv.Env) *cobra.Command {
+	return env.ReadFlags(&cobra.Command{
+		Use:               "show NODE",
+		Short:             "Show all that is known of a node",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: env.CompleteNodes,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
+			n, err := c.Node(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return output.JSON(env.Out, n)
+			}
+			printNode(env, n)
+			return nil
+		}),
+	})
+}
+
+func printNode(env *cmdenv.Env, n api.Node) {
+	address := ""
+	if n.Address.IsValid() {
+		address = n.Address.String()
+	}
+	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", output.Labels(n.Labels),
+		"MACs", output.Join(n.MACs), "fixed address", address,
+		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
+		"created", output.Time(n.Created), "seen", output.Ago(env.Now(), n.Seen),
+		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
+	pairs = append(pairs, extensionPairs(n)...)
+	pairs = append(
+		pairs,
+		"secrets withheld",
+		n.Withheld,
+		"config files that are old",
+		strings.Join(n.ConfigOld, " "),
+		"config files that go at the next boot",
+		strings.Join(n.ConfigGone, " "),
+	)
+	pairs = append(pairs, hardwarePairs(n)...)
+	pairs = append(pairs, bootPairs(n)...)
+	output.Fields(env.Out, pairs...)
+	printEffective(env, n.Effective)
+}
+
+// hardwarePairs is what a node said of its machine.
+func hardwarePairs(n api.Node) []string {
+	var pairs []string
+	if h := n.Hardware; h != nil {
+		pairs = append(
+			pairs,
+			"machine",
+			strings.TrimSpace(h.Vendor+" "+h.Product),
+			"architecture",
+			h.Architecture,
+			"CPU",
+			h.CPU,
+			"CPUs",
+			output.Count(h.CPUs),
+			"memory",
+			output.SizeOf(h.Memory),
+			"network driver",
+			h.NIC,
+			"NICs without driver",
+			strings.Join(h.Missing, " "),
+			"PCI devices",
+			strings.Join(h.PCI, " "),
+			"hardware classes",
+			strings.Join(n.Classes, " "),
+		)
+	}
+	return pairs
+}
+
+// bootPairs is a node's latest boot, and its state since.
+func bootPairs(n api.Node) []string {
+	var pairs []string
+	if b := n.Boot; b != nil {
+		pairs = append(
+			pairs,
+			"boot",
+			string(b.ID),
+			"started",
+			output.Time(b.Started),
+			"boot state",
+			string(b.State),
+			"stage",
+			string(b.Stage),
+			"elapsed",
+			output.Span(b.Elapsed),
+			"received",
+			output.BySource(b.Bytes),
+			"failure",
+			b.Failure,
+			"hint",
+			b.Hint,
+		)
+	}
+	if s := n.Status; s != nil {
+		pairs = append(
+			pairs,
+			"reads",
+			output.Count(int(s.Reads)),
+			"rejected",
+			output.Count(int(s.Rejected)),
+			"write layer",
+			n.Writes().String(),
+			"written",
+			output.Used(s.UpperUsed, s.UpperTotal),
+			"files in it",
+			filesUsed(s.FilesUsed, s.FilesTotal),
+		)
+		if s.Systemd != nil {
+			pairs = append(pairs, "systemd", s.Systemd.State, "failed units", strings.Join(s.Systemd.Failed, " "))
+		}
+	}
+	return pairs
+}
+
+// printEffective shows where each setting of a node comes from.
+func printEffective(env *cmdenv.Env, values []fleet.Value) {
+	if len(values) == 0 {
+		return
+	}
+	fmt.Fprintln(env.Out)
+	t := output.NewTable(env.Out, "SETTING", "VALUE", "SET BY", "OVERRIDES")
+	for _, v := range values {
+		t.Row(strings.ReplaceAll(v.Setting, "_", " "), v.Value, v.From, strings.Join(v.Over, ", "))
+	}
+	t.Flush()
+	for _, v := range values {
+		if note := settingflags.ValueNote(v); note != "" {
+			fmt.Fprintln(env.Out, "\nnote: "+note)
+		}
+	}
+}
+
+// ownSettings names the settings that a node has otherwise than its group.
+func ownSettings(s fleet.Settings) string {
+	var labels []string
+	for _, x := range s.Explicit() {
+		labels = append(labels, x.Label())
+	}
+	return strings.Join(labels, ", ")
+}
+
+// extensionPairs tells what is laid over a node's root, and what should be where that is something else.
+func extensionPairs(n api.Node) []string {
+	text := func(list []fleet.Extension) string {
+		var out []string
+		for _, e := range list {
+			out = append(out, e.Name+"@"+string(e.Version))
+		}
+		return strings.Join(out, "\n\t")
+	}
+	var has []fleet.Extension
+	why := ""
+	if n.Status != nil {
+		has, why = n.Status.Extensions, n.Status.ExtensionError
+	}
+	pairs := []string{"extensions", text(has)}
+	if fleet.ExtensionsKey(has) != fleet.ExtensionsKey(n.Over) {
+		pairs = append(pairs, "extensions it should have", cmp.Or(text(n.Over), "none"))
+	}
+	return append(pairs, "extensions fail", cmp.Or(why, strings.Join(n.OverProblems, "\n\t")))
+}
+
+func drift(d bool) string {
+	if d {
+		return "yes: a reboot changes what it runs"
+	}
+	return ""
+}

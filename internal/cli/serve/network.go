@@ -1,0 +1,49 @@
+package serve
+
+import (
+	"bufio"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// gatewayIn is this machine's default gateway where it is in a subnet; nodes on that subnet can use it too.
+func gatewayIn(subnet netip.Prefix) []netip.Addr {
+	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil // a boot network without a way out is usual
+	}
+	for _, r := range routes {
+		if r.Dst != nil && !r.Dst.IP.IsUnspecified() {
+			continue
+		}
+		if gw, ok := netip.AddrFromSlice(r.Gw.To4()); ok && subnet.Contains(gw) {
+			return []netip.Addr{gw}
+		}
+	}
+	return nil
+}
+
+// nameServers reads resolv.conf. A name server on the loopback is of no use to others.
+func nameServers(path string) []netip.Addr {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var out []netip.Addr
+	s := bufio.NewScanner(f)
+	for s.Scan() {
+		word, value, _ := strings.Cut(strings.TrimSpace(s.Text()), " ")
+		if word != "nameserver" {
+			continue
+		}
+		a, err := netip.ParseAddr(strings.TrimSpace(value))
+		if err == nil && a.Is4() && !a.IsLoopback() && !a.IsUnspecified() {
+			out = append(out, a)
+		}
+	}
+	return out
+}

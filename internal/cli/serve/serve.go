@@ -1,0 +1,368 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/cmdenv"
+	"pando/internal/dhcp"
+	"pando/internal/exitcode"
+	"pando/internal/hostcheck"
+	"pando/internal/output"
+	"pando/internal/server"
+	"pando/internal/server/access"
+	"pando/internal/server/boots"
+	"pando/internal/server/logs"
+	"pando/internal/store/s3"
+	"pando/internal/storeflags"
+)
+
+// serveFlags are the flags of `up` and `serve`.
+type serveFlags struct {
+	interfaces          []string
+	dhcp                string // own, proxy, off; "": up looks, serve takes proxy
+	addresses           string // FIRST-LAST, for own
+	routers, dns        []string
+	domain              string
+	http, control, tftp string
+	bootFiles, agent    string
+	servers             []string
+	uplink, nodeLink    *output.Quantity
+	rebootAfter         time.Duration
+	store               storeflags.Flags
+	verbose, noProbe    bool
+	menu, noRouter      bool
+	dashboard           string
+	dashboardOpen       bool
+	metricsOpen         bool
+	dashboardCert       string
+	dashboardKey        string
+	dashboardName       string
+	openid              openidFlags
+	logFormat           string
+	netconsole          string
+	logs                string
+	logsSize, logsNode  *output.Quantity
+	apiRate             int
+}
+
+func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
+	fl := c.Flags()
+	fl.StringSliceVar(&f.interfaces, "interface", nil, "network interface that nodes are on; several with commas")
+	fl.StringVar(&f.dhcp, "dhcp", "", dhcpHelp)
+	fl.StringVar(
+		&f.addresses,
+		"range",
+		"",
+		"addresses to give out as own DHCP server, FIRST-LAST (default: proposed from the interface's subnet)",
+	)
+	fl.StringSliceVar(
+		&f.routers,
+		"router",
+		nil,
+		"default gateway told to nodes (default: this machine's, where it is on that subnet)",
+	)
+	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
+	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
+	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
+	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
+	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
+	f.addPages(c)
+	f.addLogs(c)
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
+	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
+	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
+	f.uplink, f.nodeLink = output.NewRate(0), output.NewRate(0)
+	fl.Var(
+		f.uplink,
+		"uplink",
+		"what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same "+
+			"time (default: the speed of its interfaces, or 1gbit)",
+	)
+	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
+	f.store.Add(c)
+	fl.DurationVar(
+		&f.rebootAfter,
+		"reboot-after",
+		0,
+		"reboot a node that is stuck in its boot this long, unless its group says otherwise; negative, such as "+
+			"-1s: never (default 15m)",
+	)
+	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
+	fl.BoolVar(
+		&f.menu,
+		"pxe-menu",
+		false,
+		"as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file",
+	)
+	fl.BoolVar(
+		&f.noRouter,
+		"no-router-answer",
+		false,
+		"let iPXE wait for an IPv6 router, which takes 16 s where there is none",
+	)
+	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
+	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
+}
+
+// addPages adds the flags of the pages for browsers.
+func (f *serveFlags) addPages(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(
+		&f.dashboard,
+		"dashboard",
+		server.DefaultDashboard,
+		"address of the pages for browsers, or off; without a certificate a loopback one",
+	)
+	fl.BoolVar(
+		&f.dashboardOpen,
+		"dashboard-open",
+		false,
+		"let everybody on this machine use the dashboard without a login",
+	)
+	fl.BoolVar(
+		&f.metricsOpen,
+		"metrics-open",
+		false,
+		"let everybody on this machine read /metrics and /v1/sd at the dashboard's address without a token",
+	)
+	fl.StringVar(
+		&f.dashboardCert,
+		"dashboard-cert",
+		"",
+		"serve the pages by TLS: own, for a certificate of this site's own authority, or a file in PEM",
+	)
+	fl.StringVar(&f.dashboardKey, "dashboard-key", "", "file of the certificate's key")
+	fl.StringVar(
+		&f.dashboardName,
+		"dashboard-name",
+		"",
+		"name of this server in browsers, for its own certificate (default: its host name and addresses)",
+	)
+	f.openid.add(fl)
+}
+
+// addLogs adds the flags of what nodes write, and of what people ask for.
+func (f *serveFlags) addLogs(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(
+		&f.netconsole,
+		"netconsole",
+		"off",
+		"UDP address, such as :6666, where the nodes' kernels tell what they say, a panic above all; or off",
+	)
+	f.logsSize, f.logsNode = output.NewSize(0), output.NewSize(0)
+	fl.StringVar(
+		&f.logs,
+		"logs",
+		logs.Auto,
+		"keep the journals of nodes, which send them by systemd-journal-upload: on, off, or auto for on where "+
+			"systemd-journal-remote is installed here",
+	)
+	fl.Var(f.logsSize, "logs-size", "disk for the journals of all nodes (default 10GiB)")
+	fl.Var(f.logsNode, "logs-node-size", "and for those of one node (default 256MiB)")
+	fl.IntVar(
+		&f.apiRate,
+		"api-rate",
+		access.DefaultRate,
+		"requests a second that each token, each user, and each address without a login may make for long, ten "+
+			"seconds' worth of them at once; negative: no bound. Nodes have none",
+	)
+}
+
+// Command is `serve`.
+func Command(env *cmdenv.Env) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve, and do nothing else: what a service manager starts",
+		Long: `Serve until stopped: DHCP or proxyDHCP, TFTP, HTTP, the control channel and the API. Asks nothing and looks at
+nothing first; see ` + "`pando up`" + ` for that.`,
+		Example: `  pando serve --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250
+  pando serve --dhcp off`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.dhcp == "" {
+				f.dhcp = string(dhcp.Proxy)
+			}
+			cfg, err := serverConfig(env, cmd.Context(), f, env.Err)
+			if err != nil {
+				return err
+			}
+			s, err := server.New(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			return s.Run(cmd.Context())
+		},
+	}
+	f.add(c, "own: be the DHCP server; proxy: work beside the site's; off (default proxy)")
+	return c
+}
+
+// log is the server's log, to w.
+func (f *serveFlags) log(w io.Writer) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if f.verbose {
+		o.Level = slog.LevelDebug
+	}
+	switch f.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, exitcode.Usagef("--log-format %s: use text or json", f.logFormat)
+}
+
+// serverConfig turns flags into what the server wants; log lines go to logs.
+func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Writer) (server.Config, error) {
+	log, err := f.log(logs)
+	if err != nil {
+		return server.Config{}, err
+	}
+	cfg := server.Config{
+		Dir: env.Data, Release: env.Release, Log: log,
+		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
+		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.N, LogsNodeSize: f.logsNode.N, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen, DashboardCert: f.dashboardCert,
+		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate, Uplink: f.uplink.N / 8, NodeLink: f.nodeLink.N / 8,
+	}
+	if cfg.OpenID, err = f.openid.config(); err != nil {
+		return cfg, err
+	}
+	if cfg.BootFiles == "" {
+		cfg.BootFiles = boots.DefaultBootFiles
+	}
+	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
+		return cfg, err
+	}
+	var b *s3.Bucket
+	if cfg.Store, b, err = f.store.Open(ctx, env.Data); b != nil {
+		cfg.Direct = b
+	}
+	return cfg, err
+}
+
+func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
+	mode, err := f.mode()
+	if err != nil {
+		return dhcp.Config{}, err
+	}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu, NoRouterAnswer: f.noRouter}
+	if mode == dhcp.Off {
+		return c, nil
+	}
+	if len(c.Interfaces) == 0 {
+		if c.Interfaces = hostcheck.UsableInterfaces(); len(c.Interfaces) != 1 {
+			return c, exitcode.WithHint(exitcode.Usagef("DHCP: which interface are the nodes on?"),
+				"say --interface with one of "+strings.Join(hostcheck.InterfaceNames(), ", ")+"; or --dhcp off")
+		}
+	}
+	if mode == dhcp.Own {
+		if len(c.Interfaces) > 1 {
+			return c, f.severalOwn()
+		}
+		subnet, err := f.subnet(c.Interfaces[0])
+		if err != nil {
+			return c, err
+		}
+		c.Subnets = []dhcp.Subnet{subnet}
+	}
+	return c, nil
+}
+
+func (f *serveFlags) mode() (dhcp.Mode, error) {
+	mode, err := dhcp.ParseMode(f.dhcp)
+	if err != nil {
+		return mode, exitcode.WithHint(exitcode.AsUsage(err), "--dhcp own, --dhcp proxy or --dhcp off")
+	}
+	return mode, nil
+}
+
+// subnet is what is given out as own DHCP server on an interface.
+func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
+	prefix, err := hostcheck.FirstPrefix(iface)
+	if err != nil {
+		return dhcp.Subnet{}, err
+	}
+	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain}
+	if s.First, s.Last, err = addressRange(f.addresses, prefix); err != nil {
+		return s, err
+	}
+	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
+		return s, err
+	}
+	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
+		return s, err
+	}
+	if f.routers == nil {
+		s.Routers = gatewayIn(s.Prefix)
+	}
+	if f.dns == nil {
+		s.DNS = nameServers("/etc/resolv.conf")
+	}
+	return s, nil
+}
+
+// addressRange reads FIRST-LAST, or proposes a range.
+func addressRange(text string, prefix netip.Prefix) (first, last netip.Addr, err error) {
+	if text == "" {
+		first, last, err = dhcp.ProposeRange(prefix, prefix.Addr())
+		return first, last, exitcode.WithHint(err, "say --range FIRST-LAST")
+	}
+	from, to, ok := strings.Cut(text, "-")
+	if first, err = netip.ParseAddr(strings.TrimSpace(from)); err == nil && ok {
+		last, err = netip.ParseAddr(strings.TrimSpace(to))
+	}
+	if err != nil || !ok {
+		return first, last, exitcode.Usagef("range %q is not FIRST-LAST, such as 10.0.0.100-10.0.0.250", text)
+	}
+	return first, last, nil
+}
+
+func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
+	var out []netip.Addr
+	for _, t := range texts {
+		if t == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(t)
+		if err != nil {
+			return nil, exitcode.Usagef("--%s: %w", flag, err)
+		}
+		out = append(out, addr)
+	}
+	return out, nil
+}
+
+// runServer opens a server, listens, runs it in the background and calls work; it ends when either does.
+func runServer(ctx context.Context, cfg server.Config, work func(context.Context, *server.Server) error) error {
+	s, err := server.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Listen(ctx); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx); stop() }()
+	if err := work(ctx, s); err != nil {
+		stop()
+		if failed := <-ended; failed != nil {
+			return failed // why work could not go on
+		}
+		return err
+	}
+	return <-ended
+}

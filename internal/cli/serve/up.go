@@ -1,0 +1,247 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/build/recipe"
+	"pando/internal/buildrun"
+	"pando/internal/cmdenv"
+	"pando/internal/dhcp"
+	"pando/internal/exitcode"
+	"pando/internal/fleet"
+	"pando/internal/hostcheck"
+	"pando/internal/server"
+	"pando/internal/terminal"
+)
+
+// upFlags are the flags of `up` beyond those of `serve`.
+type upFlags struct {
+	serveFlags
+	recipe, image string
+	noImage       bool
+}
+
+// UpCommand is `up`.
+func UpCommand(env *cmdenv.Env) *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Check, set up at the first start, and serve",
+		Long: `Check this machine, look at the network, make keys and an image if there are none, and serve until stopped.
+
+A DHCP server answers on the interface: Pando works beside it (proxyDHCP) and gives no addresses. None answers: it
+asks whether to be one and proposes a range; --dhcp own, proxy or off decides without questions. If another DHCP
+server appears later, Pando stands down, and says so.
+
+If the image cannot be built, it ends and says why; started again, it goes on from where it can.`,
+		Example: `  pando up --interface eth1
+  pando up --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250`,
+		GroupID: "daily",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return up(env, cmd.Context(), f)
+		},
+	}
+	f.add(c, "own: be the DHCP server; proxy: work beside the site's; off (default: look at the network, and ask)")
+	fl := c.Flags()
+	fl.StringVar(&f.image, "image", "debian", "name of the image that is built when there is none")
+	fl.StringVar(&f.recipe, "recipe", "debian:bookworm", "its recipe")
+	fl.BoolVar(&f.noImage, "no-image", false, "do not build an image when there is none")
+	return c
+}
+
+func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
+	if env.Server != "" {
+		return exitcode.Usagef("up: starts a server on this machine; it does not take --server")
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	if err := decideInterface(env, &f.serveFlags); err != nil {
+		return err
+	}
+	if err := server.CheckFree(env.Data); err != nil { // a look at the network would meet that server
+		return err
+	}
+	if err := checksBeforeUp(env, ctx, f); err != nil {
+		return err
+	}
+	if err := decideDHCP(env, ctx, &f.serveFlags); err != nil {
+		return err
+	}
+	bar := terminal.NewProgress(env.Err, env.Now, buildrun.StepNames)
+	cfg, err := serverConfig(env, ctx, f.serveFlags, bar)
+	if err != nil {
+		return err
+	}
+	return runServer(ctx, cfg, func(ctx context.Context, s *server.Server) error {
+		return firstRun(env, ctx, f, s, bar)
+	})
+}
+
+// check refuses what makes no sense whatever this machine and its network are like.
+func (f *upFlags) check() error {
+	if err := f.serveFlags.check(); err != nil {
+		return err
+	}
+	if f.noImage {
+		return nil
+	}
+	if err := fleet.ValidName("image", f.image); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if _, err := recipe.Load(f.recipe); err != nil {
+		return exitcode.AsUsage(err)
+	}
+	return nil
+}
+
+// decideInterface takes the only interface there is, where none was named.
+func decideInterface(env *cmdenv.Env, f *serveFlags) error {
+	if len(f.interfaces) > 0 || f.dhcp == string(dhcp.Off) {
+		return nil
+	}
+	names := hostcheck.UsableInterfaces()
+	if len(names) != 1 {
+		return exitcode.WithHint(
+			exitcode.Usagef("up: which interface are the nodes on?"),
+			"say --interface with one of "+strings.Join(hostcheck.InterfaceNames(), ", "),
+		)
+	}
+	f.interfaces = names
+	return nil
+}
+
+// checksBeforeUp stops at what would keep every node from booting and prints warnings.
+func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
+	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true}
+	var findings []hostcheck.Finding
+	for _, k := range hostcheck.Checks(env) {
+		switch {
+		case k.Name == "interface":
+			for _, name := range f.interfaces {
+				o.Interface = name
+				findings = append(findings, k.Look(ctx, o)...)
+			}
+		case f.dhcp == string(dhcp.Off) && k.Name == "ports", k.Name == "nics":
+			// The server says itself which port it could not have.
+		default:
+			findings = append(findings, k.Look(ctx, o)...)
+		}
+	}
+	worst := hostcheck.Fine
+	for _, found := range findings {
+		if hostcheck.Rank(found.Level) >= hostcheck.Rank(hostcheck.Warning) {
+			hostcheck.Print(env, found)
+		}
+		if hostcheck.Rank(found.Level) > hostcheck.Rank(worst) {
+			worst = found.Level
+		}
+	}
+	if worst == hostcheck.Problem {
+		env.Printf("\nMend what is called a problem and start again; `pando doctor` looks again.\n")
+		return exitcode.Silent(exitcode.Problem)
+	}
+	return ctx.Err()
+}
+
+// decideDHCP looks at the network, unless told what to do.
+func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
+	if f.dhcp == string(dhcp.Off) {
+		return nil
+	}
+	if f.dhcp == string(dhcp.Own) || f.addresses != "" {
+		if err := f.checkOwn(); err != nil {
+			return err
+		}
+	}
+	var others []dhcp.Found
+	for _, name := range f.interfaces {
+		env.Printf("Looking for DHCP servers on %s ...\n", name)
+		seen, err := dhcp.Look(ctx, name, hostcheck.ListenTime)
+		if err != nil {
+			return err
+		}
+		others = append(others, seen...)
+	}
+	servers, proxies := hostcheck.SplitProxies(others)
+	if len(proxies) > 0 {
+		env.Printf(
+			"WARNING: another network boot server answers: %s. Firmware takes whichever answers first; stop it.\n",
+			strings.Join(proxies, " "),
+		)
+	}
+	switch {
+	case f.dhcp == string(dhcp.Own) && len(servers) > 0:
+		env.Printf(
+			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stand down and work "+
+				"beside it.\n",
+			strings.Join(servers, " "),
+		)
+		return nil
+	case f.dhcp != "":
+		return nil
+	case len(servers) > 0:
+		env.Printf("DHCP server %s answers: Pando works beside it and gives no addresses.\n", strings.Join(servers, " "))
+		f.dhcp = string(dhcp.Proxy)
+		return nil
+	}
+	if len(f.interfaces) > 1 {
+		return exitcode.WithHint(
+			fmt.Errorf("no DHCP server answers on %s", strings.Join(f.interfaces, " and ")),
+			"Pando is the DHCP server of one network: name one --interface; or, if there will be a server, --dhcp "+
+				"proxy",
+		)
+	}
+	return askDHCP(env, f, f.interfaces[0])
+}
+
+// askDHCP asks whether to be the network's DHCP server: nothing is given out without somebody having said so.
+func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
+	prefix, err := hostcheck.FirstPrefix(name)
+	if err != nil {
+		return err
+	}
+	first, last, err := addressRange(f.addresses, prefix)
+	if err != nil {
+		return err
+	}
+	if err := f.checkOwn(); err != nil { // before a question whose answer would be refused
+		return err
+	}
+	in, ok := env.In.(*os.File)
+	if !ok || terminal.Of(in) == nil {
+		return exitcode.WithHint(
+			fmt.Errorf("no DHCP server answers on %s", name),
+			fmt.Sprintf(
+				"to be one, which gives out %s-%s: --dhcp own; if there will be one: --dhcp proxy",
+				first,
+				last,
+			),
+		)
+	}
+	env.Printf(
+		"No DHCP server answers on %s. Shall Pando be the one of %s and give out %s-%s? [y/N] ",
+		name,
+		prefix.Masked(),
+		first,
+		last,
+	)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return exitcode.WithHint(fmt.Errorf("no DHCP server on %s: machines would find nothing", name),
+			"start one there and run `pando up` again, say another --range, or --dhcp proxy if there will be one")
+	}
+	f.dhcp = string(dhcp.Own)
+	f.addresses = fmt.Sprintf("%s-%s", first, last)
+	return nil
+}

@@ -1,0 +1,105 @@
+package site
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/fleet"
+	"pando/internal/output"
+)
+
+// The nouns of the site as a whole: its leases, keys and policy.
+
+// LeaseCommand is `lease`.
+func LeaseCommand(env *cmdenv.Env) *cobra.Command {
+	return cmdenv.Noun("lease", "DHCP addresses given to MACs", env.ReadFlags(&cobra.Command{
+		Use:   "list",
+		Short: "List leases",
+		Args:  cobra.NoArgs,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, _ []string) error {
+			leases, err := c.Leases(ctx)
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return output.JSON(env.Out, api.LeaseList{Leases: leases})
+			}
+			t := output.NewTable(env.Out, "ADDRESS", "MAC", "HOST", "KIND", "EXPIRES")
+			for _, l := range leases {
+				t.Row(l.Addr.String(), l.MAC.String(), l.Host, leaseKind(l), output.Time(l.Expires))
+			}
+			t.Flush()
+			return nil
+		}),
+	}))
+}
+
+func leaseKind(l fleet.Lease) string {
+	switch {
+	case l.Bad:
+		return "in use by somebody else"
+	case l.Static:
+		return "fixed"
+	}
+	return "dynamic"
+}
+
+// PolicyCommand is `policy`.
+func PolicyCommand(env *cmdenv.Env) *cobra.Command {
+	return cmdenv.Noun("policy", "What happens to machines nobody knows", policyShow(env), policySet(env))
+}
+
+func policyShow(env *cmdenv.Env) *cobra.Command {
+	return env.ReadFlags(&cobra.Command{
+		Use:   "show",
+		Short: "Show the adoption policy and the naming rule",
+		Args:  cobra.NoArgs,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, _ []string) error {
+			p, err := c.Policy(ctx)
+			if err != nil {
+				return err
+			}
+			return printPolicy(env, p)
+		}),
+	})
+}
+
+func policySet(env *cmdenv.Env) *cobra.Command {
+	var adoption, naming string
+	c := &cobra.Command{
+		Use:     "set",
+		Short:   "Change them; nodes that were adopted stay so",
+		Example: `  pando policy set --adoption approve --naming 'pc[001-]'`,
+		Args:    cobra.NoArgs,
+		RunE: env.Call(func(ctx context.Context, c *api.Client, _ []string) error {
+			p, err := c.Policy(ctx)
+			if err != nil {
+				return err
+			}
+			if adoption != "" {
+				p.Adoption = fleet.AdoptionPolicy(adoption)
+			}
+			if naming != "" {
+				p.Naming = naming
+			}
+			if p, err = c.SetPolicy(ctx, p); err != nil {
+				return err
+			}
+			return printPolicy(env, p)
+		}),
+	}
+	c.Flags().StringVar(&adoption, "adoption", "", "open: adopt at once; approve: wait for `pando node adopt`")
+	c.Flags().StringVar(&naming, "naming", "", "names of nodes adopted without one, such as 'pc[001-]'")
+	return c
+}
+
+func printPolicy(env *cmdenv.Env, p api.Policy) error {
+	if env.JSON {
+		return output.JSON(env.Out, p)
+	}
+	output.Fields(env.Out, "adoption", string(p.Adoption), "naming", p.Naming)
+	return nil
+}

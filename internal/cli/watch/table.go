@@ -1,0 +1,178 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/output"
+	"pando/internal/terminal"
+	"pando/internal/trace"
+)
+
+// watchView is what the live table shows. render is a pure function of it, so the table is tested as text.
+type watchView struct {
+	nodes []api.Node
+	now   time.Time
+	read  time.Time             // when nodes were read
+	lost  *api.UnreachableError // the server does not answer; nil: it does
+	top   int                   // the first node that is shown
+	keys  bool                  // there are keys to turn to others
+}
+
+// The columns of the live table. With the gaps they leave 24 of 80 columns for bytes; names and bytes share what
+// a wider terminal has more.
+const (
+	nameWidth  = 16
+	stageWidth = 12
+	trackWidth = 16 // one mark per stage up to booted
+	timeWidth  = 8
+)
+
+// render draws the table in at most width columns and height lines.
+func (v watchView) render(width, height int) string {
+	name := max(nameWidth, min(32, nameWidth+(width-80)/2))
+	var out []string
+	line := func(s string) { out = append(out, s) }
+	line(v.summary())
+	line(
+		fmt.Sprintf(
+			"%-*s %-*s %-*s %*s %s",
+			name,
+			"NODE",
+			stageWidth,
+			"STAGE",
+			trackWidth,
+			"",
+			timeWidth,
+			"TIME",
+			"RECEIVED",
+		),
+	)
+	rows := slices.Clone(v.nodes)
+	slices.SortStableFunc(rows, func(a, b api.Node) int { return urgency(a) - urgency(b) })
+	top, room, more := v.topFor(height), tableRoom(height), ""
+	if len(rows) > room {
+		rows = rows[top:min(len(rows), top+max(1, room-1))]
+		more = fmt.Sprintf("... and %d more", len(v.nodes)-len(rows))
+		if v.keys {
+			more = fmt.Sprintf(
+				"%d to %d of %d; arrows and page keys turn to others, q ends",
+				top+1,
+				top+len(rows),
+				len(v.nodes),
+			)
+		}
+	}
+	for _, n := range rows {
+		line(v.row(n, name))
+	}
+	if more != "" {
+		line(more)
+	}
+	return terminal.Lines(out, width, height)
+}
+
+// urgency sorts what needs eyes to the top: failed, on the way, waiting for adoption, up, the rest.
+func urgency(n api.Node) int {
+	switch {
+	case n.Boot != nil && n.Boot.State == trace.Failed:
+		return 0
+	case n.Boot != nil && n.Boot.State == trace.Booting:
+		return 1
+	case !adopted(n):
+		return 2
+	case n.Boot != nil && n.Boot.State == trace.Up:
+		return 3
+	}
+	return 4
+}
+
+func (v watchView) summary() string {
+	if v.lost != nil {
+		return fmt.Sprintf(
+			"%s  NO ANSWER for %s from %s; as it was then:",
+			v.now.Local().Format("15:04:05"),
+			output.Span(v.now.Sub(v.read)),
+			v.lost.Server,
+		)
+	}
+	var up, on, failed, waiting int
+	total := map[string]int64{}
+	for _, n := range v.nodes {
+		switch urgency(n) {
+		case 0:
+			failed++
+		case 1:
+			on++
+		case 2:
+			waiting++
+		case 3:
+			up++
+		}
+		if n.Boot != nil {
+			for k, x := range n.Boot.Bytes {
+				total[k] += x
+			}
+		}
+	}
+	s := fmt.Sprintf("%s  %d booted, %d booting, %d failed", v.now.Local().Format("15:04:05"), up, on, failed)
+	if waiting > 0 {
+		s += fmt.Sprintf(", %d to adopt", waiting)
+	}
+	if got := output.BySource(total); got != "" {
+		s += "  " + got
+	}
+	return s
+}
+
+func (v watchView) row(n api.Node, name int) string {
+	stage, track, took, got := "discovered", "", "", ""
+	if adopted(n) {
+		stage = "never booted"
+	}
+	if b := n.Boot; b != nil {
+		stage, track = string(b.Stage), progressTrack(b)
+		took, got = output.Span(elapsed(b, v.now)), output.BySourceShort(b.Bytes)
+		if b.State == trace.Failed {
+			stage, got = "! "+stage, b.Failure
+		}
+		if b.State == trace.Down {
+			stage = "down"
+		}
+	}
+	row := fmt.Sprintf(
+		"%-*s %-*s %-*s %*s %s",
+		name,
+		terminal.Cut(n.Name, name),
+		stageWidth,
+		terminal.Cut(stage, stageWidth),
+		trackWidth,
+		track,
+		timeWidth,
+		took,
+		got,
+	)
+	return strings.TrimRight(row, " ")
+}
+
+// progressTrack is one mark per stage: '#' passed, '>' the one it is in, '!' the one that failed, '.' to come.
+func progressTrack(b *api.Boot) string {
+	at, last := trace.Rank(b.Stage), trace.Rank(trace.Booted)
+	var t strings.Builder
+	for i := range last + 1 {
+		switch {
+		case i < at || b.State == trace.Up || b.State == trace.Down:
+			t.WriteByte('#')
+		case i == at && b.State == trace.Failed:
+			t.WriteByte('!')
+		case i == at:
+			t.WriteByte('>')
+		default:
+			t.WriteByte('.')
+		}
+	}
+	return t.String()
+}

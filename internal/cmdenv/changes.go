@@ -1,0 +1,74 @@
+package cmdenv
+
+import (
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/output"
+)
+
+// PrintChange tells what changed of something that nodes boot by.
+func PrintChange(env *Env, of string, changed []string, dryRun bool, nodes int) {
+	what := strings.Join(changed, "; ")
+	if what == "" {
+		what = "as it was"
+	}
+	env.Printf("%s: %s\n", of, what)
+	now := slices.ContainsFunc(changed, atOnce)
+	later := slices.ContainsFunc(changed, func(c string) bool { return !atOnce(c) })
+	switch {
+	case dryRun && now && !later:
+		env.Printf("%d nodes would follow, those that run at once; nothing was done\n", nodes)
+	case dryRun:
+		env.Printf("the next boot of %d nodes would differ; nothing was done\n", nodes)
+	case now && later:
+		env.Printf("the next boot of %d nodes differs; in extensions, those that run follow at once\n", nodes)
+	case now:
+		env.Printf("%d nodes follow: those that run at once, others at their next boot\n", nodes)
+	case later:
+		env.Printf("the next boot of %d nodes differs\n", nodes)
+	}
+}
+
+// PrintChanges tells what a request did to each node.
+func PrintChanges(env *Env, did string, ch api.Changes) error {
+	if env.JSON {
+		return output.JSON(env.Out, ch)
+	}
+	changed := 0
+	same := map[string][]string{} // nodes by what happened to them
+	var order []string
+	for _, n := range ch.Nodes {
+		what := strings.Join(n.Fields, "; ")
+		if what == "" {
+			what = "as it was"
+		} else {
+			changed++
+		}
+		if same[what] == nil {
+			order = append(order, what)
+		}
+		same[what] = append(same[what], n.Node)
+	}
+	for _, what := range order {
+		env.Printf("%s: %s\n", fleet.Fold(same[what]), what)
+	}
+	if ch.DryRun {
+		env.Printf("%d of %d nodes would be %s; nothing was done\n", changed, len(ch.Nodes), did)
+		return nil
+	}
+	env.Printf("%d of %d nodes %s\n", changed, len(ch.Nodes), did)
+	return nil
+}
+
+// atOnce reports whether a change, as the server tells it, is one that running nodes follow without a boot.
+func atOnce(change string) bool {
+	for _, x := range fleet.SettingTable() {
+		if x.Effect == fleet.AtOnce && strings.HasPrefix(change, x.Label()+":") {
+			return true
+		}
+	}
+	return false
+}

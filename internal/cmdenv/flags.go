@@ -1,0 +1,22 @@
+package cmdenv
+
+import "github.com/spf13/cobra"
+
+// Given is a pointer to a flag's value, nil if the flag was not given.
+func Given[T any](c *cobra.Command, flag string, value T) *T {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	return &value
+}
+
+// NotEmpty is a list without its empty items, as flags that may be given once and empty make them.
+func NotEmpty(in []string) []string {
+	out := []string{}
+	for _, s := range in {
+		if s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/ratelimit"
+	"pando/internal/registry"
+)
+
+// What strangers can make the server store. Packets can be made up; a request for a script at least needs
+// an address that answers. A hall of a thousand new machines passes at once.
+const (
+	maxDiscovered   = 2048             // discovered nodes; then the one that was not seen longest makes room
+	keepDiscovered  = 10 * time.Minute // but not one that was seen a moment ago
+	maxAutoAdopted  = 20000            // nodes; beyond it an operator adopts
+	discoverBurst   = 1024
+	discoverRate    = 5 // per second
+	adoptBurst      = 2048
+	adoptRate       = 10
+	DiscoveredName  = "mac-" // + 12 hex digits: the name of a node until it gets one
+	seenGranularity = 5 * time.Minute
+)
+
+// Registry is where nodes are recorded.
+type Registry interface {
+	View(context.Context, func(*registry.Tx) error) error
+	Update(context.Context, func(*registry.Tx) error) error
+}
+
+// Machines records machines that nobody knows, and adopts those that the site's policy lets in.
+type Machines struct {
+	registry Registry
+	now      func() time.Time
+	log      *slog.Logger
+
+	byPacket  *ratelimit.Bucket // of records for a DHCP packet, which anybody can make up
+	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
+}
+
+// New returns the discovery of the machines of a registry.
+func New(reg Registry, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, now: now, log: log, byPacket: ratelimit.New(discoverBurst, discoverRate),
+		adoptions: ratelimit.New(adoptBurst, adoptRate)}
+}
+
+// LimitPackets replaces the limit of records for DHCP packets.
+func (d *Machines) LimitPackets(limit *ratelimit.Bucket) { d.byPacket = limit }
+
+// FromRequest records the machine that a request came from.
+func (d *Machines) FromRequest(ctx context.Context, mac fleet.MAC, uuid string) (fleet.Node, error) {
+	return d.Discover(ctx, mac, uuid, d.adoptions)
+}
+
+// Node returns the node that has a MAC, or ErrNotFound.
+func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) {
+	var n fleet.Node
+	err := d.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		n, err = tx.NodeByMAC(mac)
+		return err
+	})
+	return n, err
+}
+
+// ErrTooMany means that the limit of new records is used up for now.
+var ErrTooMany = errors.New("too many unknown machines at once")
+
+// Discover records a MAC that no node has, as discovered node, if limit lets it pass.
+func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node,
+	error) {
+	if !limit.Take(d.now()) {
+		return fleet.Node{}, ErrTooMany
+	}
+	var n fleet.Node
+	err := d.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		n, err = d.record(tx, mac, uuid)
+		return err
+	})
+	if err == nil {
+		d.log.Info("discovered", "mac", mac, "node", n.Name)
+	}
+	return n, err
+}
+
+// record puts a discovered node with a MAC into the registry, unless a node has it by now.
+func (d *Machines) record(tx *registry.Tx, mac fleet.MAC, uuid string) (fleet.Node, error) {
+	now := d.now()
+	if known, err := tx.NodeByMAC(mac); !errors.Is(err, registry.ErrNotFound) {
+		return known, err
+	}
+	count, oldest, err := tx.Discovered()
+	if err != nil {
+		return fleet.Node{}, err
+	}
+	if count >= maxDiscovered {
+		if now.Sub(oldest.Seen) < keepDiscovered {
+			return fleet.Node{}, ErrTooMany
+		}
+		if err := tx.DeleteNode(oldest.Name); err != nil {
+			return fleet.Node{}, err
+		}
+	}
+	n := fleet.Node{Name: DiscoveredName + strings.ReplaceAll(mac.String(), ":", ""), MACs: []fleet.MAC{mac},
+		State: fleet.Discovered, Group: fleet.DefaultGroup, UUID: uuid, Created: now, Seen: now}
+	return n, tx.CreateNode(n)
+}
+
+// ForPacket returns what is to be written about the machine that a DHCP packet came from, nil if nothing is. n is
+// the node that has its MAC, the zero Node if there is none. The error is ErrTooMany if there is none and none can
+// be recorded now. The write itself returns the node.
+func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*registry.Tx) (fleet.Node, error), error) {
+	if n.Name != "" {
+		if !d.due(n, uuid, "") {
+			return nil, nil
+		}
+		return func(tx *registry.Tx) (fleet.Node, error) { return n, d.touch(tx, n.Name, uuid, "") }, nil
+	}
+	if !d.byPacket.Take(d.now()) {
+		return nil, ErrTooMany
+	}
+	return func(tx *registry.Tx) (fleet.Node, error) {
+		n, err := d.record(tx, mac, uuid)
+		if err == nil {
+			d.log.Info("discovered", "mac", mac, "node", n.Name)
+		}
+		return n, err
+	}, nil
+}
+
+// Adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
+// policy is open, one with a name of the policy's rule.
+func (d *Machines) Adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
+	if !d.adoptions.Take(d.now()) {
+		return fleet.Node{}, ErrTooMany
+	}
+	var n fleet.Node
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
+		var err error
+		if n, err = tx.NodeByMAC(mac); err != nil || n.State == fleet.Adopted {
+			return err
+		}
+		var declared bool
+		if n, declared, err = claim(tx, n, strings.TrimSpace(serial)); err != nil || declared {
+			return err
+		}
+		policy, err := tx.Policy()
+		if err != nil || policy.Adoption != fleet.Open {
+			return err
+		}
+		old := n.Name
+		if n.Name, err = nextName(tx, policy.Naming); err != nil {
+			return err
+		}
+		n.State = fleet.Adopted
+		return tx.PutNode(old, n)
+	})
+	if err == nil && n.State == fleet.Adopted {
+		d.log.Info("adopted", "mac", mac, "node", n.Name, "group", n.Group)
+	}
+	return n, err
+}
+
+// nextName is the first free name of a rule.
+func nextName(tx *registry.Tx, rule string) (string, error) {
+	naming, err := fleet.ParseNaming(rule)
+	if err != nil {
+		return "", err
+	}
+	taken, err := tx.NodeNames()
+	if err != nil {
+		return "", err
+	}
+	if len(taken) >= maxAutoAdopted {
+		return "", api.NewError(
+			api.Conflict,
+			fmt.Sprintf("the site has %d nodes; no more are adopted by themselves", len(taken)),
+			"adopt this one with `pando node adopt`",
+		)
+	}
+	return naming.Next(func(name string) bool { return taken[name] })
+}
+
+// due reports whether it is worth a write that a node was seen now, with this UUID and serial number.
+func (d *Machines) due(n fleet.Node, uuid, serial string) bool {
+	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
+	return !same || d.now().Sub(n.Seen) >= seenGranularity
+}
+
+// touch writes that a node was seen now, and what its firmware says of it. A node that is gone is no error.
+func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
+	n, err := tx.Node(name)
+	if errors.Is(err, registry.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.Seen = d.now()
+	if uuid != "" {
+		n.UUID = uuid
+	}
+	if serial != "" {
+		n.Serial = serial
+	}
+	return tx.PutNode(n.Name, n)
+}
+
+// Touch notes that a node was seen, now and then, and what its firmware says of it.
+func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
+	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
+	if !d.due(n, uuid, serial) {
+		return
+	}
+	err := d.registry.Update(ctx, func(tx *registry.Tx) error { return d.touch(tx, n.Name, uuid, serial) })
+	if err != nil {
+		d.log.Error("node not updated", "node", n.Name, "err", err)
+	}
+}

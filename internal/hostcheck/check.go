@@ -1,0 +1,90 @@
+package hostcheck
+
+import (
+	"context"
+	"fmt"
+
+	"pando/internal/cmdenv"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels, from the best to the worst.
+const (
+	Fine    Level = "ok"      // as it should be
+	note    Level = "note"    // good to know
+	Warning Level = "warning" // some nodes will not boot, or will later not
+	Problem Level = "problem" // no node boots
+)
+
+// Finding is what one look at one thing showed, and how to mend it.
+type Finding struct {
+	Check   string `json:"check"` // "interface", "ports", ...
+	Level   Level  `json:"level"`
+	Message string `json:"message"`
+	Mend    string `json:"mend,omitempty"`
+}
+
+// Options say where to look. The paths are parameters so that tests can show it another machine.
+type Options struct {
+	Interface string // "": every one that is not the loopback
+	BootFiles string
+	Agent     string
+	Data      string
+	Proc      string // "/proc"
+	Quick     bool   // leave out what takes seconds: listening for DHCP servers
+}
+
+// check is one look. The checks are an ordered list: what stops everything comes first.
+type check struct {
+	Name string
+	run  func(context.Context, Options) []Finding
+}
+
+// Look runs the check and puts its name on what it found.
+func (k check) Look(ctx context.Context, o Options) []Finding {
+	findings := k.run(ctx, o)
+	for i := range findings {
+		findings[i].Check = k.Name
+	}
+	return findings
+}
+
+// Checks are all of them, in the order in which they are printed.
+func Checks(env *cmdenv.Env) []check {
+	return []check{
+		{"interface", checkInterface},
+		{"ports", checkPorts},
+		{"dhcp", checkDHCP},
+		{"firewall", checkFirewall},
+		{"boot-files", checkBootFiles},
+		{"tools", checkTools},
+		{"disk", checkDisk},
+		{"clock", checkClock},
+		{"nics", func(ctx context.Context, o Options) []Finding { return checkNICs(env, ctx, o) }},
+		{"neighbours", func(ctx context.Context, o Options) []Finding { return checkNeighbours(env, ctx, o) }},
+	}
+}
+
+// Rank orders levels: the higher, the worse.
+func Rank(l Level) int {
+	for i, o := range []Level{Fine, note, Warning, Problem} {
+		if o == l {
+			return i
+		}
+	}
+	return 0
+}
+
+// Print prints a finding and its fix.
+func Print(env *cmdenv.Env, f Finding) {
+	env.Printf("%-8s %-11s %s\n", f.Level, f.Check, f.Message)
+	if f.Mend != "" {
+		env.Printf("%20s mend: %s\n", "", f.Mend)
+	}
+}
+
+func found(l Level, mend, format string, args ...any) []Finding {
+	return []Finding{{Level: l, Message: fmt.Sprintf(format, args...), Mend: mend}}
+}

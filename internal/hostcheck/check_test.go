@@ -1,0 +1,238 @@
+package hostcheck
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/dhcp"
+	"pando/internal/fleet"
+	"pando/internal/testkit"
+)
+
+// procDir is a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
+// connection that happens to have 8443 as its port.
+func procDir(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	head := "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	files := map[string]string{
+		"net/udp": head + "  10: 00000000:0043 00000000:0000 07 00000000:00000000 00:00000000 00000000     0      " +
+			"  0 111 2 0 0\n",
+		"net/tcp": head + "   0: 0100007F:20FB 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0      " +
+			"  0 333 1 0 0\n",
+		"net/tcp6": head + "   0: 00000000000000000000000000000000:2120 00000000000000000000000000000000:0000 0A " +
+			"00000000:00000000 00:00000000 00000000     0        0 222 1 0 0\n",
+		"77/comm":   name + "\n",
+		"77/fd/.x":  "",
+		"78/comm":   "other\n",
+		"78/fd/.x":  "",
+		"self/comm": "x",
+	}
+	for f, text := range files {
+		path := filepath.Join(dir, f)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for fd, inode := range map[string]string{"77/fd/3": "111", "77/fd/4": "222", "78/fd/3": "999"} {
+		if err := os.Symlink("socket:["+inode+"]", filepath.Join(dir, fd)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func texts(fs []Finding) string {
+	var b strings.Builder
+	for _, f := range fs {
+		fmt.Fprintf(&b, "%s: %s\n", f.Level, f.Message)
+	}
+	return b.String()
+}
+
+func TestPorts(t *testing.T) {
+	got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "dnsmasq")}))
+	want := "problem: port 67/udp (DHCP) is taken by dnsmasq (pid 77)\nproblem: port 8480/tcp (boot files and " +
+		"images) is taken by dnsmasq (pid 77)\n"
+	if got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "pando")})); got != "ok: a Pando "+
+		"server runs and holds its ports\n" {
+		t.Errorf("our own server: %s", got)
+	}
+	if got := texts(checkPorts(t.Context(), Options{Proc: t.TempDir()})); !strings.HasPrefix(
+		got,
+		"note: cannot see",
+	) {
+		t.Errorf("no /proc: %s", got)
+	}
+}
+
+func TestFirewall(t *testing.T) {
+	files, err := filepath.Glob("testdata/firewall/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no rules to read: %v", err)
+	}
+	var b strings.Builder
+	for _, f := range files {
+		rules, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, blocked := "nftables", nftBlocked(string(rules))
+		if strings.HasPrefix(filepath.Base(f), "iptables") {
+			kind, blocked = "iptables", iptablesBlocked(string(rules))
+		}
+		fmt.Fprintf(&b, "%s\n", filepath.Base(f))
+		for _, f := range firewallFindings(kind, blocked) {
+			fmt.Fprintf(&b, "  %s: %s\n", f.Level, f.Message)
+			if f.Mend != "" {
+				fmt.Fprintf(&b, "  mend: %s\n", f.Mend)
+			}
+		}
+	}
+	testkit.Golden(t, *update, "firewall.txt", b.String())
+}
+
+func FuzzFirewall(f *testing.F) {
+	f.Add(
+		"table inet filter {\nchain input {\ntype filter hook input priority filter; policy drop;\ntcp dport { "+
+			"22, 8000-9000 } accept\n}\n}\n",
+		true,
+	)
+	f.Add("-P INPUT DROP\n-A INPUT -p udp --dport 67 -j ACCEPT\n", false)
+	f.Fuzz(func(t *testing.T, rules string, nft bool) {
+		blocked := iptablesBlocked
+		if nft {
+			blocked = nftBlocked
+		}
+		if n := len(blocked(rules)); n > len(serverPorts) {
+			t.Fatalf("%d ports of %d are blocked", n, len(serverPorts))
+		}
+	})
+}
+
+func TestDHCPFindings(t *testing.T) {
+	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.66")
+	for _, k := range []struct {
+		found []dhcp.Found
+		want  string
+	}{
+		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n"},
+		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it " +
+			"(--dhcp proxy)\n"},
+		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Offers: a}}, "warning: 2 DHCP servers answer on eth1: " +
+			"10.0.0.1 10.0.0.66\n"},
+		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Proxy: true}}, "ok: DHCP server 10.0.0.1 answers on " +
+			"eth1: Pando works beside it (--dhcp proxy)\n" +
+			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n"},
+	} {
+		if got := texts(dhcpFindings("eth1", k.found)); got != k.want {
+			t.Errorf("%v: %s", k.found, got)
+		}
+	}
+}
+
+func TestNICFindings(t *testing.T) {
+	node := func(name string, missing ...string) api.Node {
+		return api.Node{Node: fleet.Node{Name: name}, Hardware: &fleet.Hardware{Missing: missing}}
+	}
+	got := nicFindings([]api.Node{node("pc1", "pci:b", "pci:a"), node("pc2", "pci:a"), node("pc3"), {}})
+	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel " +
+		"has no module for NIC pci:b\n"
+	if texts(got) != want {
+		t.Errorf("got %s", texts(got))
+	}
+}
+
+// TestNeighbours: a server whose kernel has no room for its nodes as neighbours is told how to make some.
+func TestNeighbours(t *testing.T) {
+	for _, k := range []struct {
+		room, nodes int
+		level       Level
+	}{{1024, 30, Fine}, {1024, 768, Fine}, {1024, 769, Warning}, {16384, 10000, Fine}, {0, 1, Warning}} {
+		got := neighbourFindings(k.room, k.nodes)
+		if len(got) != 1 || got[0].Level != k.level {
+			t.Errorf("room for %d, %d nodes: %s", k.room, k.nodes, texts(got))
+		}
+	}
+	proc := t.TempDir()
+	file := filepath.Join(proc, neighbourBound)
+	for text, level := range map[string]Level{"": note, "many\n": note, "1024\n": Fine} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		env := new(cmdenv.Env)
+		if got := checkNeighbours(env, t.Context(), Options{Proc: proc, Data: t.TempDir()}); len(got) != 1 ||
+			got[0].Level != level {
+			t.Errorf("%q: %s", text, texts(got))
+		}
+	}
+}
+
+func TestBootFilesAndClock(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{BootFiles: dir, Data: dir}
+	if got := checkBootFiles(t.Context(), o); got[0].Level != Problem {
+		t.Errorf("no boot files: %+v", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "undionly.kpxe"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(checkBootFiles(t.Context(), o)); !strings.HasPrefix(
+		got,
+		"warning: no boot loader for UEFI machines",
+	) {
+		t.Errorf("BIOS only: %s", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "snponly.efi"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkBootFiles(t.Context(), o); got[0].Level != Fine {
+		t.Errorf("both: %+v", got)
+	}
+	future := filepath.Join(dir, "registry.db")
+	if err := os.WriteFile(future, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(future, time.Time{}, time.Now().Add(48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkClock(t.Context(), o); got[0].Level != Problem || got[0].Mend == "" {
+		t.Errorf("a clock two days behind: %+v", got)
+	}
+}
+
+// TestEveryProblemSaysHowToMendIt: a finding that is bad and gives no advice is half a finding.
+func TestEveryProblemSaysHowToMendIt(t *testing.T) {
+	var all []Finding
+	all = append(all, checkPorts(t.Context(), Options{Proc: procDir(t, "x")})...)
+	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
+	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
+	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
+	all = append(all, firewallFindings("iptables", serverPorts[:])...)
+	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
+	all = append(all, neighbourFindings(1024, 2000)...)
+	for _, f := range all {
+		if Rank(f.Level) >= Rank(Warning) && f.Mend == "" {
+			t.Errorf("%s: %s: no advice", f.Level, f.Message)
+		}
+	}
+	if len(all) < 6 {
+		t.Errorf("only %d findings", len(all))
+	}
+}

@@ -1,0 +1,5 @@
+package hostcheck
+
+import "flag"
+
+var update = flag.Bool("update", false, "rewrite the golden files")

@@ -1,0 +1,160 @@
+package hostcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/dhcp"
+	"pando/internal/exitcode"
+)
+
+// ListenTime is how long to listen for DHCP servers. dnsmasq pings an address for three seconds before it offers it.
+const ListenTime = 6 * time.Second
+
+// checkDHCP looks for DHCP servers on the interface.
+func checkDHCP(ctx context.Context, o Options) []Finding {
+	if o.Quick {
+		return nil
+	}
+	names := []string{o.Interface}
+	if o.Interface == "" {
+		names = UsableInterfaces()
+	}
+	var out []Finding
+	for _, name := range names {
+		others, err := dhcp.Look(ctx, name, ListenTime)
+		if err != nil {
+			out = append(out, found(note, "run doctor as root", "cannot look for DHCP servers: %v", err)...)
+			continue
+		}
+		out = append(out, dhcpFindings(name, others)...)
+	}
+	return out
+}
+
+func dhcpFindings(name string, others []dhcp.Found) []Finding {
+	servers, proxies := SplitProxies(others)
+	var out []Finding
+	switch len(servers) {
+	case 0:
+		out = found(Fine, "", "no DHCP server answers on %s: use --dhcp own, or one of the site's", name)
+	case 1:
+		out = found(Fine, "", "DHCP server %s answers on %s: Pando works beside it (--dhcp proxy)", servers[0], name)
+	default:
+		out = found(
+			Warning,
+			"find the one that should not be there, by its address",
+			"%d DHCP servers answer on %s: %s",
+			len(servers),
+			name,
+			strings.Join(servers, " "),
+		)
+	}
+	if len(proxies) > 0 {
+		out = append(out, found(Warning, "stop the other one: firmware takes whichever answers first",
+			"another network boot server (proxyDHCP) answers on %s: %s", name, strings.Join(proxies, " "))...)
+	}
+	return out
+}
+
+// SplitProxies tells servers that give addresses from those that only tell what to boot.
+func SplitProxies(others []dhcp.Found) (servers, proxies []string) {
+	for _, f := range others {
+		if f.Proxy {
+			proxies = append(proxies, f.Server.String())
+		} else {
+			servers = append(servers, f.Server.String())
+		}
+	}
+	return servers, proxies
+}
+
+// UsableInterfaces are the interfaces that nodes could be on: up, not the loopback, with an IPv4 address.
+func UsableInterfaces() []string {
+	var names []string
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagRunning != 0 && len(ipv4Of(i)) > 0 {
+			names = append(names, i.Name)
+		}
+	}
+	return names
+}
+
+// FirstPrefix is an interface's first IPv4 address with its prefix.
+func FirstPrefix(name string) (netip.Prefix, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return netip.Prefix{}, exitcode.WithHint(
+			fmt.Errorf("interface %s: %w", name, err),
+			"the interfaces are "+strings.Join(InterfaceNames(), ", "),
+		)
+	}
+	addrs := ipv4Of(*i)
+	if len(addrs) == 0 {
+		return netip.Prefix{}, exitcode.WithHint(
+			fmt.Errorf("interface %s has no IPv4 address", name),
+			"ip address add 10.0.0.1/24 dev "+name,
+		)
+	}
+	return netip.ParsePrefix(addrs[0])
+}
+
+// checkNICs asks the server on this machine for nodes whose kernel had no driver for a NIC of theirs, and for nodes
+// that are stuck at the link.
+func checkNICs(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
+	c := api.OverSocket(cmdenv.SocketPath(o.Data))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	nodes, err := c.Nodes(ctx, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return found(note, "", "no server runs here, so no node has told of its NICs")
+	}
+	if err != nil {
+		return found(note, exitcode.HintOf(err), "cannot ask the server for its nodes: %v", err)
+	}
+	return nicFindings(nodes)
+}
+
+func nicFindings(nodes []api.Node) []Finding {
+	missing := map[string][]string{} // modalias -> nodes
+	for _, n := range nodes {
+		if n.Hardware == nil {
+			continue
+		}
+		for _, m := range n.Hardware.Missing {
+			missing[m] = append(missing[m], n.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return found(Fine, "", "no node told of a NIC without a driver (%d nodes)", len(nodes))
+	}
+	var out []Finding
+	for _, alias := range slices.Sorted(maps.Keys(missing)) {
+		out = append(
+			out,
+			found(
+				Warning,
+				"build the image from a newer kernel, or with --firmware DIR if the driver wants firmware "+
+					"(`modinfo -F filename "+alias+"` on a machine of that release names the module)",
+				"%s: the image's kernel has no module for NIC %s",
+				strings.Join(missing[alias], ", "),
+				alias,
+			)...)
+	}
+	return out
+}

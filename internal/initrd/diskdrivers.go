@@ -1,0 +1,95 @@
+package initrd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"pando/internal/build/initramfs"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/store"
+)
+
+// Bounds of making drivers of disks: how many versions' are kept, some megabytes each, and how long a boot waits for
+// them. They take seconds, once for a version, from when the first script of a group with a cache on disk is sent.
+const (
+	maxDiskDrivers  = 4
+	diskDriversMost = 20 * time.Second
+)
+
+// DiskDrivers makes and keeps the driver cpio for nodes that have a cache on a disk.
+type DiskDrivers struct {
+	make func(context.Context, image.Manifest) (initramfs.DriverCPIO, error)
+	log  *slog.Logger
+
+	mu   sync.Mutex
+	made map[fleet.Digest]*diskDriver
+}
+
+type diskDriver struct {
+	done chan struct{}
+	cpio []byte
+	err  error
+}
+
+// NewDiskDrivers returns a maker of drivers from the kernel modules of the versions in a store.
+func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
+	return &DiskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
+		make: func(ctx context.Context, m image.Manifest) (initramfs.DriverCPIO, error) {
+			return initramfs.DiskDrivers(ctx, d, m)
+		}}
+}
+
+// Prepare begins to make the drivers of a version, unless they are there or being made.
+func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *diskDriver {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if x, ok := d.made[version]; ok {
+		return x
+	}
+	if len(d.made) >= maxDiskDrivers {
+		clear(d.made) // who waits for one of them still gets it
+	}
+	x := &diskDriver{done: make(chan struct{})}
+	d.made[version] = x
+	go func() {
+		defer close(x.done)
+		began := time.Now()
+		// Boots may give up waiting; what was made is for the next.
+		cpio, err := d.make(context.Background(), m)
+		if x.cpio, x.err = cpio.Data, err; err != nil {
+			d.log.Warn("no drivers of disks", "version", version.Short(), "err", err)
+			return
+		}
+		d.log.Info(
+			"drivers of disks made",
+			"version",
+			version.Short(),
+			"bytes",
+			len(cpio.Data),
+			"modules",
+			len(cpio.Modules),
+			"took",
+			time.Since(began).Round(time.Millisecond),
+		)
+	}()
+	return x
+}
+
+// Get waits for the drivers of a version. An error is a reason to boot without them.
+func (d *DiskDrivers) Get(ctx context.Context, version fleet.Digest, m image.Manifest) ([]byte, error) {
+	x := d.Prepare(version, m)
+	enough := time.NewTimer(diskDriversMost)
+	defer enough.Stop()
+	select {
+	case <-x.done:
+		return x.cpio, x.err
+	case <-enough.C:
+		return nil, fmt.Errorf("they are still being made after %s", diskDriversMost)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,41 @@
+package nodeconfig
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"pando/internal/fleet"
+	"slices"
+)
+
+// Digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at
+// secrets.
+func (c *Renderer) Digests(files []fleet.File) map[string]string {
+	out := make(map[string]string, len(files))
+	key := c.Keys.ConfigKey()
+	for _, f := range files {
+		h := hmac.New(sha256.New, key)
+		fmt.Fprintf(h, "%s\n%o %s %d\n", f.Path, f.Mode, f.Owner, len(f.Data))
+		h.Write(f.Data)
+		out[f.Path] = hex.EncodeToString(h.Sum(nil)[:8])
+	}
+	return out
+}
+
+// Changes tells which files of a boot are not what the node would be given now: those that are new or other,
+// and those that are declared no more.
+func Changes(has, gets map[string]string) (old, gone []string) {
+	for _, path := range slices.Sorted(maps.Keys(gets)) {
+		if has[path] != gets[path] {
+			old = append(old, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(has)) {
+		if _, still := gets[path]; !still {
+			gone = append(gone, path)
+		}
+	}
+	return old, gone
+}

@@ -1,0 +1,184 @@
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"pando/internal/trace"
+)
+
+// Table prints rows in columns. An empty cell shows as a dash, so that columns can be cut by scripts.
+type Table struct{ w *tabwriter.Writer }
+
+// NewTable begins a table with its heads.
+func NewTable(w io.Writer, head ...string) *Table {
+	t := &Table{tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	t.Row(head...)
+	return t
+}
+
+// Row adds a row.
+func (t *Table) Row(cells ...string) {
+	for i, c := range cells {
+		if c == "" {
+			cells[i] = "-"
+		}
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+// Flush prints the table.
+func (t *Table) Flush() { t.w.Flush() }
+
+// Fields prints "name:  value" lines and leaves empty values out.
+func Fields(w io.Writer, pairs ...string) {
+	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(tw, "%s:\t%s\n", pairs[i], pairs[i+1])
+		}
+	}
+	tw.Flush()
+}
+
+// JSON writes v for people and programs, indented.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Size is a number of bytes in three digits: 512 B, 61.9 MB. Units are powers of ten, as networks count.
+func Size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, units := float64(n), "kMGTPE"
+	i := -1
+	for f >= 999.5 && i < len(units)-1 {
+		f /= 1000
+		i++
+	}
+	if f < 99.95 {
+		return fmt.Sprintf("%.1f %cB", f, units[i])
+	}
+	return fmt.Sprintf("%.0f %cB", f, units[i])
+}
+
+// Span is a duration for people: 0.042s, 12.3s, 3m05s, 2h04m, 3d02h.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-" + Span(-d)
+	case d < time.Second:
+		return fmt.Sprintf("%.3fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// Ago is how long before now t was; "" for no time.
+func Ago(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return Span(max(0, now.Sub(t))) + " ago"
+}
+
+// Time is a local time to the second, "" for none.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// BySource is "K 14.2 MB, server 33.1 MB": bytes by source, in a fixed order. K is what came before init: boot
+// loader, kernel and initramfs.
+func BySource(m map[string]int64) string { return bySource(m, Size, ", ") }
+
+// BySourceShort is the same for narrow columns: "K 14.2M server 33.1M".
+func BySourceShort(m map[string]int64) string {
+	short := func(n int64) string { return strings.TrimSuffix(strings.ReplaceAll(Size(n), " ", ""), "B") }
+	return bySource(m, short, " ")
+}
+
+func bySource(m map[string]int64, text func(int64) string, between string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] == 0 {
+			continue
+		}
+		name := k
+		if k == trace.SourceK {
+			name = "K"
+		}
+		parts = append(parts, name+" "+text(m[k]))
+	}
+	return strings.Join(parts, between)
+}
+
+// Join is items with blanks between.
+func Join[T fmt.Stringer](items []T) string {
+	s := make([]string, len(items))
+	for i, v := range items {
+		s[i] = v.String()
+	}
+	return strings.Join(s, " ")
+}
+
+// Labels is KEY=VALUE in the order of keys.
+func Labels(m map[string]string) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k+"="+m[k])
+	}
+	return strings.Join(parts, " ")
+}
+
+// Count is a number for people, "" for none.
+func Count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// SizeOf is Size, "" for nothing.
+func SizeOf(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return Size(n)
+}
+
+// Used is "12.0 MB of 1.0 GB (1 %)"; "" where nothing is known.
+func Used(n, total int64) string {
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s (%d %%)", Size(n), Size(total), n*100/total)
+}
+
+// JSONLine writes v as one line of JSON.
+func JSONLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// Few is a short form of what holds a version.
+func Few(names []string) string {
+	if len(names) > 3 {
+		return strings.Join(names[:2], ", ") + " and " + strconv.Itoa(len(names)-2) + " more"
+	}
+	return strings.Join(names, ", ")
+}

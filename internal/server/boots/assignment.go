@@ -1,0 +1,87 @@
+package boots
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/nodeconfig"
+	"pando/internal/registry"
+)
+
+// Assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
+// kernel and modules of the booted version belong to its root.
+func (s *Service) Assign(
+	ctx context.Context,
+	b registry.Boot,
+	n nodeconfig.Node,
+	set nodeconfig.Set,
+	pack *fleet.PackRef,
+	at netip.Addr,
+) (bytes, signature []byte, err error) {
+	node, group := n.Node, n.Group
+	public, _ := set.Parts()
+	sends, _, err := s.journals.Files(b.ID, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	over, lacks, err := s.Extensions(ctx, group, b.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := s.stateFiles(ctx, b, node, group)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems := slices.Clone(set.Problems)
+	for _, l := range lacks {
+		problems = append(problems, l.Error())
+	}
+	a := fleet.Assignment{
+		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
+		Servers:  append([]string{s.ports.DataURL(at)}, s.servers...),
+		Stores:   s.stores(),
+		Files:    slices.Concat(public, s.consoleFiles(at), sends, state),
+		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
+		RebootAfter: s.planner.RebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
+		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
+		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
+		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,
+	}
+	bytes, err = json.Marshal(a)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode assignment of %s: %w", node.Name, err)
+	}
+	return bytes, ed25519.Sign(s.keys.Server, append([]byte(api.AssignmentContext), bytes...)), nil
+}
+
+// Extensions are the extensions of what a boot runs.
+func (s *Service) Extensions(
+	ctx context.Context,
+	g fleet.Group,
+	base fleet.Digest,
+) (out []fleet.Extension, problems []error, err error) {
+	refs := g.ExtensionList()
+	if len(refs) == 0 {
+		return nil, nil, nil
+	}
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		out, problems = s.versions.Over(tx, refs, base)
+		return nil
+	})
+	return out, problems, err
+}
+
+// swarmOf is how a node takes part in the swarm of what it boots, nil when it shall not.
+func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
+	policy := fleet.ValueOf(g.Peers).Effective()
+	if policy == fleet.PeersOff {
+		return nil
+	}
+	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
+}

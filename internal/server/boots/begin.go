@@ -1,0 +1,142 @@
+package boots
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/bootlog"
+	"pando/internal/bootplan"
+	"pando/internal/fleet"
+	"pando/internal/hint"
+	"pando/internal/httpapi"
+	"pando/internal/identity"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// longestUptime bounds what a node may say of how long it ran before a server answered.
+const longestUptime = 365 * 24 * time.Hour
+
+// BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
+// others, on the same conditions, and over TLS.
+func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
+	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
+	if err != nil {
+		return err
+	}
+	ctx, from := r.Context(), httpapi.RemoteAddr(r)
+	c, err := s.boots.Of(ctx, req.MAC)
+	if err != nil {
+		return err
+	}
+	defer c.Unlock()
+	if !s.proven(c, req.MAC, from, ExchangeTime) {
+		return api.NewError(
+			api.NotFound,
+			fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
+			"it does one now; if this goes on, run `pando doctor` on the server",
+		)
+	}
+	switch {
+	case req.Runs:
+		began := s.now().Add(-min(max(req.Uptime, 0), longestUptime))
+		if latest := c.Boot.Started; !began.After(latest) {
+			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
+		}
+		c.Begin(began)
+	case !c.UnderWay(s.now()):
+		c.Begin(s.now())
+	}
+	s.boots.SetAddr(c, from)
+	p, err := s.mediumPlan(ctx, c, req)
+	if err != nil {
+		return hint.API(err)
+	}
+	token, err := s.beginMedium(ctx, c, p, from, req.Runs)
+	if err != nil {
+		return err
+	}
+	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
+}
+
+// mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
+func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
+	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
+	if err != nil {
+		return bootplan.Plan{}, err
+	}
+	if node.State != fleet.Adopted {
+		return bootplan.Plan{}, api.NewError(
+			api.NotFound,
+			"this machine is new here and waits until an operator adopts it",
+			"pando node adopt "+node.Name,
+		)
+	}
+	p, err := s.planner.Plan(ctx, node, fleet.Hardware{})
+	if err != nil {
+		return p, err
+	}
+	if req.Runs {
+		if _, err := s.versions.Manifest(req.Medium); err != nil {
+			return p, err
+		}
+		p.Version = req.Medium
+		return p, nil
+	}
+	if started := s.versions.Kernel(req.Medium); started != p.Manifest.Kernel.Object.Name() {
+		return p, api.NewError(
+			api.NotFound,
+			fmt.Sprintf(
+				"the boot medium has the kernel of version %s, and this node boots %s with another one",
+				req.Medium.Short(),
+				p.Version.Short(),
+			),
+			fmt.Sprintf("make the medium anew: pando media create %s", node.Name),
+		)
+	}
+	return p, nil
+}
+
+// beginMedium records the boot and makes its token. c's lock is held.
+func (s *Service) beginMedium(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, from netip.Addr, runs bool) (string, error) {
+	token, now := identity.NewToken(), s.now()
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
+		addList(b, everyNIC)
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, now, p.Image, p.Version
+		b.Token, b.TokenMade = registry.HashSecret(token), now
+	})
+	if err != nil {
+		return "", err
+	}
+	c.Kernel, c.Token, c.Failure = "", "", ""
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
+	}
+	what := "kernel and initramfs from a boot medium"
+	if runs {
+		now, what = c.Boot.Started, "booted from its own disk while no server answered"
+	}
+	s.boots.Record(
+		ctx,
+		c,
+		trace.Event{Time: now, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{
+			Time:    now,
+			Stage:   trace.Script,
+			Kind:    trace.End,
+			Message: fmt.Sprintf("%s %s, %s", p.Image, p.Version.Short(), what),
+			Attrs: map[string]string{
+				"version": string(p.Version),
+				"address": from.String(),
+				"drivers": everyNIC,
+				"medium":  "true",
+			},
+		},
+	)
+	return token, nil
+}

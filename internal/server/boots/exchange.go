@@ -1,0 +1,102 @@
+package boots
+
+import (
+	"container/list"
+	"net/netip"
+	"sync"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// Bounds of what is remembered of DHCP.
+const (
+	ExchangeTime = time.Minute      // a script counts on an exchange no older than this
+	exchangeKept = 30 * time.Minute // /init may redeem its token this long after its own exchange
+	maxExchanges = 16384            // MACs; the ones heard of longest ago are forgotten first
+	maxAddresses = 4                // of one MAC
+)
+
+// exchanges remembers, in memory, which MAC was seen to have which address, and when. It is what a token is
+// bound to. A flood of made-up MACs pushes out others, and costs no more memory than a full house.
+type exchanges struct {
+	mu     sync.Mutex
+	byMAC  map[fleet.MAC]*list.Element // of *exchange
+	recent list.List                   // latest first
+}
+
+type exchange struct {
+	mac   fleet.MAC
+	heard time.Time // last packet of any kind
+	addrs []addressSeen
+}
+
+type addressSeen struct {
+	addr netip.Addr
+	at   time.Time
+}
+
+// note records a packet of mac, and the address that it shows the machine to have, if any.
+func (x *exchanges) note(mac fleet.MAC, addr netip.Addr, now time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byMAC == nil {
+		x.byMAC = make(map[fleet.MAC]*list.Element)
+	}
+	el, known := x.byMAC[mac]
+	if !known {
+		el = x.recent.PushFront(&exchange{mac: mac})
+		x.byMAC[mac] = el
+		if x.recent.Len() > maxExchanges {
+			oldest := x.recent.Back()
+			delete(x.byMAC, oldest.Value.(*exchange).mac)
+			x.recent.Remove(oldest)
+		}
+	}
+	x.recent.MoveToFront(el)
+	e := el.Value.(*exchange)
+	e.heard = now
+	if addr.IsValid() {
+		e.add(addr, now)
+	}
+}
+
+func (e *exchange) add(addr netip.Addr, now time.Time) {
+	for i := range e.addrs {
+		if e.addrs[i].addr == addr {
+			e.addrs[i].at = now
+			return
+		}
+	}
+	e.addrs = append(e.addrs, addressSeen{addr, now})
+	if len(e.addrs) > maxAddresses {
+		e.addrs = e.addrs[1:]
+	}
+}
+
+// heard is when a packet of mac came last; zero: not that is remembered.
+func (x *exchanges) heard(mac fleet.MAC) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	el, ok := x.byMAC[mac]
+	if !ok {
+		return time.Time{}
+	}
+	return el.Value.(*exchange).heard
+}
+
+// shown is when an exchange showed last that mac has addr; zero: none did.
+func (x *exchanges) shown(mac fleet.MAC, addr netip.Addr) time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	el, ok := x.byMAC[mac]
+	if !ok {
+		return time.Time{}
+	}
+	for _, a := range el.Value.(*exchange).addrs {
+		if a.addr == addr {
+			return a.at
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,87 @@
+package boots
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"pando/internal/httpapi"
+	"pando/internal/netboot"
+	"pando/internal/tftp"
+	"pando/internal/trace"
+)
+
+// DefaultBootFiles is where Debian's package ipxe puts its builds.
+const DefaultBootFiles = "/usr/lib/ipxe"
+
+// autoexec is the script that newer iPXE builds ask TFTP for before anything else.
+const autoexec = "autoexec.ipxe"
+
+// Files are the iPXE builds that are served: a fixed set of names, read into memory when the server starts.
+// They are some hundred kilobytes, and an update of the package does not change a transfer under way.
+type Files struct {
+	Loaders netboot.Loaders
+	Data    map[string][]byte
+}
+
+// FindFiles looks for a loader of each class of firmware in a directory.
+func FindFiles(dir string) (Files, error) {
+	b := Files{Loaders: netboot.Loaders{}, Data: map[string][]byte{}}
+	for _, class := range netboot.Classes() {
+		for _, name := range netboot.Candidates(class) {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return b, fmt.Errorf("boot file: %w", err)
+			}
+			b.Loaders[class], b.Data[name] = name, data
+			break
+		}
+	}
+	return b, nil
+}
+
+// Names are the files that are there, for people.
+func (b Files) Names() []string {
+	var names []string
+	for n := range b.Data {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ServeBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
+func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
+	data, ok := s.files.Data[name]
+	if !ok {
+		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
+	}
+	w.Header().Set("Content-Type", "application/efi")
+	if c := s.boots.At(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
+		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+	return nil
+}
+
+// OpenTFTP finds what a TFTP name stands for.
+func (s *Service) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
+	if r.Name == autoexec {
+		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
+	}
+	data, ok := s.files.Data[r.Name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return bytes.NewReader(data), nil
+}

@@ -1,0 +1,144 @@
+package boots
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/bootlog"
+	"pando/internal/build/initramfs"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/initrd"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// KernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
+// network in a storm.
+const KernelTime = 15 * time.Minute
+
+// ServeInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
+// version's drivers that the boot's list names, then the agent. HEAD tells the size and makes no token. A range is
+// served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
+// answer, which is allowed.
+func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+	c, err := s.boots.ByID(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	content, fresh, err := s.initramfs(r, c)
+	c.Unlock()
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Cache-Control", "no-store")
+	if fresh {
+		r.Header.Del("Range")
+	}
+	if r.Method == http.MethodHead {
+		http.ServeContent(w, r, "", time.Time{}, content)
+		return nil
+	}
+	return s.sendK(w, r, c, trace.Initramfs, content)
+}
+
+// initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
+// what was sent before, if anything, had another token. The boot's lock is held.
+func (s *Service) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
+	if err := s.mayHaveToken(r, c); err != nil {
+		return nil, false, err
+	}
+	_, group, err := s.planner.Member(r.Context(), c.MAC)
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := s.versions.Bootable(c.Boot.Version)
+	if err != nil {
+		return nil, false, err
+	}
+	agent, err := s.programs.Get(r.Context(), m.Architecture)
+	if err != nil {
+		return nil, false, err
+	}
+	token := c.Token
+	if r.Method == http.MethodHead && token == "" {
+		token = identity.NewToken() // for its length
+	} else if token == "" {
+		fresh, token = true, identity.NewToken()
+		err := s.boots.Save(r.Context(), c, func(b *registry.Boot) {
+			b.Token, b.TokenMade = registry.HashSecret(token), s.now()
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		c.Token = token
+	}
+	drivers, short := driversOf(m, c.Boot)
+	cfg := s.bootConfig(c, group, token, httpapi.LocalAddr(r))
+	cfg.ShortDrivers, cfg.TPM = short, fleet.ValueOf(group.Secrets).Kind() == fleet.SecretsTPM
+	trust, err := initramfs.TrustCPIO(cfg)
+	if err != nil {
+		return nil, false, err
+	}
+	content, err = initrd.Join(s.store, trust, drivers, s.diskDriversOf(r.Context(), c, group, m), agent)
+	return content, fresh, err
+}
+
+// mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
+func (s *Service) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
+	b, from, now := c.Boot, httpapi.RemoteAddr(r), s.now()
+	switch {
+	case b.Scripted.IsZero() || now.Sub(b.Scripted) > KernelTime:
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("boot %s: no script was sent in the last %s", b.ID, KernelTime),
+			"the machine asks for its script first: reset it",
+		)
+	case b.Addr != from:
+		ctx := r.Context()
+		s.boots.Fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
+			"somebody asks for another machine's initramfs, or its address changed in mid-boot")
+		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address than %s", b.ID, from), "")
+	case !b.TokenUsed.IsZero():
+		return api.NewError(api.Conflict, fmt.Sprintf("boot %s has begun: its initramfs is not sent again", b.ID), "")
+	}
+	return nil
+}
+
+// bootConfig is what the trust cpio tells the node.
+func (s *Service) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
+	return api.BootConfig{
+		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
+		Control:   []string{s.ports.ControlURL(at)},
+		ServerKey: api.KeyText(s.keys.ServerPublic()),
+		TrustKeys: s.keys.Ring.Trust().Accepted(),
+		Release:   s.release, RebootAfter: s.planner.RebootAfter(group),
+	}
+}
+
+// diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
+// them goes on without. The boot's lock is held.
+func (s *Service) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
+	if !group.WantsDisks() {
+		return nil
+	}
+	cpio, err := s.disks.Get(ctx, c.Boot.Version, m)
+	if err != nil {
+		s.boots.Record(
+			ctx,
+			c,
+			trace.Event{Stage: trace.Initramfs, Kind: trace.Info, Message: "no drivers of disks: " + err.Error(),
+				Hint: "the boot goes on without; does the image have its kernel's modules below /lib/modules?"},
+		)
+	}
+	return cpio
+}

@@ -1,0 +1,52 @@
+package boots
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"pando/internal/bootlog"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+	"time"
+)
+
+// queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is
+// told first, however often the machine asks.
+func (s *Service) queued(
+	ctx context.Context,
+	c *bootlog.Entry,
+	in netboot.ScriptInput,
+	turn netboot.Turn,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
+	in.Action, in.Node, in.Turn = netboot.Queued, c.Boot.Node, turn
+	in.Renew = !s.proven(c, c.MAC, from, ExchangeTime/2)
+	waits := c.Queued.After(c.Boot.Scripted) // for this turn, and not for one before
+	if turn.Hold == 0 {
+		c.Queued = s.now()
+	}
+	if waits && c.Boot.Addr == from {
+		return in, nil
+	}
+	if err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = c.Boot.Node, from }); err != nil {
+		return in, err
+	}
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
+	}
+	if !waits && turn.Hold == 0 {
+		s.boots.Record(
+			ctx,
+			c,
+			trace.Event{Stage: trace.Script, Kind: trace.Begin},
+			trace.Event{Stage: trace.Script, Kind: trace.Info,
+				Message: fmt.Sprintf(
+					"waits for its turn: place %d, about %s",
+					turn.Place,
+					turn.Expect.Round(time.Second),
+				)},
+		)
+	}
+	return in, nil
+}

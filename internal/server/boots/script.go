@@ -1,0 +1,232 @@
+package boots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/bootlog"
+	"pando/internal/bootplan"
+	"pando/internal/discovery"
+	"pando/internal/fleet"
+	"pando/internal/hint"
+	"pando/internal/httpapi"
+	"pando/internal/netboot"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// soon is how long a machine waits that only has to do its DHCP again.
+const soon = 3 * time.Second
+
+// ServeScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
+// error but its number.
+func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
+	base := s.ports.DataURL(httpapi.LocalAddr(r))
+	q, err := netboot.ParseQuery(r.URL.RawQuery)
+	switch {
+	case errors.Is(err, netboot.ErrNoMAC):
+		return sendScript(w, netboot.Chain(base))
+	case err != nil:
+		return api.NewError(api.BadRequest, err.Error(), "")
+	}
+	in, err := s.script(r.Context(), q, httpapi.RemoteAddr(r), base, true)
+	if err == nil && in.Turn.Hold > 0 {
+		s.turns.Wait(r.Context(), q.MAC, in.Turn.Hold)
+		in, err = s.script(r.Context(), q, httpapi.RemoteAddr(r), base, false)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := netboot.Script(in)
+	if err != nil {
+		text, err = netboot.Script(
+			netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: err.Error(),
+				Hint: "mend the kernel arguments of the node, its group or its image"},
+		)
+	}
+	if err != nil {
+		return err
+	}
+	return sendScript(w, text)
+}
+
+func sendScript(w http.ResponseWriter, text []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", fmt.Sprint(len(text)))
+	_, _ = w.Write(text) // the machine is gone when this fails
+	return nil
+}
+
+// script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line
+// first; one that was, and whose turn has not come, sees its place and asks again at once.
+func (s *Service) script(
+	ctx context.Context,
+	q netboot.Query,
+	from netip.Addr,
+	base string,
+	hold bool,
+) (netboot.ScriptInput, error) {
+	in := netboot.ScriptInput{Base: base, MAC: q.MAC}
+	if ctx.Err() != nil {
+		return in, ctx.Err()
+	}
+	c, err := s.boots.Of(ctx, q.MAC)
+	if err != nil {
+		return in, err
+	}
+	defer c.Unlock()
+	if !s.proven(c, q.MAC, from, ExchangeTime) {
+		in.Action, in.Retry = netboot.Wait, soon
+		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
+		in.Hint = "it does one now; if this goes on, run `pando doctor` on the server"
+		s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
+		return in, nil
+	}
+	if !c.UnderWay(s.now()) {
+		c.Begin(s.now())
+	}
+	s.boots.SetAddr(c, from)
+	node, err := s.admit(ctx, c, q)
+	if err != nil {
+		return s.cannot(ctx, c, in, err)
+	}
+	if node.State != fleet.Adopted {
+		return s.waits(ctx, c, in, node, from)
+	}
+	p, err := s.planner.Plan(ctx, node, q.Hardware())
+	if err != nil {
+		return s.cannot(ctx, c, in, err)
+	}
+	if turn := s.turns.Ask(c.MAC); turn.Place > 0 {
+		if !hold {
+			turn.Hold, turn.Sleep = 0, 0
+		}
+		return s.queued(ctx, c, in, turn, from)
+	}
+	return s.start(ctx, c, in, p, q, from)
+}
+
+// admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
+func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (fleet.Node, error) {
+	node, err := s.discovery.Node(ctx, c.MAC)
+	if errors.Is(err, registry.ErrNotFound) {
+		node, err = s.discovery.FromRequest(ctx, c.MAC, q.UUID)
+	}
+	if err == nil && node.State == fleet.Discovered {
+		node, err = s.discovery.Adopt(ctx, c.MAC, q.Serial)
+	}
+	if err != nil {
+		return node, err
+	}
+	c.Boot.Node = node.Name
+	s.discovery.Touch(ctx, node, q.UUID, q.Serial)
+	return node, nil
+}
+
+// start lets the machine boot what is planned.
+func (s *Service) start(
+	ctx context.Context,
+	c *bootlog.Entry,
+	in netboot.ScriptInput,
+	p bootplan.Plan,
+	q netboot.Query,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
+	drivers, err := s.driversFor(ctx, c, p, q)
+	if err != nil {
+		return in, err
+	}
+	if p.Group.WantsDisks() {
+		s.disks.Prepare(p.Version, p.Manifest) // the initramfs is asked for after the kernel, some seconds from now
+	}
+	in.Action, in.Node, in.Image, in.Version = netboot.Start, p.Node.Name, p.Image, p.Version
+	in.Kernel, in.Args = p.Manifest.Kernel.Object.Name(), p.KernelArgs()
+	began := s.now()
+	err = s.boots.Save(ctx, c, func(b *registry.Boot) {
+		addList(b, drivers.list)
+		b.Node, b.Addr, b.Scripted, b.Image, b.Version = p.Node.Name, from, began, p.Image, p.Version
+		b.Token, b.TokenMade = registry.Hash{}, time.Time{} // of an initramfs that did not arrive
+	})
+	if err != nil {
+		return in, err
+	}
+	in.Boot = c.Boot.ID
+	c.Kernel, c.Token, c.Failure = in.Kernel, "", ""
+	if c.DHCP == trace.Begin {
+		s.boots.DHCPDone(c, from)
+	}
+	s.boots.Record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
+		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.Image, p.Version.Short()),
+			Attrs: map[string]string{
+				"version":      string(p.Version),
+				"address":      from.String(),
+				"drivers":      drivers.list,
+				trace.AttrArgs: strings.Join(in.Args, " "),
+			}})
+	if drivers.why != "" {
+		s.boots.Record(
+			ctx,
+			c,
+			trace.Event{
+				Stage:   trace.Script,
+				Kind:    trace.Info,
+				Message: "the drivers of every NIC are sent: " + drivers.why,
+			},
+		)
+	}
+	return in, nil
+}
+
+// waits tells a machine that nobody adopted to ask again.
+func (s *Service) waits(
+	ctx context.Context,
+	c *bootlog.Entry,
+	in netboot.ScriptInput,
+	node fleet.Node,
+	from netip.Addr,
+) (netboot.ScriptInput, error) {
+	in.Action = netboot.Wait
+	in.Message = "this machine is new here and waits until an operator adopts it"
+	in.Hint = fmt.Sprintf("pando node adopt %s", node.Name)
+	if c.Saved && c.Boot.Addr == from && c.Failure == in.Message {
+		return in, nil
+	}
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = node.Name, from })
+	if err != nil {
+		return in, err
+	}
+	c.Failure = in.Message
+	s.boots.Record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin, Message: in.Message, Hint: in.Hint})
+	return in, nil
+}
+
+// cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
+// own is one for the log and, in short, for the screen.
+func (s *Service) cannot(
+	ctx context.Context,
+	c *bootlog.Entry,
+	in netboot.ScriptInput,
+	err error,
+) (netboot.ScriptInput, error) {
+	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint.Of(err)
+	if errors.Is(err, discovery.ErrTooMany) {
+		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
+		return in, nil
+	}
+	if ctx.Err() != nil {
+		return in, ctx.Err()
+	}
+	if err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node = c.Boot.Node }); err != nil {
+		return in, err
+	}
+	s.boots.Fail(ctx, c, trace.Script, in.Message, in.Hint)
+	return in, nil
+}

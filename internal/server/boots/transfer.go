@@ -1,0 +1,136 @@
+package boots
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"pando/internal/admission"
+	"pando/internal/bootlog"
+	"pando/internal/chunk"
+	"pando/internal/sockopt"
+	"pando/internal/trace"
+)
+
+// counter counts the bytes of an answer, and keeps the way open for the kernel to send files by itself.
+type counter struct {
+	http.ResponseWriter
+	n      int64
+	status int
+	sent   func(int64) // called after each write, with its bytes
+}
+
+func (c *counter) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(b)
+	c.n += int64(n)
+	c.sent(int64(n))
+	return n, err
+}
+
+// uploadTime is how long the end of an answer may take to reach the node.
+const uploadTime = time.Minute
+
+// sendStep is how many bytes are sent until it is noted that the machine takes them.
+const sendStep = 256 << 10
+
+// ReadFrom is what io.Copy uses: net/http's own one calls sendfile(2), for a file or a limited part of one.
+func (c *counter) ReadFrom(r io.Reader) (int64, error) {
+	rf, ok := c.ResponseWriter.(io.ReaderFrom)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{c}, r)
+	}
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: r, N: math.MaxInt64}
+	}
+	var total int64
+	for limited.N > 0 {
+		step := min(limited.N, sendStep)
+		n, err := rf.ReadFrom(&io.LimitedReader{R: limited.R, N: step})
+		limited.N -= n
+		total += n
+		c.n += n
+		c.sent(n)
+		if err != nil || n < step {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// sendK sends a part of K and records it as a stage of the boot.
+func (s *Service) sendK(
+	w http.ResponseWriter,
+	r *http.Request,
+	c *bootlog.Entry,
+	stage trace.Stage,
+	content io.ReadSeeker,
+) error {
+	size, err := content.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	s.boots.RecordUnlocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
+	var turn admission.Transfer
+	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
+		sockopt.LetMessagesPass(r.Context())
+	} else {
+		turn = s.turns.Begin(c.MAC)
+		leave := s.uploads.UploadBulk(r.Context())
+		defer func() {
+			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
+			sockopt.DrainAll(r.Context(), uploadTime)
+			leave()
+		}()
+	}
+	out := &counter{ResponseWriter: w}
+	out.sent = func(bytes int64) {
+		left := int64(math.MaxInt64) // the initramfs comes after the kernel
+		if stage == trace.Initramfs {
+			left = size - out.n
+		}
+		turn.Sent(bytes, left)
+	}
+	http.ServeContent(out, r, "", time.Time{}, content)
+	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(out.n)}
+	if out.n < size && out.status == http.StatusOK {
+		end.Kind = trace.Fail
+		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bootlog.BytesText(out.n), bootlog.BytesText(size))
+		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
+	}
+	if stage == trace.Initramfs || end.Kind == trace.Fail {
+		turn.End()
+	}
+	s.boots.RecordUnlocked(c, end)
+	return nil
+}
+
+// sendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
+func (s *Service) SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
+	c := s.boots.At(machine)
+	if c == nil || !isKernel(c, id) {
+		return nil
+	}
+	return func(w http.ResponseWriter, r *http.Request, f io.ReadSeeker) error {
+		return s.sendK(w, r, c, trace.Kernel, f)
+	}
+}
+
+// isKernel reports whether an object is the kernel that the machine's script names, and is not on its way already.
+func isKernel(c *bootlog.Entry, id chunk.ID) bool {
+	c.Lock()
+	defer c.Unlock()
+	return c.Kernel == id.Name()
+}

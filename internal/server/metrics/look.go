@@ -1,0 +1,263 @@
+package metrics
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/metrics"
+	"pando/internal/registry"
+	"pando/internal/store"
+	"pando/internal/trace"
+)
+
+// Bounds of how often the site is looked at.
+const (
+	LookEvery  = 5 * time.Second // the fleet
+	lookPart   = 20              // and at most 1/lookPart of the time
+	sizeEvery  = 5 * time.Minute // the store, which has a file for each object
+	firstSize  = 30 * time.Second
+	silentTime = 4 * time.Minute // a booted node reports about once a minute
+)
+
+// Config is what a Lookout needs.
+type Config struct {
+	Registry  *registry.Registry
+	Store     *store.Dir
+	Dir       string // data directory, with the files of the registry
+	Addresses int    // number of addresses that DHCP may give
+	LastSeen  func(fleet.Node) time.Time
+	Loads     func() api.Loads // nodes that load kernel and initrd now
+	Packs     func() int       // boot packs that are to be made
+	Swarm     func() int       // nodes in the swarm
+	Journals  func() api.Logs
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Lookout looks at the whole site for the metrics, from time to time.
+type Lookout struct {
+	Config
+
+	mu   sync.Mutex
+	at   time.Time
+	took time.Duration // by the last look
+	last metrics.Look
+
+	sizes   sync.Mutex
+	counted bool
+	count   int
+	bytes   int64
+}
+
+// New returns a Lookout.
+func New(c Config) *Lookout { return &Lookout{Config: c} }
+
+// Look returns how the site stands: the last look, if that is new enough, with the counters of this process.
+func (l *Lookout) Look(ctx context.Context) (metrics.Look, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.Now(); l.at.IsZero() || now.Sub(l.at) >= max(LookEvery, lookPart*l.took) {
+		begun := time.Now()
+		k, err := l.lookNow(ctx)
+		if err != nil {
+			return k, err
+		}
+		l.last, l.at, l.took = k, now, time.Since(begun)
+	}
+	k := l.last
+	l.lookParts(&k)
+	return k, nil
+}
+
+// lookNow reads the registry.
+func (l *Lookout) lookNow(ctx context.Context) (metrics.Look, error) {
+	k := metrics.Look{
+		Nodes:    map[metrics.Standing]int{},
+		Stages:   map[trace.Stage]int{},
+		Drift:    map[string]int{},
+		Silent:   map[string]int{},
+		Degraded: map[string]int{},
+		Rollouts: map[string]int{},
+		Leases:   map[string]int{"active": 0, "expired": 0, "bad": 0},
+	}
+	err := l.Registry.View(ctx, func(tx *registry.Tx) error {
+		return errors.Join(l.lookNodes(ctx, tx, &k), l.lookLeases(tx, &k), lookRollouts(tx, &k))
+	})
+	return k, err
+}
+
+func (l *Lookout) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Look) error {
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return err
+	}
+	want, err := fleetview.Desired(tx)
+	if err != nil {
+		return err
+	}
+	boots, err := tx.LatestBoots()
+	if err != nil {
+		return err
+	}
+	ids := make([]fleet.BootID, 0, len(boots))
+	for _, b := range boots {
+		ids = append(ids, b.ID)
+	}
+	progress, err := l.Registry.Progress(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if n.State != fleet.Adopted {
+			k.Discovered++
+			continue
+		}
+		b, ok := boots[n.Name]
+		if !ok {
+			k.Nodes[metrics.Standing{Run: metrics.Run{Group: n.Group}, State: "new"}]++
+			continue
+		}
+		l.lookNode(k, n, b, progress[b.ID], want(n))
+	}
+	return nil
+}
+
+// lookNode counts an adopted node that booted, or tries to.
+func (l *Lookout) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p registry.Progress, want fleet.Digest) {
+	if p.State == "" {
+		p.State, p.Stage = trace.Booting, trace.DHCP
+	}
+	run := runOf(b)
+	run.Group = n.Group
+	k.Nodes[metrics.Standing{Run: run, State: string(p.State)}]++
+	if p.State == trace.Booting || p.State == trace.Failed {
+		k.Stages[p.Stage]++
+	}
+	var st api.NodeStatus
+	if len(p.Status) > 0 && json.Unmarshal(p.Status, &st) != nil {
+		st = api.NodeStatus{} // an older release wrote another status
+	}
+	k.Rejected += st.Rejected
+	if p.State != trace.Up {
+		return
+	}
+	running := b.Version
+	if st.Version != "" {
+		running = st.Version
+	}
+	if want != "" && running != want {
+		k.Drift[n.Group]++
+	}
+	if l.Now().Sub(l.LastSeen(n)) > silentTime {
+		k.Silent[n.Group]++
+	}
+	if st.Systemd != nil && len(st.Systemd.Failed) > 0 {
+		k.Degraded[n.Group]++
+	}
+}
+
+func (l *Lookout) lookLeases(tx *registry.Tx, k *metrics.Look) error {
+	leases, err := tx.Leases()
+	for _, x := range leases {
+		switch {
+		case x.Bad:
+			k.Leases["bad"]++
+		case x.Static || x.Expires.After(l.Now()):
+			k.Leases["active"]++
+		default:
+			k.Leases["expired"]++
+		}
+	}
+	return err
+}
+
+func lookRollouts(tx *registry.Tx, k *metrics.Look) error {
+	all, err := tx.Rollouts(registry.RolloutFilter{Live: true})
+	for _, r := range all {
+		k.Rollouts[string(r.State)]++
+	}
+	return err
+}
+
+// lookParts adds the counters of this process, which cost nothing.
+func (l *Lookout) lookParts(k *metrics.Look) {
+	k.Leases = maps.Clone(k.Leases)
+	k.Range = l.Addresses
+	loads := l.Loads()
+	k.Loading, k.Waiting, k.Slots, k.Expect = loads.Loading, loads.Waiting, loads.Slots, loads.Expect
+	k.Packs, k.Swarm, k.Events = l.Packs(), l.Swarm(), l.Registry.Last()
+	l.sizes.Lock()
+	k.Counted, k.Objects, k.Bytes = l.counted, l.count, l.bytes
+	l.sizes.Unlock()
+	k.Journals = journals(l.Journals())
+	k.Registry = map[string]int64{}
+	for _, name := range []string{registry.File, registry.EventsFile} {
+		k.Registry[name] = fileSize(filepath.Join(l.Dir, name)) + fileSize(filepath.Join(l.Dir, name+"-wal"))
+	}
+	var st unix.Statfs_t
+	if unix.Statfs(l.Store.Path(), &st) == nil {
+		k.Free = int64(st.Bavail) * st.Bsize
+	}
+}
+
+// fileSize returns 0 for a file that is not there, such as a write-ahead log that was written back.
+func fileSize(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// CountStore counts the objects of the store from time to time, until ctx ends. It is throttled, and begins some time
+// after the start, because machines may be waiting for the server then.
+func (l *Lookout) CountStore(ctx context.Context) error {
+	for next := firstSize; ; next = sizeEvery {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(next):
+		}
+		count, bytes := 0, int64(0)
+		t := throttle{begun: time.Now()}
+		err := l.Store.EachObject(ctx, func(_ chunk.ID, size int64) {
+			count, bytes = count+1, bytes+size
+			t.rest(ctx)
+		})
+		if err == nil {
+			l.sizes.Lock()
+			l.counted, l.count, l.bytes = true, count, bytes
+			l.sizes.Unlock()
+		} else if ctx.Err() == nil && !errors.Is(err, fs.ErrNotExist) {
+			l.Log.Error("objects of the store cannot be counted for the metrics", "err", err)
+		}
+	}
+}
+
+// journals is the state of the kept journals as the metrics have it.
+func journals(l api.Logs) metrics.Journals {
+	return metrics.Journals{
+		Up:      l.State == api.LogsOn,
+		Size:    l.Held,
+		Limit:   l.Bound,
+		Entries: l.Entries,
+		Bytes:   l.Bytes,
+		Uploads: l.Uploads,
+		Last:    l.Last,
+		Full:    l.Full,
+	}
+}

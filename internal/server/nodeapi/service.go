@@ -1,0 +1,94 @@
+package nodeapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"pando/internal/bootlog"
+	"pando/internal/bootplan"
+	"pando/internal/discovery"
+	"pando/internal/fleet"
+	"pando/internal/lastseen"
+	"pando/internal/nodeauth"
+	"pando/internal/nodecommand"
+	"pando/internal/nodeconfig"
+	"pando/internal/registry"
+	"time"
+)
+
+// Booter answers boots; what a node is told while it runs is told in the same form.
+type Booter interface {
+	// NextPlan returns the boot that asks, locked, and what the boot after it runs.
+	NextPlan(w http.ResponseWriter, r *http.Request, early bool) (registry.Boot, *bootlog.Entry, bootplan.Plan, error)
+	// Assign makes the signed assignment of a boot.
+	Assign(ctx context.Context, b registry.Boot, n nodeconfig.Node, set nodeconfig.Set, pack *fleet.PackRef,
+		at netip.Addr) (bytes, signature []byte, err error)
+	// Extensions returns the extensions that are laid over a version, and why others cannot be.
+	Extensions(ctx context.Context, g fleet.Group, base fleet.Digest) ([]fleet.Extension, []error, error)
+}
+
+// packSource tells which boot pack a node is sent.
+type packSource interface {
+	ForBoot(version fleet.Digest, class string) *fleet.PackRef
+}
+
+// consoleLog keeps what kernels said.
+type consoleLog interface {
+	AddReported(ctx context.Context, boot fleet.BootID, text string) error
+	AddPstore(ctx context.Context, b registry.Boot, text string) error
+}
+
+// Config is what a nodeService works with.
+type Config struct {
+	Registry  *registry.Registry
+	Planner   *bootplan.Planner
+	NodeAuth  *nodeauth.Checker
+	Boots     *bootlog.Boots
+	Discovery *discovery.Machines
+	Commands  *nodecommand.Queue
+	LastSeen  *lastseen.Times
+	Configs   *nodeconfig.Renderer
+
+	Boot     Booter
+	Packs    packSource
+	Consoles consoleLog
+	// KeepSenders and KeepState keep parts of a node's status that outlive it.
+	KeepSenders func(context.Context, registry.Boot, map[string]int64) error
+	KeepState   func(context.Context, registry.Boot, string) error
+
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Service answers nodes that run.
+type Service struct {
+	registry  *registry.Registry
+	planner   *bootplan.Planner
+	nodeAuth  *nodeauth.Checker
+	boots     *bootlog.Boots
+	discovery *discovery.Machines
+	commands  *nodecommand.Queue
+	lastSeen  *lastseen.Times
+	configs   *nodeconfig.Renderer
+
+	boot        Booter
+	packs       packSource
+	consoles    consoleLog
+	keepSenders func(context.Context, registry.Boot, map[string]int64) error
+	keepState   func(context.Context, registry.Boot, string) error
+
+	now func() time.Time
+	log *slog.Logger
+
+	levels levels
+}
+
+// New returns a service.
+func New(c Config) *Service {
+	return &Service{
+		registry: c.Registry, planner: c.Planner, nodeAuth: c.NodeAuth, boots: c.Boots, discovery: c.Discovery,
+		commands: c.Commands, lastSeen: c.LastSeen, configs: c.Configs, boot: c.Boot, packs: c.Packs, consoles: c.Consoles,
+		keepSenders: c.KeepSenders, keepState: c.KeepState, now: c.Now, log: c.Log,
+	}
+}

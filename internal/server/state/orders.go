@@ -1,0 +1,237 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+	"pando/internal/lastseen"
+	"pando/internal/nodestate"
+	"pando/internal/registry"
+	"pando/internal/trace"
+	"pando/internal/volume"
+)
+
+// keeps is where a node keeps its state: by its settings, or for a deleted node as it was on record.
+type keeps struct {
+	node  string
+	gone  bool // it was deleted, and its state on file systems and disks is on record
+	k     fleet.Keeping
+	st    fleet.State
+	place string // "": it keeps nothing
+	on    bool   // it runs
+}
+
+// statesOf looks up where a node keeps its state. A node that is not known keeps nothing; there may be a
+// volume of its name.
+func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err error) {
+	out.node = node
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(node)
+		if errors.Is(err, registry.ErrNotFound) {
+			r, err := tx.StateRecord(node)
+			out.gone = err == nil && !r.Deleted.IsZero()
+			if errors.Is(err, registry.ErrNotFound) {
+				err = nil
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		g, err := tx.Group(n.Group)
+		if err != nil {
+			return err
+		}
+		out.k = n.Settings.Of(g).Keeping
+		out.place = nodestate.Place(out.k)
+		if out.st, err = fleet.ParseState(out.k.StateText()); err != nil {
+			return err
+		}
+		out.on, err = s.isOn(ctx, tx, n)
+		return err
+	})
+	return out, err
+}
+
+// isOn tells whether a node runs, or is about to.
+func (s *Service) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
+	views, err := s.views.Views(ctx, tx, []fleet.Node{n})
+	return err == nil && s.runs(views[0]), err
+}
+
+func (s *Service) runs(n api.Node) bool {
+	return n.Boot != nil && n.Boot.State != trace.Down && s.now().Sub(n.Seen) <= lastseen.Within
+}
+
+// order puts an order on record. An order about all of the state replaces those before it.
+func (s *Service) order(ctx context.Context, of keeps, x fleet.StateOrder) error {
+	x.ID, x.Place, x.Asked, x.Who = rand.Text(), of.place, s.now(), httpapi.CallerOf(ctx).String()
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
+		r, err := keptIn(tx, of.node, of.k)
+		if err != nil {
+			return err
+		}
+		if len(x.Paths) == 0 {
+			r.Orders = sendsOf(r)
+		}
+		return addOrder(tx, r, x)
+	})
+}
+
+// sendsOf returns the orders to send state to other nodes. They stay when the node's own state is replaced, because
+// the other nodes wait for it.
+func sendsOf(r fleet.StateRecord) []fleet.StateOrder {
+	return slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool { return o.Kind != fleet.SendState })
+}
+
+// addOrder puts an order on record, if there are not too many.
+func addOrder(tx *registry.Tx, r fleet.StateRecord, x fleet.StateOrder) error {
+	if len(r.Orders) >= maxOrders {
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%d things are to be done to the state of %s already", len(r.Orders), r.Node),
+			"reboot it, or withdraw them: pando node state cancel "+r.Node,
+		)
+	}
+	r.Orders = append(r.Orders, x)
+	return tx.PutStateRecord(r)
+}
+
+// voidOrders removes the orders about a state that was replaced.
+func (s *Service) voidOrders(ctx context.Context, node string) error {
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(node)
+		if errors.Is(err, registry.ErrNotFound) || err == nil && len(r.Orders) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.Orders = sendsOf(r)
+		return tx.PutStateRecord(r)
+	})
+}
+
+// maxOrders is the most orders about the state of a node that one boot does.
+const maxOrders = 16
+
+// orderReset has the next boot of a node begin anew, with all that it keeps or with some of it.
+func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange) error {
+	for _, p := range req.Paths {
+		if !slices.ContainsFunc(of.k.Kept(), func(k fleet.Kept) bool { return k.Path == p }) &&
+			!s.keptBefore(ctx, of, p) {
+			return httpapi.BadRequest(
+				fmt.Sprintf("node %s does not keep %s", of.node, p),
+				"`pando node state list "+of.node+"` shows what it keeps; below a kept directory remove files on "+
+					"the node",
+			)
+		}
+	}
+	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
+}
+
+// keptBefore tells whether a path is kept that is not declared any more.
+func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(of.node)
+		if p := r.In(of.place); err == nil && p != nil {
+			is = slices.ContainsFunc(p.Paths, func(k fleet.KeptPath) bool { return k.Path == path })
+		}
+		return err
+	})
+	return err == nil && is
+}
+
+// orderCopy has the next boot of a node take over a copy of what another node keeps: from beside its own state,
+// where it is, else through the server.
+func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) error {
+	if req.From == of.node {
+		return httpapi.BadRequest("node "+of.node+" has its own state already", "")
+	}
+	from, err := s.statesOf(ctx, req.From)
+	if err != nil {
+		return err
+	}
+	var r fleet.StateRecord
+	err = s.registry.View(ctx, func(tx *registry.Tx) (err error) {
+		r, err = tx.StateRecord(req.From)
+		return err
+	})
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return err
+	}
+	if from.place != "" && (!of.st.Shared() || from.place != of.place) {
+		return s.orderThrough(ctx, of, from, r, req.Force)
+	}
+	if p := r.In(of.place); !of.st.Shared() || p == nil || p.Told.IsZero() {
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s keeps nothing where node %s keeps its state, %s", req.From, of.node, of.k.StateText()),
+			keepsNothingHint(of, from),
+		)
+	}
+	if from.on && !req.Force {
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
+			"switch it off until "+of.node+" has booted; --force copies it as it is",
+		)
+	}
+	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
+}
+
+// keepsNothingHint says what is missing for a copy.
+func keepsNothingHint(of, from keeps) string {
+	switch {
+	case from.gone && !of.st.Shared():
+		return "a deleted node sends nothing: what it kept on a disk is with its machine, and what it kept " +
+			"elsewhere is copied by nodes that keep their state there"
+	case !of.st.Shared():
+		return "it needs --state-on and --persist, and a boot with them; `pando node state list` shows what there is"
+	}
+	return "a node copies what it finds beside its own state: both need the same --state-on, and " + from.node + " a boot with it"
+}
+
+// removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots
+// next.
+func (s *Service) removeState(ctx context.Context, of keeps, req api.StateChange) error {
+	if len(req.Paths) > 0 {
+		return httpapi.BadRequest("the state of a deleted node is removed as a whole", "leave out --path")
+	}
+	if err := s.volumes.Reset(ctx, of.node); err != nil && !errors.Is(err, volume.ErrNone) {
+		return err
+	}
+	return s.registry.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(of.node)
+		if err != nil {
+			return err
+		}
+		r.Orders = nil
+		for _, p := range r.Places {
+			if p.Shared() && r.Dir != "" && !req.Forget {
+				r.Orders = append(
+					r.Orders,
+					fleet.StateOrder{
+						ID:      rand.Text(),
+						Kind:    fleet.RemoveState,
+						Place:   p.Place,
+						From:    of.node,
+						FromDir: r.Dir,
+						Asked:   s.now(),
+						Who:     httpapi.CallerOf(ctx).String(),
+					},
+				)
+			}
+		}
+		if len(r.Orders) == 0 { // disks are with their machines, and volumes are gone
+			return tx.ForgetState(of.node)
+		}
+		return tx.PutStateRecord(r)
+	})
+}

@@ -1,0 +1,320 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
+	"pando/internal/nodestate"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// Files returns the files that put node state in place in a boot, with the orders that the boot does before.
+func (s *Service) Files(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group) ([]fleet.File, error) {
+	in := nodestate.Input{Node: n.Name, Keeping: g.Keeping}
+	place := nodestate.Place(g.Keeping)
+	if place == "" {
+		return nodestate.Files(in), nil
+	}
+	r, gone, err := s.stateRecord(ctx, n.Name, g.Keeping, place)
+	if err != nil {
+		return nil, err
+	}
+	in.Dir = r.Dir
+	for _, o := range r.Orders {
+		if o.Place == place && !s.waitsFor(ctx, b, n, g, o) {
+			in.Orders = append(in.Orders, o)
+		}
+	}
+	for _, r := range gone {
+		for _, o := range r.Orders {
+			if o.Place == place {
+				in.Orders = append(in.Orders, o)
+			}
+		}
+	}
+	return nodestate.Files(in), nil
+}
+
+// stateRecord returns what is known of a node's state, and of that of deleted nodes. The place of a node's
+// state is put on record before the node writes there.
+func (s *Service) stateRecord(
+	ctx context.Context,
+	node string,
+	k fleet.Keeping,
+	place string,
+) (r fleet.StateRecord, gone []fleet.StateRecord, err error) {
+	err = s.registry.View(ctx, func(tx *registry.Tx) error {
+		var e error
+		r, err = tx.StateRecord(node)
+		gone, e = tx.DeletedStates()
+		if errors.Is(err, registry.ErrNotFound) {
+			err = nil
+		}
+		return errors.Join(err, e)
+	})
+	if err != nil || r.In(place) != nil {
+		return r, gone, err
+	}
+	err = s.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		r, err = keptIn(tx, node, k)
+		return err
+	})
+	return r, gone, err
+}
+
+// keptIn puts on record where a node keeps its state.
+func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, error) {
+	st, err := fleet.ParseState(k.StateText())
+	if err != nil {
+		return fleet.StateRecord{}, err
+	}
+	var r fleet.StateRecord
+	if st.Shared() {
+		r, err = tx.GiveStateDir(node)
+	} else if r, err = tx.StateRecord(node); errors.Is(err, registry.ErrNotFound) {
+		r, err = fleet.StateRecord{Node: node}, nil
+	}
+	place := nodestate.Place(k)
+	if err != nil || r.In(place) != nil {
+		return r, err
+	}
+	r.Places = append(r.Places, fleet.StatePlace{Place: place, On: k.StateText()})
+	return r, tx.PutStateRecord(r)
+}
+
+// RecordPlace puts on record where a node keeps its state, for nodes that booted with a release that did not.
+func RecordPlace(tx *registry.Tx, n fleet.Node) error {
+	g, err := tx.Group(n.Group)
+	if err != nil {
+		return err
+	}
+	k := n.Settings.Of(g).Keeping
+	if nodestate.Place(k) == "" {
+		return nil
+	}
+	b, err := fleetview.LatestBoot(tx, n)
+	if err != nil || b.Session.IsZero() {
+		return err // it never had a chance to
+	}
+	_, err = keptIn(tx, n.Name, k)
+	return err
+}
+
+// waitsFor tells whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while the
+// other node runs and may write to its state, or has not sent it.
+func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
+	message, hint := "", ""
+	switch why := withheld(b, n, g); {
+	case (o.Through || o.Kind == fleet.SendState) && why != "":
+		message, hint = why, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
+			"a boot waits until it is approved"
+	case o.Waits():
+		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
+	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.mayRun(ctx, o.From):
+		message, hint = o.From+" is on", "switch it off, then reboot this node; or order it again with --force"
+	default:
+		return false
+	}
+	_, err := s.registry.Append(
+		ctx,
+		trace.Event{Time: s.now(), Boot: b.ID, Node: n.Name, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+			Message: fmt.Sprintf("the %s waits: %s", o, message), Hint: hint},
+	)
+	if err != nil {
+		s.log.Error("copy of node state", "node", n.Name, "from", o.From, "err", err)
+	}
+	return true
+}
+
+// mayRun tells whether a node runs, as far as that can be known. A deleted node does not.
+func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(node)
+		if err == nil {
+			on, err = s.isOn(ctx, tx, n)
+		}
+		return err
+	})
+	return err == nil && on || err != nil && !errors.Is(err, registry.ErrNotFound)
+}
+
+// stateStage is the mark that a node makes when its state is in place.
+const stateStage = trace.Stage("state")
+
+// told remembers the last report of each node about its state. Nodes repeat it after they have changed the server.
+type told struct {
+	mu sync.Mutex
+	of map[fleet.MAC]string
+}
+
+// news tells whether it is something else than before; said notes it.
+func (t *told) news(b registry.Boot, text string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[b.MAC] != string(b.ID)+text
+}
+
+func (t *told) said(b registry.Boot, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[fleet.MAC]string{}
+	}
+	t.of[b.MAC] = string(b.ID) + text
+}
+
+// KeepReport puts on record what a node reports of its state, and ends the orders that the node has done.
+func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) error {
+	if text == "" || b.Node == "" || !s.told.news(b, text) {
+		return nil
+	}
+	said := readStateReport(text, s.now())
+	said.place.Boot = b.ID
+	var ended []fleet.StateResult
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		ended = nil
+		r, err := tx.StateRecord(b.Node)
+		if errors.Is(err, registry.ErrNotFound) {
+			r, err = fleet.StateRecord{Node: b.Node}, nil
+		}
+		if err != nil {
+			return err
+		}
+		if said.place.Place != "" {
+			if p := r.In(said.place.Place); p != nil {
+				*p = said.place.over(*p)
+			} else {
+				r.Places = append(r.Places, said.place.StatePlace)
+			}
+		}
+		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
+			end, ok := said.ended[o.ID]
+			if ok {
+				ended = append(ended, fleet.StateResult{StateOrder: o, At: s.now(), Error: end})
+				r.Last = &ended[len(ended)-1]
+			}
+			return ok
+		})
+		gone, err := removedStates(tx, said.ended, s.now())
+		ended = append(ended, gone...)
+		return errors.Join(err, tx.PutStateRecord(r), failCopies(tx, ended))
+	})
+	if err != nil {
+		return fmt.Errorf("keep what %s says of its state: %w", b.Node, err)
+	}
+	s.told.said(b, text)
+	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
+		err = s.SettleCopies(ctx)
+	}
+	return errors.Join(err, s.tellEnded(ctx, b, ended))
+}
+
+// removedStates forgets the states of deleted nodes that were removed everywhere.
+func removedStates(tx *registry.Tx, done map[string]string, at time.Time) (ended []fleet.StateResult, err error) {
+	if len(done) == 0 {
+		return nil, nil
+	}
+	all, err := tx.DeletedStates()
+	for _, r := range all {
+		left := len(r.Orders)
+		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
+			_, ok := done[o.ID]
+			if ok {
+				ended = append(ended, fleet.StateResult{StateOrder: o, At: at})
+				r.Places = slices.DeleteFunc(r.Places, func(p fleet.StatePlace) bool { return p.Place == o.Place })
+			}
+			return ok
+		})
+		switch {
+		case len(r.Orders) == left:
+		case len(r.Orders) == 0:
+			err = errors.Join(err, tx.ForgetState(r.Node))
+		default:
+			err = errors.Join(err, tx.PutStateRecord(r))
+		}
+	}
+	return ended, err
+}
+
+func (s *Service) tellEnded(ctx context.Context, b registry.Boot, ended []fleet.StateResult) error {
+	for _, x := range ended {
+		e := trace.Event{
+			Time:    s.now(),
+			Boot:    b.ID,
+			Node:    b.Node,
+			MAC:     b.MAC,
+			Stage:   stateStage,
+			Kind:    trace.Info,
+			Message: x.Done(),
+		}
+		if x.Error != "" {
+			e.Hint = "the state is what it was before; `pando node state list` shows what there is"
+		}
+		if _, err := s.registry.Append(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateReport is what a node reports of its state.
+type stateReport struct {
+	place statePlace
+	ended map[string]string // orders by their ids, and why they could not be done, "" when they were
+}
+
+type statePlace struct{ fleet.StatePlace }
+
+// over returns p with the sizes of the report before where p has none.
+func (p statePlace) over(was fleet.StatePlace) fleet.StatePlace {
+	for i, x := range p.Paths {
+		j := slices.IndexFunc(
+			was.Paths,
+			func(o fleet.KeptPath) bool { return o.Path == x.Path && o.Since.Equal(x.Since) },
+		)
+		if x.Bytes < 0 && j >= 0 {
+			p.Paths[i].Bytes = was.Paths[j].Bytes
+		}
+	}
+	return p.StatePlace
+}
+
+// readStateReport reads the lines of a node's script. What makes no sense is left out.
+func readStateReport(text string, now time.Time) stateReport {
+	r := stateReport{ended: map[string]string{}}
+	r.place.Told = now
+	for line := range strings.Lines(text) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i := range f {
+			f[i] = httpapi.Clip(f[i], httpapi.MaxMessage)
+		}
+		switch {
+		case f[0] == "on" && len(f) == 3:
+			r.place.Place, r.place.On = f[1], f[2]
+		case f[0] == "done" && len(f) == 2:
+			r.ended[f[1]] = ""
+		case f[0] == "failed" && len(f) == 3:
+			r.ended[f[1]] = f[2]
+		case f[0] == "kept" && len(f) == 4 && len(r.place.Paths) < 4*64:
+			p := fleet.KeptPath{Path: f[1], Bytes: -1}
+			if at, err := strconv.ParseInt(f[2], 10, 64); err == nil && at > 0 {
+				p.Since = time.Unix(at, 0).UTC()
+			}
+			if n, err := strconv.ParseInt(f[3], 10, 64); err == nil && n >= 0 {
+				p.Bytes = n
+			}
+			r.place.Paths = append(r.place.Paths, p)
+		}
+	}
+	return r
+}

@@ -1,0 +1,89 @@
+package state
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// orderThrough has one node send its state to the server, at its next boot, before anything writes to it, and
+// another one take that over by its next boot from then on. With force a node that is on sends it at once, as it
+// is.
+func (s *Service) orderThrough(ctx context.Context, of, from keeps, has fleet.StateRecord, force bool) error {
+	if p := has.In(from.place); p == nil || p.Told.IsZero() {
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("%s has not said yet that it keeps anything on its %s", from.node, from.st.Kind),
+			"it needs a boot with its settings; `pando node state list` shows what there is",
+		)
+	}
+	send := fleet.StateOrder{
+		ID:    rand.Text(),
+		Kind:  fleet.SendState,
+		Place: from.place,
+		To:    of.node,
+		Force: force,
+		Asked: s.now(),
+		Who:   httpapi.CallerOf(ctx).String(),
+	}
+	take := send
+	take.Kind, take.Place, take.To, take.From, take.Through = fleet.CopyState, of.place, "", from.node, true
+	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+		r, err := tx.StateRecord(from.node)
+		if err != nil {
+			return err
+		}
+		if err := addOrder(tx, r, send); err != nil {
+			return err
+		}
+		if r, err = keptIn(tx, of.node, of.k); err != nil {
+			return err
+		}
+		r.Orders = sendsOf(r)
+		return addOrder(tx, r, take)
+	})
+	if err == nil && force && from.on {
+		go s.sendNow(context.WithoutCancel(ctx), from.node, send)
+	}
+	return err
+}
+
+// sendNow has a running node send its state. If it cannot, its timeline tells why, and its next boot sends
+// it then.
+func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrder) {
+	var b registry.Boot
+	err := s.registry.View(ctx, func(tx *registry.Tx) error {
+		n, err := tx.Node(node)
+		if err == nil {
+			b, err = fleetview.LatestBoot(tx, n)
+		}
+		return err
+	})
+	var rep api.ErrandReport
+	if err == nil {
+		rep, err = s.commands.Do(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
+	}
+	if err == nil && rep.Error == "" {
+		return
+	}
+	why := rep.Error
+	if err != nil {
+		why = err.Error()
+	}
+	e := trace.Event{Time: s.now(), Boot: b.ID, Node: node, MAC: b.MAC, Stage: stateStage, Kind: trace.Info,
+		Message: fmt.Sprintf(
+			"its state is not sent at once, for %s: %s",
+			send.To,
+			why,
+		), Hint: "its next boot sends it: pando node reboot " + node}
+	if _, err := s.registry.Append(ctx, e); err != nil {
+		s.log.Error("send node state at once", "node", node, "why", why, "err", err)
+	}
+}

@@ -1,0 +1,11 @@
+package terminal
+
+import (
+	"flag"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// zero is the time that tests begin at.
+var zero = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
