@@ -111,7 +111,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	srv.loader.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	srv.booter.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:

@@ -28,7 +28,6 @@ var longer = map[string]string{
 // larger are packages that are excepted from the limits of packages, with the reason.
 var larger = map[string]string{
 	"internal/lab/storm": "one machine alone becomes a room",
-	"internal/server":    "becomes rooms",
 }
 
 func TestFilesAndFunctionsAreShort(t *testing.T) {
