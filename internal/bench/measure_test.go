@@ -31,7 +31,11 @@ func TestAccount(t *testing.T) {
 	for name, x := range map[string]struct {
 		first bool
 		want  string
-	}{"12:cpu,cpuacct:/a/b\n3:memory:/m\n0::/c\n": {true, "/a/b"}, "0::/user.slice\n": {false, "/user.slice"}, "1:memory:/m\n": {true, "/"}} {
+	}{
+		"12:cpu,cpuacct:/a/b\n3:memory:/m\n0::/c\n": {true, "/a/b"},
+		"0::/user.slice\n":                          {false, "/user.slice"},
+		"1:memory:/m\n":                             {true, "/"},
+	} {
 		if got := groupOf(name, x.first); got != x.want {
 			t.Errorf("%q: got %q, want %q", name, got, x.want)
 		}

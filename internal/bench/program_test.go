@@ -104,8 +104,10 @@ func TestProgramThatEnds(t *testing.T) {
 
 // A program in a namespace goes by its own name.
 func TestProgramName(t *testing.T) {
-	for want, c := range map[string]*exec.Cmd{"nbdkit": exec.Command("ip", "netns", "exec", "storm-1-2", "nbdkit", "--foreground"), "ip": exec.Command("/sbin/ip", "link"),
-		"nginx": exec.Command("/usr/sbin/nginx")} {
+	for want, c := range map[string]*exec.Cmd{
+		"nbdkit": exec.Command("ip", "netns", "exec", "storm-1-2", "nbdkit", "--foreground"),
+		"ip":     exec.Command("/sbin/ip", "link"),
+		"nginx":  exec.Command("/usr/sbin/nginx")} {
 		if got := programName(c); got != want {
 			t.Errorf("%v: got %s, want %s", c.Args, got, want)
 		}
