@@ -21,8 +21,10 @@ import (
 
 func TestServerURL(t *testing.T) {
 	for in, want := range map[string]string{
-		"boot.example": "https://boot.example:8443", "10.0.0.1": "https://10.0.0.1:8443", "10.0.0.1:9": "https://10.0.0.1:9",
-		"https://[fe80::1]": "https://[fe80::1]:8443", "https://a:1/v1": "https://a:1", "http://a": "", "": "", "a b": "",
+		"boot.example": "https://boot.example:8443", "10.0.0.1": "https://10.0.0.1:8443",
+		"10.0.0.1:9":        "https://10.0.0.1:9",
+		"https://[fe80::1]": "https://[fe80::1]:8443", "https://a:1/v1": "https://a:1", "http://a": "", "": "",
+		"a b": "",
 	} {
 		got, err := serverURL(in)
 		if got != want || (err == nil) != (want != "") {
@@ -108,7 +110,8 @@ func TestClientErrors(t *testing.T) {
 		code   Code
 		says   string
 	}{
-		{404, `{"error":{"code":"not_found","message":"node \"x\": not found","hint":"h"}}`, NotFound, `node "x": not found`},
+		{404, `{"error":{"code":"not_found","message":"node \"x\": not found","hint":"h"}}`, NotFound,
+			`node "x": not found`},
 		{404, `<html>`, NotFound, "404"},
 		{502, ``, Internal, "502"},
 		{401, `{"error":null}`, Unauthorized, "401"},

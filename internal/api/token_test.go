@@ -19,7 +19,8 @@ func TestTokenRoundTrip(t *testing.T) {
 }
 
 func TestTokenRefused(t *testing.T) {
-	for _, s := range []string{"", "pando_", "pando_.", "secret.AAAA", "pando_secret.AAAA", "pando_secret", "pando_.9sUICF0ADT8dlYPirEJ1qCzeUOS6Qaaz0WPaJXj9PZ8"} {
+	for _, s := range []string{"", "pando_", "pando_.", "secret.AAAA", "pando_secret.AAAA", "pando_secret",
+		"pando_.9sUICF0ADT8dlYPirEJ1qCzeUOS6Qaaz0WPaJXj9PZ8"} {
 		if _, _, err := ParseToken(s); err == nil {
 			t.Errorf("token %q was taken", s)
 		}

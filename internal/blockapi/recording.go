@@ -35,7 +35,8 @@ func (r Recording) Message() string {
 // Attrs are the numbers behind message, in bytes.
 func (r Recording) Attrs() map[string]string {
 	out := map[string]string{}
-	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits, "misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
+	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits,
+		"misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
 	if r.Pack != "" {

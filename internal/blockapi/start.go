@@ -55,8 +55,17 @@ func (s Start) Start() (*Process, error) {
 	}
 	defer restore()
 	p, err := rootdaemon.Start(
-		rootdaemon.Spec{Name: SupervisorName, Binary: s.Binary, Chroot: s.Dir, Dir: "/", Session: true, Cgroup: s.Cgroup,
-			Stdin: config, Log: s.Log, Files: append([]*os.File{readyWrite, timeout}, s.Config.Files()...)},
+		rootdaemon.Spec{
+			Name:    SupervisorName,
+			Binary:  s.Binary,
+			Chroot:  s.Dir,
+			Dir:     "/",
+			Session: true,
+			Cgroup:  s.Cgroup,
+			Stdin:   config,
+			Log:     s.Log,
+			Files:   append([]*os.File{readyWrite, timeout}, s.Config.Files()...),
+		},
 	)
 	if err != nil {
 		ready.Close()

@@ -13,8 +13,8 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. A boot without the map goes on, and
-// receives more bytes. On a network with announced delays it waits longer.
+// packPatience is how long a boot waits for the map of its boot pack, a few kilobytes. A boot without the map goes
+// on, and receives more bytes. On a network with announced delays it waits longer.
 const packPatience = 5 * time.Second
 
 // Pack is the map of a boot pack that is to be fetched.

@@ -100,7 +100,8 @@ func lateness(sources []Source) time.Duration {
 	return sources[0].late
 }
 
-// ReportCorrupt reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for an answer.
+// ReportCorrupt reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for
+// an answer.
 func ReportCorrupt(servers []string, s Source, err error) {
 	var file *wrongFileError
 	var object *chunk.WrongBytesError

@@ -201,7 +201,8 @@ func (b *Boots) Save(ctx context.Context, c *Entry, change func(*registry.Boot))
 
 // SaveWith is Save for who also writes something else: both are written, or none. When write returns false, the boot is
 // not saved.
-func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error), change func(*registry.Boot)) error {
+func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error),
+	change func(*registry.Boot)) error {
 	next, saved := c.Boot, false
 	err := b.registry.Update(ctx, func(tx *registry.Tx) (err error) {
 		if write != nil {

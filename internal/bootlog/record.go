@@ -105,7 +105,10 @@ func (b *Boots) FailBehind(c *Entry, stage trace.Stage, message, hint string) {
 // DHCPDone records the end of a boot's DHCP exchange. The boot's lock is held.
 func (b *Boots) DHCPDone(c *Entry, addr netip.Addr) {
 	c.DHCP = trace.End
-	b.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}})
+	b.RecordBehind(
+		c,
+		trace.Event{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}},
+	)
 }
 
 // BytesK are the bytes of an event that sent a part of kernel and initrd.

@@ -56,9 +56,11 @@ type Options struct {
 	Progress func(steps.Progress) // nil: nobody is told; called from one goroutine at a time
 	Now      func() time.Time     // nil: time.Now; only for the provenance and for the age of a tree
 
-	needs   func(context.Context, initramfs.DriverOptions) error                           // of what drivers packs; nil: nothing is checked
+	// of what drivers packs; nil: nothing is checked
+	needs   func(context.Context, initramfs.DriverOptions) error
 	drivers func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) // nil: Drivers
-	atOnce  bool                                                                           // install recipes without layers
+	// install recipes without layers
+	atOnce bool
 	// take a tree without init; the trees of tests boot nowhere
 	anyInit bool
 }

@@ -70,7 +70,8 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 	if os.Geteuid() != 0 {
 		return result, errors.New("it must run as root: it mounts file systems")
 	}
-	if c.work, err = workdir.Open(ctx, c.Build.Work, "shell-"+c.Image, Revision, within(StepTree, c.Build.Progress)); err != nil {
+	if c.work, err = workdir.Open(ctx, c.Build.Work, "shell-"+c.Image, Revision,
+		within(StepTree, c.Build.Progress)); err != nil {
 		return result, err
 	}
 	defer c.work.Close()

@@ -110,8 +110,10 @@ func TestChange(t *testing.T) {
 		t.Errorf("provenance: parent %q, command %q, directory %q", p.Parent, p.Command, p.FromDir)
 	}
 	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, second.Manifest))
-	for path, want := range map[string]bool{"etc/new": true, "empty": false, "opt": false, "moved/boot/kept": true, "etc/link": true, "etc/resolv.conf": false,
-		"var/lib/apt/lists/x": false, "var/log/apt/y": false, "tmp/z": false, "run/r": false, "usr/sbin/policy-rc.d": false} {
+	for path, want := range map[string]bool{"etc/new": true, "empty": false, "opt": false, "moved/boot/kept": true,
+		"etc/link": true, "etc/resolv.conf": false,
+		"var/lib/apt/lists/x": false, "var/log/apt/y": false, "tmp/z": false, "run/r": false,
+		"usr/sbin/policy-rc.d": false} {
 		if systree.Exists(filepath.Join(root, path)) != want {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
@@ -140,7 +142,8 @@ func TestChangeOfNothing(t *testing.T) {
 // a recipe's.
 func TestChangeKeepsTheFormat(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
-	if err := os.WriteFile(filepath.Join(tree, "boot/config-6.1.0-test"), []byte("CONFIG_SQUASHFS=y\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, "boot/config-6.1.0-test"), []byte("CONFIG_SQUASHFS=y\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(tree, "usr/lib/modules/6.1.0-test/kernel/fs")); err != nil {

@@ -43,7 +43,8 @@ func TestDiskDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	kernel := filepath.Join(root, "boot/vmlinuz-"+testkit.TestRelease)
-	if err := errors.Join(os.Mkdir(filepath.Dir(kernel), 0o755), os.WriteFile(kernel, []byte(testkit.FakeKernel(testkit.TestRelease)), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(kernel), 0o755),
+		os.WriteFile(kernel, []byte(testkit.FakeKernel(testkit.TestRelease)), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	data := t.TempDir()
@@ -71,7 +72,8 @@ func TestDiskDrivers(t *testing.T) {
 		before = d.Data
 	}
 	m.Kernel.Release = "6.6.6"
-	if _, err := initramfs.DiskDrivers(t.Context(), opt.Store, m); err == nil || !strings.Contains(err.Error(), "no modules") {
+	if _, err := initramfs.DiskDrivers(t.Context(), opt.Store, m); err == nil ||
+		!strings.Contains(err.Error(), "no modules") {
 		t.Errorf("a kernel without modules: %v", err)
 	}
 }

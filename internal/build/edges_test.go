@@ -80,8 +80,9 @@ func TestLimitsNameTheFile(t *testing.T) {
 		want  []string
 	}{
 		"one attribute too large": { // its length is 0 in 16 bits, and zeros read as attributes
-			files: []testkit.Node{{Path: "etc/fat", Mode: unix.S_IFREG, Xattrs: map[string]string{"user.x": strings.Repeat("\x00", 65536)}}},
-			want:  []string{`"etc/fat"`, "user.x", "65536 bytes", "65535"},
+			files: []testkit.Node{{Path: "etc/fat", Mode: unix.S_IFREG,
+				Xattrs: map[string]string{"user.x": strings.Repeat("\x00", 65536)}}},
+			want: []string{`"etc/fat"`, "user.x", "65536 bytes", "65535"},
 		},
 		"attributes too large": {
 			files: []testkit.Node{{Path: "fat", Mode: unix.S_IFREG, Xattrs: map[string]string{
@@ -148,7 +149,11 @@ func TestLongestName(t *testing.T) {
 	}
 	name := "deep/" + strings.Repeat("l", 255)
 	tree := t.TempDir()
-	testkit.MakeTree(t, tree, append(testkit.AwkwardTree()[:5], testkit.Node{Path: name, Mode: unix.S_IFREG, Data: []byte("x")}))
+	testkit.MakeTree(
+		t,
+		tree,
+		append(testkit.AwkwardTree()[:5], testkit.Node{Path: name, Mode: unix.S_IFREG, Data: []byte("x")}),
+	)
 	if systree.CompareReleases(version, rootfs.FixedLongNames) >= 0 {
 		root, _ := buildAndMount(t, tree)
 		testkit.CompareTrees(t, testkit.Describe(t, root), testkit.Describe(t, tree))
@@ -173,7 +178,11 @@ func TestTimesBefore1970(t *testing.T) {
 	for _, sec := range []int64{-1, -86400, -1 << 31} {
 		nodes = append(
 			nodes,
-			testkit.Node{Path: fmt.Sprintf("time/%d", sec), Mode: unix.S_IFREG, Mtime: unix.Timespec{Sec: sec, Nsec: 7}},
+			testkit.Node{
+				Path:  fmt.Sprintf("time/%d", sec),
+				Mode:  unix.S_IFREG,
+				Mtime: unix.Timespec{Sec: sec, Nsec: 7},
+			},
 		)
 	}
 	testkit.MakeTree(t, tree, nodes)
@@ -204,7 +213,11 @@ func TestHardLinkIntoBoot(t *testing.T) {
 	testkit.NeedBuilder(t)
 	tree := t.TempDir()
 	const kept = "usr/lib/modules/6.1.0-test/vmlinuz"
-	testkit.MakeTree(t, tree, append(testkit.AwkwardTree()[:5], testkit.Node{Path: kept, Hard: true, Target: "boot/vmlinuz-6.1.0-test"}))
+	testkit.MakeTree(
+		t,
+		tree,
+		append(testkit.AwkwardTree()[:5], testkit.Node{Path: kept, Hard: true, Target: "boot/vmlinuz-6.1.0-test"}),
+	)
 	root, _ := buildAndMount(t, tree)
 	got, err := os.ReadFile(filepath.Join(root, kept))
 	if err != nil || string(got) != string(testkit.FakeKernel("6.1.0-test")) {

@@ -204,7 +204,8 @@ func (e *extend) copyTree(ctx context.Context) error {
 			continue
 		}
 		found = true
-		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()), filepath.Join(e.base.Root, d.Name())).
+		out, err := exec.CommandContext(ctx, "cp", "-a", "--no-target-directory", filepath.Join(e.Tree, d.Name()),
+			filepath.Join(e.base.Root, d.Name())).
 			CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))

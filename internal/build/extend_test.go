@@ -34,7 +34,8 @@ func extensionBase(t *testing.T) (data string, first Result) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{"etc/os-release": "NAME=x\nID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0::/root:/bin/sh\n", "usr/share/old/file": "old"} {
+	for name, text := range map[string]string{"etc/os-release": "NAME=x\nID=debian\nVERSION_ID=\"12\"\n",
+		"etc/passwd": "root:x:0:0::/root:/bin/sh\n", "usr/share/old/file": "old"} {
 		if err := os.WriteFile(filepath.Join(tree, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

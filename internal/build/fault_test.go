@@ -24,7 +24,8 @@ func twoTrees(t *testing.T) (first, second string) {
 	for n, tree := range []*string{&first, &second} {
 		*tree = t.TempDir()
 		nodes := testkit.AwkwardTree()[:5]
-		for name, text := range map[string]string{"always": strings.Repeat("always the same\n", 9000), "changes": strings.Repeat(fmt.Sprint("number ", n), 9000)} {
+		for name, text := range map[string]string{"always": strings.Repeat("always the same\n", 9000),
+			"changes": strings.Repeat(fmt.Sprint("number ", n), 9000)} {
 			nodes = append(nodes, testkit.Node{Path: name, Mode: unix.S_IFREG | 0o644, Data: []byte(text)})
 		}
 		testkit.MakeTree(t, *tree, nodes)
@@ -68,7 +69,8 @@ func afterwards(t *testing.T, data string, disk *testkit.Disk, fault testkit.Fau
 func expected(fault testkit.Fault, err error) bool {
 	return errors.Is(
 		err,
-		map[testkit.Fault]error{testkit.Refuse: unix.EIO, testkit.Full: unix.ENOSPC, testkit.Kill: testkit.ErrKilled, testkit.Cut: testkit.ErrKilled}[fault],
+		map[testkit.Fault]error{testkit.Refuse: unix.EIO, testkit.Full: unix.ENOSPC, testkit.Kill: testkit.ErrKilled,
+			testkit.Cut: testkit.ErrKilled}[fault],
 	)
 }
 

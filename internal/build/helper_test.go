@@ -37,7 +37,8 @@ func testOptions(t testing.TB, data, dir string) Options {
 	}
 	_, key := testKey(t)
 	return Options{
-		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test", anyInit: true,
+		FromDir: dir, Store: d, Work: filepath.Join(data, "work"), Keys: []minisign.PrivateKey{key}, Builder: "test",
+		anyInit: true,
 		drivers: func(context.Context, initramfs.DriverOptions) ([]initramfs.DriverCPIO, error) {
 			return []initramfs.DriverCPIO{{Name: "base", Data: []byte("drv")}}, nil
 		},

@@ -31,7 +31,11 @@ func TestEverythingSurvives(t *testing.T) {
 	if out, err := exec.Command("fsck.erofs", "--extract", raw).CombinedOutput(); err != nil {
 		t.Errorf("fsck.erofs: %v\n%s", err, out)
 	}
-	testkit.CompareTrees(t, testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", raw)), testkit.Describe(t, tree))
+	testkit.CompareTrees(
+		t,
+		testkit.Describe(t, testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", raw)),
+		testkit.Describe(t, tree),
+	)
 	if left, _ := os.ReadDir(opt.Work); len(left) > 0 {
 		t.Errorf("left in the work directory: %v", left)
 	}

@@ -81,7 +81,8 @@ func TestLacksOfAnArchitecture(t *testing.T) {
 // others are not.
 func TestLacksTheUploader(t *testing.T) {
 	tree := t.TempDir()
-	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd", "usr/lib/modules/6.1.0/kernel/x"} {
+	for _, f := range []string{"usr/lib/systemd/systemd", "usr/lib/systemd/systemd-udevd", "usr/sbin/sshd",
+		"usr/lib/modules/6.1.0/kernel/x"} {
 		testkit.Put(t, filepath.Join(tree, f), []byte("x"))
 	}
 	testkit.Put(t, filepath.Join(tree, "boot/vmlinuz-6.1.0"), testkit.FakeKernel("6.1.0"))

@@ -140,13 +140,16 @@ func TestRecipeLayers(t *testing.T) {
 func checkLayered(t *testing.T, opt Options, r Result) {
 	t.Helper()
 	root := testkit.MountAt(t, "-t", "erofs", "-o", "loop,ro", rawOf(t, opt.Store, r.Manifest))
-	for path, want := range map[string]bool{"etc/motd": true, "etc/one": false, "etc/two": true, "etc/dir/x": false, "etc/dir/y": true,
-		"var/lib/apt/lists/deb.example_InRelease": false, "etc/apt/apt.conf.d/00pando": false, "usr/sbin/policy-rc.d": false} {
+	for path, want := range map[string]bool{"etc/motd": true, "etc/one": false, "etc/two": true, "etc/dir/x": false,
+		"etc/dir/y": true,
+		"var/lib/apt/lists/deb.example_InRelease": false, "etc/apt/apt.conf.d/00pando": false,
+		"usr/sbin/policy-rc.d": false} {
 		if systree.Exists(filepath.Join(root, path)) != want {
 			t.Errorf("%s is there: %t, want %t", path, !want, want)
 		}
 	}
-	out, err := exec.Command("sh", "-euc", `cd "$1"; test bin/touch -ef bin/other; stat -c '%a %h' bin/touch bin/other; cat etc/two`, "sh", root).
+	out, err := exec.Command("sh", "-euc",
+		`cd "$1"; test bin/touch -ef bin/other; stat -c '%a %h' bin/touch bin/other; cat etc/two`, "sh", root).
 		CombinedOutput()
 	if err != nil || string(out) != "700 2\n700 2\nhello" {
 		t.Errorf("%v: %q", err, out)
@@ -272,7 +275,8 @@ func TestLayersAreBounded(t *testing.T) {
 func TestNoHashInProvenance(t *testing.T) {
 	const hash = "$y$j9T$abcdefgh$0123456789"
 	for _, text := range []string{
-		"users: [{name: root, password_hash: " + hash + "}]\n", "users:\n- name: root\n  password_hash: '" + hash + "'\n",
+		"users: [{name: root, password_hash: " + hash + "}]\n",
+		"users:\n- name: root\n  password_hash: '" + hash + "'\n",
 		"users: [{name: root, password_hash: \"\\u0024y$j9T$abcdefgh$0123456789\"}]\n",
 	} {
 		r, err := recipe.Parse("lab.yaml", []byte("suite: bookworm\n"+text))

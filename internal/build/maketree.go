@@ -103,10 +103,12 @@ func (b *builder) makeTree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := workdir.SyncTree(b.root); err != nil { // the stamp is durable by itself; what it vouches for must be before
+	// the stamp is durable by itself; what it vouches for must be before
+	if err := workdir.SyncTree(b.root); err != nil {
 		return fmt.Errorf("write tree: %w", err)
 	}
-	if err := b.work.PutStamp("tree", workdir.Stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
+	if err := b.work.PutStamp("tree",
+		workdir.Stamp{Of: of, Made: b.Now(), Origin: b.origin, Kernel: b.kernel}); err != nil {
 		return err
 	}
 	return workdir.RemoveTree(b.work.File(sourceKeep))
@@ -119,7 +121,8 @@ func (b *builder) newMaker(ctx context.Context) error {
 		return err
 	}
 	b.maker = &recipe.Maker{
-		Recipe: b.Recipe, Parent: b.Work, Log: b.Log, Progress: b.at(StepTree), Now: b.Now, MaxAge: treeMaxAge, Fresh: b.FreshTree, Revision: Revision,
+		Recipe: b.Recipe, Parent: b.Work, Log: b.Log, Progress: b.at(StepTree), Now: b.Now, MaxAge: treeMaxAge,
+		Fresh: b.FreshTree, Revision: Revision,
 		KernelKey: key, Work: b.work,
 	}
 	if b.KernelFrom != nil {

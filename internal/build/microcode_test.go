@@ -21,8 +21,13 @@ func TestMicrocodeComesFirst(t *testing.T) {
 	testkit.MakeTree(
 		t,
 		tree,
-		append(testkit.AwkwardTree(), file("intel-ucode/06-55-04", "second"), file("intel-ucode/06-4f-01.initramfs", "first "),
-			file("amd-ucode/microcode_amd.bin", "amd"), file("amd-ucode/microcode_amd.bin.asc", "a signature")),
+		append(
+			testkit.AwkwardTree(),
+			file("intel-ucode/06-55-04", "second"),
+			file("intel-ucode/06-4f-01.initramfs", "first "),
+			file("amd-ucode/microcode_amd.bin", "amd"),
+			file("amd-ucode/microcode_amd.bin.asc", "a signature"),
+		),
 	)
 	opt := testOptions(t, t.TempDir(), tree)
 	r := mustBuild(t, opt)

@@ -28,7 +28,8 @@ func TestMillionFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for j := range 1000 {
-			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d-%d", i, j)), fmt.Append(nil, i%50*j)[:j%2], 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("file-%d-%d", i, j)), fmt.Append(nil, i%50*j)[:j%2],
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

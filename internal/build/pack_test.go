@@ -74,7 +74,14 @@ func mustPack(t *testing.T, opt Options, r Result, order packer.Order) bootpack.
 	t.Helper()
 	record, err := packer.Make(
 		t.Context(),
-		packer.Options{Store: opt.Store, Keys: opt.Keys, Version: r.Version, Manifest: r.Manifest, Order: order, Boots: 2},
+		packer.Options{
+			Store:    opt.Store,
+			Keys:     opt.Keys,
+			Version:  r.Version,
+			Manifest: r.Manifest,
+			Order:    order,
+			Boots:    2,
+		},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +288,11 @@ func TestPiecesOfWhatDoesNotCompress(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	rng := rand.NewChaCha8([32]byte{7})
 	_, _ = rng.Read(noise)
-	r := buildTree(t, opt, append(packTree(1), testkit.Node{Path: "usr/lib/noise", Mode: unix.S_IFREG | 0o644, Data: noise}))
+	r := buildTree(
+		t,
+		opt,
+		append(packTree(1), testkit.Node{Path: "usr/lib/noise", Mode: unix.S_IFREG | 0o644, Data: noise}),
+	)
 	file, _ := mapOf(t, opt, r).Find("usr/lib/noise")
 	order := packer.Order{Extents: []bootpack.Extent{{Start: file.Start, Blocks: file.Blocks}}, Booted: 300}
 	p := packOf(t, opt, r, mustPack(t, opt, r, order))

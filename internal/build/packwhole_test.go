@@ -18,7 +18,8 @@ func TestExtendPacks(t *testing.T) {
 	data, first := extensionBase(t)
 	opt := extendOptions(t, data, first, "")
 	opt.Command, opt.Tree = mount.Command{}, t.TempDir()
-	for name, size := range map[string]int{"usr/bin/large": 300_000, "opt/a/z/second": 9000, "opt/a-b/after": 9000, "opt/a/first": 5000} {
+	for name, size := range map[string]int{"usr/bin/large": 300_000, "opt/a/z/second": 9000, "opt/a-b/after": 9000,
+		"opt/a/first": 5000} {
 		path, text := filepath.Join(opt.Tree, name), make([]byte, size)
 		_, _ = rand.NewChaCha8([32]byte{byte(size), byte(len(name))}).Read(text) // never fails
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o644)); err != nil {

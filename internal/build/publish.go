@@ -37,7 +37,8 @@ func (b *builder) publish(context.Context) error {
 		return nil
 	}
 	b.result.Version, err = b.Store.PutVersion(store.Version{
-		Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, b.Keys), before.Signature), Provenance: provenance,
+		Manifest: data, Signature: image.JoinSignatures(image.SignAll(data, b.Keys), before.Signature),
+		Provenance: provenance,
 	})
 	return err
 }

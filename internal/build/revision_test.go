@@ -47,7 +47,10 @@ func describeRevision(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drivers, err := initramfs.Drivers(t.Context(), initramfs.DriverOptions{Tree: testkit.FakeTree(t), Release: testkit.TestRelease})
+	drivers, err := initramfs.Drivers(
+		t.Context(),
+		initramfs.DriverOptions{Tree: testkit.FakeTree(t), Release: testkit.TestRelease},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

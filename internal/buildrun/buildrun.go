@@ -33,7 +33,7 @@ func WithHint(err error) error {
 	if errors.Is(err, context.Canceled) || exitcode.HintOf(err) != "" {
 		return err
 	}
-	return exitcode.WithHint(err, "the store is as it was; mend that, and the same command goes on from where it can")
+	return exitcode.WithHint(err, "the store is as it was; fix that, and the same command goes on from where it can")
 }
 
 // PrintResult prints what was built, with notes and warnings.
@@ -46,7 +46,8 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	drivers := image.DriversSize(m.AllDrivers())
 	pairs := []string{"image", name + ":" + fleet.LatestTag, "version", string(r.Version) + ", " + what,
 		"root", output.Size(m.Root.Size) + " raw, " + output.Size(m.Sizes.Stored) + " stored, " + m.Root.FileSystem,
-		"kernel", m.Kernel.Release + ", " + output.Size(m.Kernel.Size) + ", drivers " + output.Size(drivers), "new in the " +
+		"kernel", m.Kernel.Release + ", " + output.Size(m.Kernel.Size) + ", drivers " + output.Size(drivers),
+		"new in the " +
 			"store", output.Size(r.NewBytes), "took", output.Span(took)}
 	if e := m.Extends; e != nil {
 		pairs[6], pairs[7] = "extends", string(e.Base)

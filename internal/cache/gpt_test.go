@@ -49,7 +49,8 @@ func TestPartitionsThatDoNotFit(t *testing.T) {
 		"odd":              {{Type: TypeCache, Start: from + 1, Size: 1 << 20}},
 		"empty":            {{Type: TypeCache, Start: from}},
 		"overlap":          {good, {Type: TypeCache, Start: from + 63<<20, Size: 4 << 20}},
-		"name":             {{Type: TypeCache, Start: from, Size: 1 << 20, Name: "0123456789012345678901234567890123456"}},
+		"name": {{Type: TypeCache, Start: from, Size: 1 << 20,
+			Name: "0123456789012345678901234567890123456"}},
 	} {
 		if WritePartitions(m, m.size(), 512, parts) == nil {
 			t.Errorf("%s: it is written", name)

@@ -34,7 +34,8 @@ func TestBlank(t *testing.T) {
 // A cache is cut when the area has become smaller than it was made for, and not when it grew.
 func TestCut(t *testing.T) {
 	m := formatted(t, testSize)
-	for size, want := range map[int64]int64{testSize: 0, testSize + block: 0, testSize + 1: 0, testSize - 1: testSize, MinSize - 1: testSize} {
+	for size, want := range map[int64]int64{testSize: 0, testSize + block: 0, testSize + 1: 0, testSize - 1: testSize,
+		MinSize - 1: testSize} {
 		if got := Cut(m, size); got != want {
 			t.Errorf("in %d bytes: cut is %d, want %d", size, got, want)
 		}

@@ -86,7 +86,8 @@ func (d *Disk) flush() error {
 		return err
 	}
 	for n := o.clean / perSector; n*perSector < len(o.table.entries); n++ {
-		if err := d.write(o.table.encodeSector(d.super.id, n), d.layout.tableAt(o.segment)+int64(n)*sector); err != nil {
+		if err := d.write(o.table.encodeSector(d.super.id, n),
+			d.layout.tableAt(o.segment)+int64(n)*sector); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"over the limit": {good, Zstd, MaxRaw + BlockSize},
 	} {
 		dst := make([]byte, c.size)
-		if err := new(Decoder).Decode(dst, c.stored, c.codec); err == nil && (name != "flipped" || bytes.Equal(dst, raw)) {
+		if err := new(Decoder).Decode(dst, c.stored, c.codec); err == nil &&
+			(name != "flipped" || bytes.Equal(dst, raw)) {
 			t.Errorf("%s was accepted", name)
 		}
 	}

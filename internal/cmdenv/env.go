@@ -121,7 +121,8 @@ func SocketPath(data string) string { return filepath.Join(data, "pando.sock") }
 // ReadFile reads the file that a flag -f names; "-" is standard input.
 func (env *Env) ReadFile(name string) ([]byte, error) {
 	if name == "" {
-		return nil, exitcode.WithHint(exitcode.Usagef("no file is named"), "name it with -f FILE; `pando export` writes one")
+		return nil, exitcode.WithHint(exitcode.Usagef("no file is named"), "name it with -f FILE; `pando export` "+
+			"writes one")
 	}
 	if name == "-" {
 		return io.ReadAll(env.In)

@@ -24,7 +24,8 @@ func PasswordCommand(env *Env,
 		Short: "Keep the password of management controllers (Redfish, IPMI, SecureOn)",
 		Long: `Keep the password of management controllers. It is read from standard input, a line, or asked for; an empty one takes it away.
 It is kept encrypted with the site's keys and never shown again. A node's own comes before its group's.`,
-		Example:           `  pando ` + of + ` password ` + map[string]string{"node": "pc001", "group": "lab1"}[of] + ` <password.txt`,
+		Example: `  pando ` + of + ` password ` + map[string]string{"node": "pc001",
+			"group": "lab1"}[of] + ` <password.txt`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: complete,
 	}

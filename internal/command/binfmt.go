@@ -47,7 +47,8 @@ func runsBy(dir, architecture string) error {
 		return &ForeignError{architecture, "no emulator is known to the kernel as " + name,
 			"install the package qemu-user-static (Debian 13: qemu-user-binfmt). Where no systemd runs that tells " +
 				"the kernel, say so yourself: " +
-				"mount -t binfmt_misc binfmt_misc " + binfmt + "; cat /usr/lib/binfmt.d/" + name + ".conf > " + binfmt + "/register"}
+				"mount -t binfmt_misc binfmt_misc " + binfmt + "; cat /usr/lib/binfmt.d/" + name + ".conf > " +
+				binfmt + "/register"}
 	case err != nil:
 		return fmt.Errorf("look for an emulator of %s: %w", architecture, err)
 	}

@@ -41,7 +41,8 @@ func TestRender(t *testing.T) {
 		{"label", `{{.Labels.rack}} {{label .Labels "row" "none"}}`, "r3 none", ""},
 		{"functions", `{{join .Servers ","}} {{upper .Group}} {{printf "%03d" 7}} {{html "<"}}`, "10.0.0.1 LAB " +
 			"007 &lt;", ""},
-		{"loops", `{{range $i, $c := .Classes}}{{$i}}{{$c}}{{else}}none{{end}}{{range 3}}{{.}}{{end}}`, "0nvidia012", ""},
+		{"loops", `{{range $i, $c := .Classes}}{{$i}}{{$c}}{{else}}none{{end}}{{range 3}}{{.}}{{end}}`, "0nvidia012",
+			""},
 		{"secret", `key {{secret "munge"}}`, "key s3cr3t", ""},
 		{"missing label", "one\ntwo {{.Labels.row}}\n", "", "config file /etc/motd of group:lab:2: " +
 			"{{.Labels.row}}: the node has no row"},
@@ -49,11 +50,14 @@ func TestRender(t *testing.T) {
 			"field Rack"},
 		{"form", "a\n{{if}}", "", "config file /etc/motd of group:lab:2: missing value for if"},
 		{"unknown function", "{{env}}", "", `config file /etc/motd of group:lab:1: function "env" not defined`},
-		{"other secret", "\n{{secret \"krb5\"}}", "", `config file /etc/motd of group:lab:2: {{secret "krb5"}}: group lab may not have secret krb5`},
-		{"secret in an error", `{{with secret "munge"}}{{.Foo}}{{end}}{{index .Servers (secret "munge")}}`, "", "config file /etc/motd of group:lab:1: "},
+		{"other secret", "\n{{secret \"krb5\"}}", "",
+			`config file /etc/motd of group:lab:2: {{secret "krb5"}}: group lab may not have secret krb5`},
+		{"secret in an error", `{{with secret "munge"}}{{.Foo}}{{end}}{{index .Servers (secret "munge")}}`, "",
+			"config file /etc/motd of group:lab:1: "},
 		{"long", `{{range 100000}}0123456789{{end}}`, "", "the file would have more than"},
 		{"for ever", `{{$n := 2000000000}}{{range $n}}{{end}}`, "", "it goes around more than"},
-		{"calls itself twice", `{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}`, "", "config file /etc/motd of group:lab:1:"},
+		{"calls itself twice", `{{define "x"}}{{template "x"}}{{template "x"}}{{end}}{{template "x"}}`, "",
+			"config file /etc/motd of group:lab:1:"},
 		{"doubles", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}{{$x}}`, "", "the file would " +
 			"have more than"},
 		{"escapes", `{{$x := "<<<<<<<<"}}{{range 60}}{{$x = urlquery $x}}{{end}}{{$x}}`, "%252525", ""},
@@ -85,7 +89,8 @@ func TestRenderedMode(t *testing.T) {
 		mode     uint32
 		want     uint32
 	}{
-		{"plain", false, 0, 0o644}, {`{{secret "a"}}`, false, 0, 0o600}, {`{{secret "a"}}`, false, 0o640, 0o640}, {`{{secret "a"}}`, true, 0, 0o644},
+		{"plain", false, 0, 0o644}, {`{{secret "a"}}`, false, 0, 0o600}, {`{{secret "a"}}`, false, 0o640, 0o640},
+		{`{{secret "a"}}`, true, 0, 0o644},
 	} {
 		f := declared(c.content)
 		f.Verbatim, f.Mode = c.verbatim, c.mode
@@ -109,8 +114,10 @@ func TestRenderedMode(t *testing.T) {
 
 // FuzzRender: whatever a template says, the server gets a file of bounded size or an error that names the file.
 func FuzzRender(f *testing.F) {
-	for _, s := range []string{"{{.Name}}", "{{range .MACs}}{{.}}{{end}}", `{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`,
-		`{{with $x := .Labels}}{{$x.rack}}{{else}}none{{end}}`, `{{secret "a"}}`, "{{range 1000000}}x{{end}}", "{{/* */}}", "{{- 1 -}}",
+	for _, s := range []string{"{{.Name}}", "{{range .MACs}}{{.}}{{end}}",
+		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`,
+		`{{with $x := .Labels}}{{$x.rack}}{{else}}none{{end}}`, `{{secret "a"}}`, "{{range 1000000}}x{{end}}",
+		"{{/* */}}", "{{- 1 -}}",
 		`{{printf "%[1]999d" 1}}`, `{{join .Classes (secret "a")}}`, `{{block "b" .}}{{break}}{{end}}`} {
 		f.Add(s)
 	}

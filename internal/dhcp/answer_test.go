@@ -335,7 +335,8 @@ func TestStoodDown(t *testing.T) {
 	v := testView()
 	v.Mode, v.StoodDown = Proxy, true
 	v.Lease, v.Holder = lease("10.77.0.120", alice, time.Hour), lease("10.77.0.120", alice, time.Hour)
-	if out := Answer(asked(t, alice, dhcpv4.MessageTypeRequest, having("10.77.0.120")), v, noon); out.Seen.Reply != "ACK" {
+	if out := Answer(asked(t, alice, dhcpv4.MessageTypeRequest, having("10.77.0.120")), v,
+		noon); out.Seen.Reply != "ACK" {
 		t.Errorf("renewing: %+v", out.Seen)
 	}
 	if out := Answer(asked(t, bob, dhcpv4.MessageTypeRequest, having("10.77.0.120")), v, noon); out.Packet != nil {

@@ -81,7 +81,8 @@ func (n *netns) dnsmasq(args ...string) {
 	cmd := n.cmd(
 		context.Background(),
 		append([]string{"dnsmasq", "-k", "--port=0", "--conf-file=/dev/null", "--log-dhcp", "--no-ping", "--user=root",
-			"--dhcp-leasefile=" + dir + "/leases", "--pid-file=" + dir + "/pid", "--log-facility=" + dir + "/log"}, args...)...)
+			"--dhcp-leasefile=" + dir + "/leases", "--pid-file=" + dir + "/pid", "--log-facility=" + dir + "/log"},
+			args...)...)
 	if err := cmd.Start(); err != nil {
 		n.t.Fatal(err)
 	}

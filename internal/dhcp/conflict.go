@@ -16,7 +16,7 @@ type prober interface {
 
 // clean probes the reserved address. Where somebody else uses it, the next one is reserved in its place, and the one of a
 // stranger is to be recorded as bad for a while.
-func (w *search) clean(ctx context.Context) (bool, error) {
+func (w *allocation) clean(ctx context.Context) (bool, error) {
 	a, mac := w.addr, w.r.MAC
 	had := w.now.Before(w.holder.Expires) && !w.holder.Bad
 	switch {
@@ -64,7 +64,7 @@ func (w *search) clean(ctx context.Context) (bool, error) {
 }
 
 // skip gives the reserved address up and reserves the next one.
-func (w *search) skip(leases Leases) error {
+func (w *allocation) skip(leases Leases) error {
 	w.offers.free(w.r.MAC)
 	if w.conflicts++; w.conflicts == maxConflicts {
 		return nil
@@ -73,7 +73,7 @@ func (w *search) skip(leases Leases) error {
 }
 
 // sibling reports whether a MAC is another NIC of the client's node.
-func (w *search) sibling(leases Leases, by fleet.MAC) (bool, error) {
+func (w *allocation) sibling(leases Leases, by fleet.MAC) (bool, error) {
 	if by.IsZero() {
 		return false, nil
 	}
@@ -84,14 +84,14 @@ func (w *search) sibling(leases Leases, by fleet.MAC) (bool, error) {
 	return l.Host != "" && l.Host == w.mine.Host || l.Static && w.fixed(l.Addr), nil
 }
 
-func (w *search) shared(a netip.Addr, by fleet.MAC) {
-	w.calm("another NIC of the node uses its fixed address; this one is offered a dynamic one",
+func (w *allocation) shared(a netip.Addr, by fleet.MAC) {
+	w.info("another NIC of the node uses its fixed address; this one is offered a dynamic one",
 		"mac", w.r.MAC, "node", w.mine.Host, "fixed", a, "used_by", by)
 }
 
 // stranger notes that a machine that did not get an address here uses it.
-func (w *search) stranger(a netip.Addr, by fleet.MAC) {
-	w.loud(
+func (w *allocation) stranger(a netip.Addr, by fleet.MAC) {
+	w.warn(
 		"address is in use by a machine that did not get it here; leaving it alone",
 		"addr",
 		a,

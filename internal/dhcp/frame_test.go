@@ -65,14 +65,16 @@ func TestRouterAdvertisement(t *testing.T) {
 		t.Errorf("link-local address %s", src)
 	}
 	got := hex.EncodeToString(advertisement(src, dst))
-	if want := "6000000000103afffe80000000000000505400fffe000001fe80000000000000505400fffe123456" + "8600a9a1000000000000000000000000"; got != want {
+	if want := "6000000000103afffe80000000000000505400fffe000001fe80000000000000505400fffe123456" +
+		"8600a9a1000000000000000000000000"; got != want {
 		t.Errorf("advertisement\n%s, want\n%s", got, want)
 	}
 }
 
 func TestSolicitation(t *testing.T) {
 	b, _ := hex.DecodeString(
-		"6000000000103afffe80000000000000505400fffe123456ff020000000000000000000000000002" + "85002f5a000000000101525400123456",
+		"6000000000103afffe80000000000000505400fffe123456ff020000000000000000000000000002" +
+			"85002f5a000000000101525400123456",
 	)
 	if src, ok := solicitation(b); !ok || src.String() != "fe80::5054:ff:fe12:3456" {
 		t.Errorf("solicitation of %s, %v", src, ok)

@@ -65,7 +65,8 @@ func (s *Server) reopen(ctx context.Context, old *link, slot int) *link {
 			s.links[slot] = l
 			s.mu.Unlock()
 			s.log().
-				Warn("dhcp: the interface is back", "mode", l.state(s.Config.Mode).Mode, "interface", l.ifi.Name, "address", l.first())
+				Warn("dhcp: the interface is back", "mode", l.state(s.Config.Mode).Mode, "interface", l.ifi.Name,
+					"address", l.first())
 			return l
 		}
 		s.log().Debug("dhcp: the interface is not back yet", "interface", old.ifi.Name, "err", err)

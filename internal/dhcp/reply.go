@@ -26,7 +26,8 @@ func newReply(r Request, v View, t dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	}
 	p.UpdateOption(dhcpv4.OptMessageType(t))
 	p.UpdateOption(dhcpv4.OptServerIdentifier(ip(v.Server)))
-	for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionRelayAgentInformation, dhcpv4.OptionClientIdentifier, dhcpv4.OptionClientMachineIdentifier} {
+	for _, code := range []dhcpv4.OptionCode{dhcpv4.OptionRelayAgentInformation, dhcpv4.OptionClientIdentifier,
+		dhcpv4.OptionClientMachineIdentifier} {
 		if b := q.Options.Get(code); b != nil {
 			p.UpdateOption(dhcpv4.OptGeneric(code, b))
 		}

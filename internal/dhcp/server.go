@@ -34,15 +34,15 @@ type Server struct {
 	Log      *slog.Logger       // nil: silent
 	Now      func() time.Time   // nil: time.Now
 
-	mu      sync.Mutex
-	links   []*link // one for each interface; another one in its place when the interface was made anew
-	offers  offers
-	ranges  ranges
-	often   often
-	loading loading
-	sem     chan struct{}
-	turns   turns
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	links    []*link // one for each interface; another one in its place when the interface was made anew
+	offers   offers
+	ranges   ranges
+	logLimit logLimiter
+	loading  loading
+	sem      chan struct{}
+	turns    turns
+	wg       sync.WaitGroup
 }
 
 // State is how a server stands on one interface.
@@ -55,7 +55,7 @@ type State struct {
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
-// operator has to mend is known before anything else starts.
+// operator has to fix is known before anything else starts.
 func (s *Server) Open(ctx context.Context) error {
 	if s.links != nil {
 		return nil
@@ -187,8 +187,8 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 		s.offers.free(r.MAC)
 	}
 	change := Change{Node: v.node, Seen: out.Seen}
-	if v.search != nil {
-		change.Leases = v.search.bad
+	if v.allocation != nil {
+		change.Leases = v.allocation.bad
 	}
 	if out.Save != nil {
 		change.Leases = append(change.Leases, *out.Save)
@@ -259,7 +259,7 @@ func (s *Server) watch(ctx context.Context, l *link) {
 		}
 		s.offers.expire(s.now())
 		s.loading.expire(s.now())
-		s.countOften(s.now().Add(-oftenFor))
+		s.countOften(s.now().Add(-logInterval))
 		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
 			return
 		}

@@ -15,8 +15,8 @@ import (
 // snapshot is what one packet is answered from.
 type snapshot struct {
 	View
-	node   fleet.Node
-	search *search // for an address to offer; nil: none is searched
+	node       fleet.Node
+	allocation *allocation // for an address to offer; nil: none is searched
 }
 
 // view looks up what Answer needs to know for a request, in one read of the records.
@@ -33,9 +33,9 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 	if err := s.records(ctx, l, r, &v, now); err != nil {
 		return v, err
 	}
-	if v.search != nil {
+	if v.allocation != nil {
 		var err error
-		if v.Offer, v.NoOffer, err = v.search.finish(ctx); err != nil {
+		if v.Offer, v.NoOffer, err = v.allocation.finish(ctx); err != nil {
 			return v, err
 		}
 	}
@@ -95,18 +95,18 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 		v.Offer, v.NoOffer = v.Subnet.sample(r, v.Lease), "a question for other servers, and no range to answer it from"
 		return nil
 	}
-	v.search, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, v.Lease, now)
+	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, v.Lease, now)
 	return err
 }
 
-func (s *Server) picker(l *link, r Request, subnet Subnet) *picker {
-	p := &picker{ranges: &s.ranges, offers: &s.offers}
+func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
+	p := &allocator{ranges: &s.ranges, offers: &s.offers}
 	p.again = func(ctx context.Context, read func(Leases) error) error {
 		_, err := s.Registry.Snapshot(ctx, Request{MAC: r.MAC}, read)
 		return err
 	}
-	p.loud = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
-	p.calm = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
+	p.warn = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
+	p.info = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
 	p.avoid = func(a netip.Addr) bool {
 		for _, list := range [][]netip.Addr{subnet.Routers, subnet.DNS, subnet.NTP} {
 			for _, o := range list {

@@ -72,7 +72,8 @@ func (d *Machines) Node(ctx context.Context, mac fleet.MAC) (fleet.Node, error) 
 var ErrTooMany = errors.New("too many unknown machines at once")
 
 // Discover records a MAC that no node has, as discovered node, if limit lets it pass.
-func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node, error) {
+func (d *Machines) Discover(ctx context.Context, mac fleet.MAC, uuid string, limit *ratelimit.Bucket) (fleet.Node,
+	error) {
 	if !limit.Take(d.now()) {
 		return fleet.Node{}, ErrTooMany
 	}
@@ -110,9 +111,9 @@ func (d *Machines) record(tx *registry.Tx, mac fleet.MAC, uuid string) (fleet.No
 	return n, tx.CreateNode(n)
 }
 
-// ForPacket returns what is to be written about the machine that a DHCP packet came from, nil if nothing is. n is the
-// node that has its MAC, the zero Node if there is none. The error is ErrTooMany if there is none and none can be recorded
-// now. The write itself returns the node.
+// ForPacket returns what is to be written about the machine that a DHCP packet came from, nil if nothing is. n is
+// the node that has its MAC, the zero Node if there is none. The error is ErrTooMany if there is none and none can
+// be recorded now. The write itself returns the node.
 func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*registry.Tx) (fleet.Node, error), error) {
 	if n.Name != "" {
 		if !d.due(n, uuid, "") {

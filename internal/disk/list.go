@@ -45,7 +45,8 @@ func describeDisk(sys, dev, proc, name string) api.Disk {
 	if disk != "" {
 		d.Of = "/dev/" + disk
 	} else {
-		d.Model = strings.TrimSpace(hardware.SysValue(dir, "device/vendor") + " " + hardware.SysValue(dir, "device/model"))
+		d.Model = strings.TrimSpace(hardware.SysValue(dir, "device/vendor") + " " + hardware.SysValue(dir,
+			"device/model"))
 		d.Removable = hardware.SysValue(dir, "removable") == "1"
 	}
 	if f, err := os.Open(filepath.Join(dev, name)); err == nil {

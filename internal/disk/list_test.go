@@ -30,7 +30,8 @@ func TestListDisks(t *testing.T) {
 }
 
 func TestContentOfADisk(t *testing.T) {
-	for name, at := range map[string]signature{"XFS": {0, "XFSB", ""}, "ext4": {0x438, "\x53\xef", ""}, "LUKS": {0, "LUKS\xba\xbe", ""}, "": {0, "nothing", ""}} {
+	for name, at := range map[string]signature{"XFS": {0, "XFSB", ""}, "ext4": {0x438, "\x53\xef", ""},
+		"LUKS": {0, "LUKS\xba\xbe", ""}, "": {0, "nothing", ""}} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,8 @@ func TestContentOfADisk(t *testing.T) {
 
 func TestPrepareCache(t *testing.T) {
 	sys, dev, proc := fakeDisks(t)
-	for device, why := range map[string]string{"/dev/sda": "mounted on /data", "/dev/sda2": "swap", "/dev/sdc": "read-only", "/dev/sdd": "51 MB",
+	for device, why := range map[string]string{"/dev/sda": "mounted on /data", "/dev/sda2": "swap",
+		"/dev/sdc": "read-only", "/dev/sdd": "51 MB",
 		"/dev/sde": "no disk", "/dev/nbd0": "no disk", "/dev/../etc/passwd": "no disk", "": "no disk"} {
 		if err := PrepareCache(sys, dev, proc, device, false); err == nil || !strings.Contains(err.Error(), why) ||
 			problem.HintOf(err) == "" {
@@ -76,7 +78,8 @@ func TestPrepareCache(t *testing.T) {
 	if err != nil || len(parts) != 1 || parts[0].Name != cache.PartitionName || ContentOf(sdb) != "partition table" {
 		t.Fatalf("partitions %+v, %v; the disk has %s", parts, err, ContentOf(sdb))
 	}
-	if _, err := cache.Open(cache.Section{Area: sdb, Start: parts[0].Start}, parts[0].Size, cache.Options{}); err != nil {
+	if _, err := cache.Open(cache.Section{Area: sdb, Start: parts[0].Start}, parts[0].Size,
+		cache.Options{}); err != nil {
 		t.Error(err)
 	}
 	if sgdisk, err := exec.LookPath("sgdisk"); err == nil { // another program's opinion, where there is one
@@ -121,7 +124,8 @@ func TestCacheDevice(t *testing.T) {
 	if got := CacheDevice(sys, dev, names); got != "sda2" {
 		t.Errorf("by what it begins with: %q", got)
 	}
-	if err := os.WriteFile(filepath.Join(sys, "devices/sdb/uevent"), []byte("DEVTYPE=partition\nPARTNAME=pando-cache\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(sys, "devices/sdb/uevent"),
+		[]byte("DEVTYPE=partition\nPARTNAME=pando-cache\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := CacheDevice(sys, dev, names); got != "sda2" {

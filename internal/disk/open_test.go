@@ -26,7 +26,8 @@ func TestCacheOnASmallerPartition(t *testing.T) {
 	}
 	sys := sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=data\n"})
 	c := &blockapi.CacheDisk{Name: "/dev/sdx1", File: f}
-	if made, err := MakeNewCache(t.Context(), c, sys, 5*time.Second); made != "" || err != nil || cache.Cut(f, now) != was {
+	if made, err := MakeNewCache(t.Context(), c, sys, 5*time.Second); made != "" || err != nil ||
+		cache.Cut(f, now) != was {
 		t.Errorf("one that has another name: %q, %v", made, err)
 	}
 	sys = sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=" + cache.PartitionName + "\n"})

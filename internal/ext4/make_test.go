@@ -15,7 +15,8 @@ func TestMake(t *testing.T) {
 	if _, err := exec.LookPath("e2fsck"); err != nil {
 		t.Skipf("e2fsprogs is not there: %v", err)
 	}
-	for _, size := range []int64{Least, LeastWithJournal, 112 << 20, 128 << 20, 128<<20 + 4096, 128<<20 + 5<<20, 1 << 30, 1<<30 + 12345, 300 << 30, 5 << 40} {
+	for _, size := range []int64{Least, LeastWithJournal, 112 << 20, 128 << 20, 128<<20 + 4096, 128<<20 + 5<<20,
+		1 << 30, 1<<30 + 12345, 300 << 30, 5 << 40} {
 		for _, journal := range []bool{false, true} {
 			if journal && size < LeastWithJournal {
 				continue
@@ -67,8 +68,9 @@ func TestMakeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for name, err := range map[string]error{"small": Make(f, Least-1, Options{}), "no journal": Make(f, LeastWithJournal-1, Options{Journal: true}),
-		"name": Make(f, Least, Options{Label: "a name of 17 byte"})} {
+	for name, err := range map[string]error{"small": Make(f, Least-1, Options{}),
+		"no journal": Make(f, LeastWithJournal-1, Options{Journal: true}),
+		"name":       Make(f, Least, Options{Label: "a name of 17 byte"})} {
 		if err == nil {
 			t.Errorf("%s: taken", name)
 		}

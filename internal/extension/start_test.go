@@ -88,7 +88,8 @@ func TestExtensionShares(t *testing.T) {
 		pack:      []byte("map"),
 	}
 	c := s.config(begin, blockapi.FirstExtension+2)
-	if c.Swarm == nil || !reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: swarm.Port + 3, Place: "r1", Near: true}) ||
+	if c.Swarm == nil ||
+		!reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: swarm.Port + 3, Place: "r1", Near: true}) ||
 		!bytes.Equal(c.Manifest, begin.data) ||
 		!bytes.Equal(c.Signature, begin.signature) {
 		t.Errorf("shares as %+v", c)

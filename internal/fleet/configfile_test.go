@@ -6,7 +6,8 @@ import (
 )
 
 func TestScopes(t *testing.T) {
-	for text, want := range map[string]string{"all": "all", "@all": "all", "@lab": "group:lab", "group:lab": "group:lab", "class:nvidia": "class:nvidia",
+	for text, want := range map[string]string{"all": "all", "@all": "all", "@lab": "group:lab",
+		"group:lab": "group:lab", "class:nvidia": "class:nvidia",
 		"node:pc001.lab": "node:pc001.lab"} {
 		s, err := ParseScope(text)
 		if err != nil || s.String() != want {

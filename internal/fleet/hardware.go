@@ -21,7 +21,8 @@ type Hardware struct {
 // With is h with what was told later: a word that is empty, or a number that is 0, tells nothing. Devices are added,
 // because a boot loader knows of one only.
 func (h Hardware) With(told Hardware) Hardware {
-	for _, w := range []struct{ to, from *string }{{&h.Vendor, &told.Vendor}, {&h.Product, &told.Product}, {&h.Serial, &told.Serial},
+	for _, w := range []struct{ to, from *string }{{&h.Vendor, &told.Vendor}, {&h.Product, &told.Product},
+		{&h.Serial, &told.Serial},
 		{&h.UUID, &told.UUID}, {&h.Architecture, &told.Architecture}, {&h.CPU, &told.CPU}, {&h.NIC, &told.NIC}} {
 		if *w.from != "" {
 			*w.to = *w.from

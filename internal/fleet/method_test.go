@@ -16,15 +16,17 @@ func TestChooseMethod(t *testing.T) {
 		"reboot":       {MethodReboot, same, MethodReboot, "as was asked for"},
 		"kexec":        {MethodKexec, same, MethodKexec, "as was asked for"},
 		"soft":         {MethodSoftReboot, same, MethodSoftReboot, "as was asked for"},
-		"soft, kernel": {MethodSoftReboot, with(func(c *Change) { c.Kernel = true }), MethodReboot, "no soft-reboot: the kernel or its drivers change"},
-		"auto":         {MethodAuto, same, MethodSoftReboot, "the kernel stays as it is"},
+		"soft, kernel": {MethodSoftReboot, with(func(c *Change) { c.Kernel = true }), MethodReboot,
+			"no soft-reboot: the kernel or its drivers change"},
+		"auto": {MethodAuto, same, MethodSoftReboot, "the kernel stays as it is"},
 		"auto, kernel": {MethodAuto, with(func(c *Change) { c.Kernel = true }), MethodKexec, "the kernel or its " +
 			"drivers change"},
 		"auto, arguments": {MethodAuto, with(func(c *Change) { c.Args = true }), MethodKexec, "the kernel " +
 			"arguments change"},
 		"auto, old systemd": {MethodAuto, with(func(c *Change) { c.Running = 252 }), MethodKexec, "systemd 252 " +
 			"runs, and a soft reboot needs 254"},
-		"auto, first systemd": {MethodAuto, with(func(c *Change) { c.Running, c.Next = 254, 254 }), MethodSoftReboot, "the kernel stays as it is"},
+		"auto, first systemd": {MethodAuto, with(func(c *Change) { c.Running, c.Next = 254, 254 }), MethodSoftReboot,
+			"the kernel stays as it is"},
 		"auto, older next": {MethodAuto, with(func(c *Change) { c.Next = 253 }), MethodKexec, "the next " +
 			"version has systemd 253, and a soft reboot needs 254"},
 		"auto, systemd?": {MethodAuto, with(func(c *Change) { c.Next = 0 }), MethodKexec, "it is not known " +
@@ -37,8 +39,10 @@ func TestChooseMethod(t *testing.T) {
 			"keeps a cache on a disk, which two block daemons cannot share"},
 		"auto, agent": {MethodAuto, with(func(c *Change) { c.Agent = true }), MethodKexec, "the node's " +
 			"program is of another release than the server's"},
-		"auto, arm64":          {MethodAuto, with(func(c *Change) { c.Architecture = "arm64" }), MethodReboot, "without firmware it was not tried on arm64"},
-		"auto, arm64, kernel":  {MethodAuto, with(func(c *Change) { c.Architecture, c.Kernel = "arm64", true }), MethodReboot, "without firmware it was not tried on arm64"},
+		"auto, arm64": {MethodAuto, with(func(c *Change) { c.Architecture = "arm64" }), MethodReboot,
+			"without firmware it was not tried on arm64"},
+		"auto, arm64, kernel": {MethodAuto, with(func(c *Change) { c.Architecture, c.Kernel = "arm64", true }),
+			MethodReboot, "without firmware it was not tried on arm64"},
 		"kexec, whatever else": {MethodKexec, Change{}, MethodKexec, "as was asked for"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +54,8 @@ func TestChooseMethod(t *testing.T) {
 }
 
 func TestSystemdOf(t *testing.T) {
-	for version, want := range map[string]int{"257.8-1~deb13u1": 257, "252.39-1~deb12u1": 252, "254": 254, "": 0, "v1": 0} {
+	for version, want := range map[string]int{"257.8-1~deb13u1": 257, "252.39-1~deb12u1": 252, "254": 254, "": 0,
+		"v1": 0} {
 		if got := SystemdOf(version); got != want {
 			t.Errorf("%q: %d, want %d", version, got, want)
 		}

@@ -31,7 +31,8 @@ func TestNamingNext(t *testing.T) {
 }
 
 func TestNamingRefuses(t *testing.T) {
-	for _, rule := range []string{"", "pc", "pc[1]", "pc[-]", "pc[a-]", "pc[2-1]", "PC[1-]", "pc[1-]]", "-[1-]", "pc[1-][2-]", strings.Repeat("a", 70) + "[1-]"} {
+	for _, rule := range []string{"", "pc", "pc[1]", "pc[-]", "pc[a-]", "pc[2-1]", "PC[1-]", "pc[1-]]", "-[1-]",
+		"pc[1-][2-]", strings.Repeat("a", 70) + "[1-]"} {
 		if _, err := ParseNaming(rule); err == nil {
 			t.Errorf("%q was taken", rule)
 		}

@@ -9,18 +9,20 @@ func TestPowerIsRead(t *testing.T) {
 	n := Node{Name: "pc001", Serial: "CZC7", Labels: map[string]string{"bmc": "10.9.0.17", "odd": "x/../y"}}
 	pin := "sha256:" + strings.Repeat("ab", 32)
 	for text, want := range map[Power]PowerTo{
-		"":                                    {Method: PowerWOL},
-		"wol":                                 {Method: PowerWOL},
-		"none":                                {Method: PowerNone},
-		"wol://10.0.3.255":                    {Method: PowerWOL, Host: "10.0.3.255"},
-		"wol://10.0.3.255:7":                  {Method: PowerWOL, Host: "10.0.3.255:7"},
-		"command:relay":                       {Method: PowerCommand, Command: "relay"},
-		"redfish://admin@{node}-bmc.lab":      {Method: PowerRedfish, Host: "pc001-bmc.lab", User: "admin"},
-		"redfish+http://admin@{bmc}:8000":     {Method: PowerRedfish, Host: "10.9.0.17:8000", User: "admin", Plain: true},
-		"ipmi://root@ipmi-{serial}":           {Method: PowerIPMI, Host: "ipmi-CZC7", User: "root"},
-		"ipmi://root@[fd00::17]:6230":         {Method: PowerIPMI, Host: "[fd00::17]:6230", User: "root"},
-		Power("redfish://a@b?tls=" + pin):     {Method: PowerRedfish, Host: "b", User: "a", TLS: pin},
-		"redfish://a@b?system=Self.1&tls=any": {Method: PowerRedfish, Host: "b", User: "a", System: "Self.1", TLS: "any"},
+		"":                               {Method: PowerWOL},
+		"wol":                            {Method: PowerWOL},
+		"none":                           {Method: PowerNone},
+		"wol://10.0.3.255":               {Method: PowerWOL, Host: "10.0.3.255"},
+		"wol://10.0.3.255:7":             {Method: PowerWOL, Host: "10.0.3.255:7"},
+		"command:relay":                  {Method: PowerCommand, Command: "relay"},
+		"redfish://admin@{node}-bmc.lab": {Method: PowerRedfish, Host: "pc001-bmc.lab", User: "admin"},
+		"redfish+http://admin@{bmc}:8000": {Method: PowerRedfish, Host: "10.9.0.17:8000", User: "admin",
+			Plain: true},
+		"ipmi://root@ipmi-{serial}":       {Method: PowerIPMI, Host: "ipmi-CZC7", User: "root"},
+		"ipmi://root@[fd00::17]:6230":     {Method: PowerIPMI, Host: "[fd00::17]:6230", User: "root"},
+		Power("redfish://a@b?tls=" + pin): {Method: PowerRedfish, Host: "b", User: "a", TLS: pin},
+		"redfish://a@b?system=Self.1&tls=any": {Method: PowerRedfish, Host: "b", User: "a", System: "Self.1",
+			TLS: "any"},
 	} {
 		if got, err := n.PowerTo(text); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)
@@ -62,7 +64,8 @@ func TestSecureOn(t *testing.T) {
 }
 
 func FuzzPower(f *testing.F) {
-	for _, s := range []string{"", "wol://10.0.0.255:9", "redfish://admin@{node}-bmc?system=1&tls=any", "ipmi://a@[::1]:623", "command:relay"} {
+	for _, s := range []string{"", "wol://10.0.0.255:9", "redfish://admin@{node}-bmc?system=1&tls=any",
+		"ipmi://a@[::1]:623", "command:relay"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

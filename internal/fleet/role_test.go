@@ -7,7 +7,8 @@ func TestRoles(t *testing.T) {
 		have, need Role
 		may        bool
 	}{
-		{Viewer, Viewer, true}, {Viewer, Operator, false}, {Operator, Viewer, true}, {Operator, Admin, false}, {Admin, Admin, true},
+		{Viewer, Viewer, true}, {Viewer, Operator, false}, {Operator, Viewer, true}, {Operator, Admin, false},
+		{Admin, Admin, true},
 		{"", Viewer, false}, {Admin, "", false}, {"root", Viewer, false},
 	} {
 		if got := x.have.May(x.need); got != x.may {
@@ -20,7 +21,8 @@ func TestRoles(t *testing.T) {
 }
 
 func TestValidPerson(t *testing.T) {
-	for name, ok := range map[string]bool{"desk": true, "room.2": true, "desk@example.org": true, "": false, ".x": false, "a b": false,
+	for name, ok := range map[string]bool{"desk": true, "room.2": true, "desk@example.org": true, "": false,
+		".x": false, "a b": false,
 		"a\nb": false, "a/b": false, "ä": false} {
 		if err := ValidPerson(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)

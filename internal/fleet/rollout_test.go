@@ -8,7 +8,8 @@ import (
 )
 
 func TestPortion(t *testing.T) {
-	for in, want := range map[string]string{"3": "3 3", "10%": "3 2", "100%": "25 25", "1%": "1 1", "99999": "99999 99999"} {
+	for in, want := range map[string]string{"3": "3 3", "10%": "3 2", "100%": "25 25", "1%": "1 1",
+		"99999": "99999 99999"} {
 		p, err := ParsePortion(in)
 		if got := fmt.Sprint(p.AtLeast(25), p.AtMost(25)); err != nil || got != want {
 			t.Errorf("%s of 25: %s, %v, want %s", in, got, err, want)
@@ -29,7 +30,8 @@ func TestGates(t *testing.T) {
 	if g[0].Times() != 2.5 || GateBooted.Times() != 3 || g[2].Arg() != "look-here" || g[2].Kind() != GateScript {
 		t.Errorf("%v %v %v", g[0].Times(), g[2].Arg(), g[2].Kind())
 	}
-	for _, in := range []string{"", "booted,", "boot", "booted:0", "booted:x", "booted:NaN", "script", "script:/bin/sh", "script:../x", "units:x", "units,units"} {
+	for _, in := range []string{"", "booted,", "boot", "booted:0", "booted:x", "booted:NaN", "script",
+		"script:/bin/sh", "script:../x", "units:x", "units,units"} {
 		if g, err := ParseGates(in); err == nil {
 			t.Errorf("%q is taken for gates: %v", in, g)
 		}
@@ -65,7 +67,8 @@ func TestWindows(t *testing.T) {
 			}
 		}
 	}
-	for _, in := range []string{"", "Mon", "Mon-Fri", "20:00", "20:00-20:00", "24:00-06:00", "20:60-21:00", "25:00-26:00", "Xyz 20:00-21:00", "Mon- 20:00-21:00", "a b c", "+1:00-02:00"} {
+	for _, in := range []string{"", "Mon", "Mon-Fri", "20:00", "20:00-20:00", "24:00-06:00", "20:60-21:00",
+		"25:00-26:00", "Xyz 20:00-21:00", "Mon- 20:00-21:00", "a b c", "+1:00-02:00"} {
 		if _, err := ParseWindow(in); err == nil {
 			t.Errorf("%q is taken for a window", in)
 		}
@@ -100,7 +103,8 @@ func TestRolloutPlan(t *testing.T) {
 
 // FuzzRolloutText: whatever is typed as a portion, gates or a window is refused, or means something within bounds.
 func FuzzRolloutText(f *testing.F) {
-	for _, s := range []string{"10%", "3", "booted:2.5,units,script:x", "Mon-Fri 20:00-06:00", "sat,sun 00:00-24:00", "sun-sun 0:00-0:01", "%", ":", "-", ","} {
+	for _, s := range []string{"10%", "3", "booted:2.5,units,script:x", "Mon-Fri 20:00-06:00", "sat,sun 00:00-24:00",
+		"sun-sun 0:00-0:01", "%", ":", "-", ","} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -122,7 +122,8 @@ func ValidHook(s string) error { return ValidName("hook", s) }
 // Validate returns an error that says what of a plan cannot be used.
 func (p RolloutPlan) Validate() error {
 	var err error
-	for name, portion := range map[string]Portion{"canary": p.Canary, "wave": p.Wave, "max unavailable": p.MaxUnavailable} {
+	for name, portion := range map[string]Portion{"canary": p.Canary, "wave": p.Wave,
+		"max unavailable": p.MaxUnavailable} {
 		if _, e := ParsePortion(string(portion)); e != nil && (name != "canary" || portion != "") {
 			err = errors.Join(err, fmt.Errorf("%s: %w", name, e))
 		}

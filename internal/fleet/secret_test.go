@@ -5,7 +5,8 @@ import "testing"
 // TestClaim: who gets secrets, for every policy and everything that can be known.
 func TestClaim(t *testing.T) {
 	keys := []string{"", "right", "wrong"}
-	for _, policy := range []SecretPolicy{"", SecretsMAC, SecretsApprove, SecretsApprove + ",wait", SecretsTPM, SecretsTPM + ",wait", "none"} {
+	for _, policy := range []SecretPolicy{"", SecretsMAC, SecretsApprove, SecretsApprove + ",wait", SecretsTPM,
+		SecretsTPM + ",wait", "none"} {
 		for _, approved := range []bool{false, true} {
 			for _, proof := range keys {
 				for _, trusted := range []string{"", "right"} {
@@ -29,7 +30,8 @@ func TestClaim(t *testing.T) {
 }
 
 func TestSecretPolicyValidate(t *testing.T) {
-	for p, good := range map[SecretPolicy]bool{"": true, "mac": true, "approve-each-boot": true, "tpm": true, "tpm,wait": true,
+	for p, good := range map[SecretPolicy]bool{"": true, "mac": true, "approve-each-boot": true, "tpm": true,
+		"tpm,wait":               true,
 		"approve-each-boot,wait": true, "mac,wait": false, ",wait": false, "none": false, "tpm,wait,wait": false} {
 		if err := p.Validate(); (err == nil) != good {
 			t.Errorf("%q: %v", p, err)

@@ -124,7 +124,8 @@ func TestSetSelect(t *testing.T) {
 
 // FuzzParseSet: whatever is typed, the answer is an error or a set of bounded size whose names are names.
 func FuzzParseSet(f *testing.F) {
-	for _, s := range []string{"pc[001-120],@lab,room=b12", "52:54:00:12:34:56", "a[1-2]b[3,5]", "pc[1-999999999]", "a[[", "]", "=", "@", ",", "[1-65536][1-65536]",
+	for _, s := range []string{"pc[001-120],@lab,room=b12", "52:54:00:12:34:56", "a[1-2]b[3,5]", "pc[1-999999999]",
+		"a[[", "]", "=", "@", ",", "[1-65536][1-65536]",
 		"pc[001-120]!pc007&@lab1", "(a,b)^c", `room="B & C"!x`, "pc*&rack=r3", "((", "a!(b"} {
 		f.Add(s)
 	}

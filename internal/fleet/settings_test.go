@@ -84,7 +84,9 @@ func TestSettingTable(t *testing.T) {
 			t.Errorf("%s: unset it is %q", x.Key, text)
 		}
 	}
-	if got := reflect.TypeFor[Settings]().NumField() - 1 + reflect.TypeFor[Keeping]().NumField(); got != len(SettingTable()) {
+	if got := reflect.TypeFor[Settings]().NumField() - 1 + reflect.TypeFor[Keeping]().NumField(); got != len(
+		SettingTable(),
+	) {
 		t.Errorf("there are %d fields and %d lines", got, len(SettingTable()))
 	}
 }
@@ -114,7 +116,8 @@ func TestSettingWords(t *testing.T) {
 		if !x.IsSet(back) || !slices.Equal(x.Items(back), x.Items(s)) || x.Text(back) != x.Text(s) {
 			t.Errorf("%s: %q came back as %q", x.Key, x.Text(s), x.Text(back))
 		}
-		if err := x.Set(&back, "default"); x.Kind != KindList && (err != nil || len(x.Items(back)) > 0 || x.Text(back) != x.Default) {
+		if err := x.Set(&back, "default"); x.Kind != KindList &&
+			(err != nil || len(x.Items(back)) > 0 || x.Text(back) != x.Default) {
 			t.Errorf("%s: default is %q, %v", x.Key, x.Items(back), err)
 		}
 		if err := x.Set(&back, x.Default); err != nil || x.Text(back) != x.Default || x.validate(back) != nil {
@@ -124,7 +127,8 @@ func TestSettingWords(t *testing.T) {
 			t.Errorf("%s takes two values", x.Key)
 		}
 	}
-	for key, texts := range map[string][]string{"unlock_root": {"maybe"}, "share": {"much", "-1MB"}, "reboot_after": {"soon"}} {
+	for key, texts := range map[string][]string{"unlock_root": {"maybe"}, "share": {"much", "-1MB"},
+		"reboot_after": {"soon"}} {
 		x, _ := FindSetting(key)
 		for _, text := range texts {
 			if err := x.Set(&Settings{}, text); err == nil || !strings.Contains(err.Error(), x.Label()) {

@@ -14,10 +14,12 @@ func TestSpelling(t *testing.T) {
 		pattern string
 		letters string // what trials are drawn from
 	}{
-		"name":        {word.Allows, `^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`, "az09AZ._-/ \n"},
-		"label":       {label.Allows, `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`, "azAZ09._-/:\n"},
-		"open end":    {Spelling{Capitals: true, Inner: "_", End: true, Max: 64}.Allows, `^[A-Za-z0-9][A-Za-z0-9_]{0,63}$`, "azAZ09_-"},
-		"host name":   {isHostName, `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`, "az09-..A\n"},
+		"name":  {word.Allows, `^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`, "az09AZ._-/ \n"},
+		"label": {label.Allows, `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,62}[A-Za-z0-9])?$`, "azAZ09._-/:\n"},
+		"open end": {Spelling{Capitals: true, Inner: "_", End: true, Max: 64}.Allows,
+			`^[A-Za-z0-9][A-Za-z0-9_]{0,63}$`, "azAZ09_-"},
+		"host name": {isHostName, `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`,
+			"az09-..A\n"},
 		"write limit": {isWriteLimit, `^([1-9][0-9]{0,1}%|100%|[1-9][0-9]{0,12}[kKmMgG]?)$`, "0159%kKG-\n"},
 	} {
 		want := regexp.MustCompile(c.pattern)

@@ -7,20 +7,23 @@ import (
 
 func TestParseState(t *testing.T) {
 	for text, want := range map[string]State{
-		"":                                     {},
-		"nfs 10.0.0.1:/srv/state":              {Kind: StateNetwork, FileSystem: "nfs", What: "10.0.0.1:/srv/state"},
-		"nfs fs:/srv vers=4.2,nconnect=4":      {Kind: StateNetwork, FileSystem: "nfs", What: "fs:/srv", Options: "vers=4.2,nconnect=4"},
-		"ceph 10.0.0.1,10.0.0.2:/state name=a": {Kind: StateNetwork, FileSystem: "ceph", What: "10.0.0.1,10.0.0.2:/state", Options: "name=a"},
-		"directory /mnt/site/state":            {Kind: StateDirectory, What: "/mnt/site/state"},
-		"disk":                                 {Kind: StateDisk, FileSystem: "ext4"},
-		"volume 20GB xfs":                      {Kind: StateVolume, FileSystem: "xfs", Size: 20_000_000_000 &^ 4095},
-		"disk xfs":                             {Kind: StateDisk, FileSystem: "xfs"},
+		"":                        {},
+		"nfs 10.0.0.1:/srv/state": {Kind: StateNetwork, FileSystem: "nfs", What: "10.0.0.1:/srv/state"},
+		"nfs fs:/srv vers=4.2,nconnect=4": {Kind: StateNetwork, FileSystem: "nfs", What: "fs:/srv",
+			Options: "vers=4.2,nconnect=4"},
+		"ceph 10.0.0.1,10.0.0.2:/state name=a": {Kind: StateNetwork, FileSystem: "ceph",
+			What: "10.0.0.1,10.0.0.2:/state", Options: "name=a"},
+		"directory /mnt/site/state": {Kind: StateDirectory, What: "/mnt/site/state"},
+		"disk":                      {Kind: StateDisk, FileSystem: "ext4"},
+		"volume 20GB xfs":           {Kind: StateVolume, FileSystem: "xfs", Size: 20_000_000_000 &^ 4095},
+		"disk xfs":                  {Kind: StateDisk, FileSystem: "xfs"},
 	} {
 		if got, err := ParseState(text); err != nil || got != want {
 			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"nfs", "disk btrfs", "volume", "volume 1MB", "volume xfs", "volume 20XB", "disk xfs xfs", "directory", "directory srv", "directory /proc/1", "nfs a:/b c d", "nfs a:/b x'y",
+	for _, text := range []string{"nfs", "disk btrfs", "volume", "volume 1MB", "volume xfs", "volume 20XB",
+		"disk xfs xfs", "directory", "directory srv", "directory /proc/1", "nfs a:/b c d", "nfs a:/b x'y",
 		"swap a:/b", "nfs a:/b%n"} {
 		if got, err := ParseState(text); err == nil {
 			t.Errorf("%q is %+v, want an error", text, got)
@@ -29,13 +32,16 @@ func TestParseState(t *testing.T) {
 }
 
 func TestParseSwap(t *testing.T) {
-	for text, want := range map[string]Swap{"": {Kind: SwapNone}, "none": {Kind: SwapNone}, "zram": {Kind: SwapZram}, "disk": {Kind: SwapDisk},
-		"volume 4GB": {Kind: SwapVolume, Size: 4_000_000_000 &^ 4095}, "volume 1GiB": {Kind: SwapVolume, Size: 1 << 30}} {
+	for text, want := range map[string]Swap{"": {Kind: SwapNone}, "none": {Kind: SwapNone}, "zram": {Kind: SwapZram},
+		"disk":        {Kind: SwapDisk},
+		"volume 4GB":  {Kind: SwapVolume, Size: 4_000_000_000 &^ 4095},
+		"volume 1GiB": {Kind: SwapVolume, Size: 1 << 30}} {
 		if got, err := ParseSwap(text); err != nil || got != want {
 			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"volume", "volume 1MB", "volume 2TB", "volume x", "volume 4GB ext4", "zram 4GB", "file", "volume -4GB"} {
+	for _, text := range []string{"volume", "volume 1MB", "volume 2TB", "volume x", "volume 4GB ext4", "zram 4GB",
+		"file", "volume -4GB"} {
 		if got, err := ParseSwap(text); err == nil {
 			t.Errorf("%q is %+v, want an error", text, got)
 		}

@@ -191,7 +191,13 @@ func (x Setting) validate(s Settings) error {
 	for _, word := range x.Items(s) {
 		if len(x.Values) > 0 && !slices.Contains(x.Values, word) {
 			last := len(x.Values) - 1
-			return fmt.Errorf("%s %q: want %s or %s", x.Label(), word, strings.Join(x.Values[:last], ", "), x.Values[last])
+			return fmt.Errorf(
+				"%s %q: want %s or %s",
+				x.Label(),
+				word,
+				strings.Join(x.Values[:last], ", "),
+				x.Values[last],
+			)
 		}
 	}
 	if x.check == nil {

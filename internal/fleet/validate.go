@@ -160,8 +160,13 @@ func validCache(s Settings) error {
 		least, most = MinCacheRAM, MaxCacheRAM
 	}
 	if size != 0 && (size < least || size > most) {
-		return fmt.Errorf("cache size %d bytes: use %d to %d MB for %s, or 0 for the default", size, least/1e6, most/1e6,
-			kind)
+		return fmt.Errorf(
+			"cache size %d bytes: use %d to %d MB for %s, or 0 for the default",
+			size,
+			least/1e6,
+			most/1e6,
+			kind,
+		)
 	}
 	return nil
 }

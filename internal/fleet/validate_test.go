@@ -89,7 +89,8 @@ func TestGroupValidate(t *testing.T) {
 
 func TestMAC(t *testing.T) {
 	want := MAC{0x52, 0x54, 0, 0x12, 0x34, 0x56}
-	for _, s := range []string{"52:54:00:12:34:56", "52-54-00-12-34-56", "5254.0012.3456", "525400123456", "01-52-54-00-12-34-56", " 52:54:00:12:34:56 "} {
+	for _, s := range []string{"52:54:00:12:34:56", "52-54-00-12-34-56", "5254.0012.3456", "525400123456",
+		"01-52-54-00-12-34-56", " 52:54:00:12:34:56 "} {
 		if got, err := ParseMAC(s); err != nil || got != want {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
@@ -106,7 +107,8 @@ func TestMAC(t *testing.T) {
 
 func TestRef(t *testing.T) {
 	d := "sha256:" + strings.Repeat("a", 64)
-	for in, want := range map[Ref][3]string{"lab": {"lab", "latest", ""}, "lab:v1.2": {"lab", "v1.2", ""}, Ref("lab@" + d): {"lab", "", d}} {
+	for in, want := range map[Ref][3]string{"lab": {"lab", "latest", ""}, "lab:v1.2": {"lab", "v1.2", ""},
+		Ref("lab@" + d): {"lab", "", d}} {
 		name, tag, digest, err := in.Split()
 		if err != nil || [3]string{name, tag, string(digest)} != want {
 			t.Errorf("%s: %s %s %s %v", in, name, tag, digest, err)

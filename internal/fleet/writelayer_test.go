@@ -3,7 +3,8 @@ package fleet
 import "testing"
 
 func TestWriteLayer(t *testing.T) {
-	for text, want := range map[string]WriteLayer{"": {Kind: LayerMemory}, "tmpfs": {Kind: LayerMemory}, "zram": {Kind: LayerZram},
+	for text, want := range map[string]WriteLayer{"": {Kind: LayerMemory}, "tmpfs": {Kind: LayerMemory},
+		"zram": {Kind: LayerZram},
 		"disk": {Kind: LayerDisk}, "disk wipe": {Kind: LayerDisk}, "disk  keep": {Kind: LayerDisk, Keep: true}} {
 		got, err := ParseWriteLayer(text)
 		if err != nil || got != want {
@@ -25,8 +26,10 @@ func TestWantsDisks(t *testing.T) {
 		group Group
 		want  bool
 	}{
-		"nothing": {Group{}, false}, "zram": {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &zram}}}, false}, "a cache": {Group{Settings: Settings{Cache: as(CacheDisk)}}, true},
-		"memory for the cache": {Group{Settings: Settings{Cache: as(CacheRAM)}}, false}, "writes": {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &disk}}}, true},
+		"nothing": {Group{}, false}, "zram": {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &zram}}}, false},
+		"a cache":              {Group{Settings: Settings{Cache: as(CacheDisk)}}, true},
+		"memory for the cache": {Group{Settings: Settings{Cache: as(CacheRAM)}}, false},
+		"writes":               {Group{Settings: Settings{Keeping: Keeping{WriteLayer: &disk}}}, true},
 	} {
 		if got := c.group.WantsDisks(); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -56,7 +56,11 @@ func (f *fileReader) policy(n *yaml.Node) {
 	p := &api.Policy{}
 	f.fields(n, "policy", map[string]func(*yaml.Node){
 		"adoption": func(n *yaml.Node) {
-			p.Adoption = value(&f.reader, n, func(s string) (fleet.AdoptionPolicy, error) { return fleet.AdoptionPolicy(s), nil })
+			p.Adoption = value(
+				&f.reader,
+				n,
+				func(s string) (fleet.AdoptionPolicy, error) { return fleet.AdoptionPolicy(s), nil },
+			)
 		},
 		"naming": func(n *yaml.Node) { p.Naming = f.text(n) },
 	})

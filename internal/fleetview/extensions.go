@@ -44,8 +44,8 @@ func ExtensionsChanged(tx *registry.Tx, before map[string][]string) ([]string, e
 	return out, err
 }
 
-// NodesWithExtension lists the nodes that have an extension by its name, with whatever tag: where the one that a tag points at
-// does not fit, the newest that fits is taken.
+// NodesWithExtension lists the nodes that have an extension by its name, with whatever tag: where the one that a
+// tag points at does not fit, the newest that fits is taken.
 func NodesWithExtension(tx *registry.Tx, image string) ([]string, error) {
 	now, err := Extensions(tx)
 	var out []string

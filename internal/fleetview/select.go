@@ -75,7 +75,10 @@ func VersionParam(
 ) (ref fleet.Ref, v fleet.Digest, err error) {
 	ref = fleet.Ref(cmp.Or(r.URL.Query().Get(parameter), otherwise))
 	if _, _, _, err = ref.Split(); err != nil || ref == "" {
-		return ref, "", httpapi.BadRequest(fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref), "")
+		return ref, "", httpapi.BadRequest(
+			fmt.Sprintf("parameter %s: %q is no version of an image", parameter, ref),
+			"",
+		)
 	}
 	err = reg.View(r.Context(), func(tx *registry.Tx) (err error) {
 		if err = CheckRef(tx, ref); err == nil {

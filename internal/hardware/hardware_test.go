@@ -7,9 +7,12 @@ import (
 
 func TestPCIDevices(t *testing.T) {
 	sys := sysTree(t, map[string]string{
-		"bus/pci/devices/0000:00:03.0/vendor": "0x8086", "bus/pci/devices/0000:00:03.0/device": "0x1533", "bus/pci/devices/0000:00:03.0/class": "0x020000",
-		"bus/pci/devices/0000:00:02.0/vendor": "0x8086", "bus/pci/devices/0000:00:02.0/device": "0x1533", "bus/pci/devices/0000:00:02.0/class": "0x020000",
-		"bus/pci/devices/0000:00:01.0/vendor": "0x10de", "bus/pci/devices/0000:00:01.0/device": "0x1c82", "bus/pci/devices/0000:00:01.0/class": "0x030200",
+		"bus/pci/devices/0000:00:03.0/vendor": "0x8086", "bus/pci/devices/0000:00:03.0/device": "0x1533",
+		"bus/pci/devices/0000:00:03.0/class":  "0x020000",
+		"bus/pci/devices/0000:00:02.0/vendor": "0x8086", "bus/pci/devices/0000:00:02.0/device": "0x1533",
+		"bus/pci/devices/0000:00:02.0/class":  "0x020000",
+		"bus/pci/devices/0000:00:01.0/vendor": "0x10de", "bus/pci/devices/0000:00:01.0/device": "0x1c82",
+		"bus/pci/devices/0000:00:01.0/class": "0x030200",
 	})
 	if got, want := pciDevices(sys), []string{"10de:1c82:0302", "8086:1533:0200"}; !slices.Equal(got, want) {
 		t.Errorf("devices %v, want %v", got, want)

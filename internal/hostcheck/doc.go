@@ -1,4 +1,6 @@
-// Package hostcheck looks at this machine for what keeps nodes from booting: ports, firewall, boot files, tools, disk, clock.
+// Package hostcheck looks at this machine for what keeps nodes from booting: ports, firewall, boot files, tools,
+// disk, clock.
 //
-// Each check returns findings with their fix. The commands `doctor` and `up` run the checks. It must never change the machine.
+// Each check returns findings with their fix. The commands `doctor` and `up` run the checks. It must never change
+// the machine.
 package hostcheck

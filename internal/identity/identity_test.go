@@ -41,7 +41,8 @@ func TestKeysAreMadeOnce(t *testing.T) {
 		first.Secret != second.Secret {
 		t.Error("the keys changed")
 	}
-	for file, mode := range map[string]os.FileMode{SiteKeyFile: 0o600, ServerKeyFile: 0o600, SecretFile: 0o600, SitePublicFile: 0o644} {
+	for file, mode := range map[string]os.FileMode{SiteKeyFile: 0o600, ServerKeyFile: 0o600, SecretFile: 0o600,
+		SitePublicFile: 0o644} {
 		fi, err := os.Stat(filepath.Join(dir, file))
 		if err != nil || fi.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", file, fi, err)
@@ -62,9 +63,15 @@ func TestDamagedKeys(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"server.key missing": func(dir string) error { return os.Remove(filepath.Join(dir, ServerKeyFile)) },
 		"secret missing":     func(dir string) error { return os.Remove(filepath.Join(dir, SecretFile)) },
-		"32":                 func(dir string) error { return os.WriteFile(filepath.Join(dir, SecretFile), []byte("short"), 0o600) },
-		"minisign":           func(dir string) error { return os.WriteFile(filepath.Join(dir, SiteKeyFile), nil, 0o600) },
-		"PRIVATE KEY":        func(dir string) error { return os.WriteFile(filepath.Join(dir, ServerKeyFile), []byte("x"), 0o600) },
+		"32": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, SecretFile),
+				[]byte("short"), 0o600)
+		},
+		"minisign": func(dir string) error { return os.WriteFile(filepath.Join(dir, SiteKeyFile), nil, 0o600) },
+		"PRIVATE KEY": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, ServerKeyFile), []byte("x"),
+				0o600)
+		},
 	} {
 		dir := t.TempDir()
 		if _, err := Open(dir); err != nil {

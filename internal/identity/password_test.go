@@ -23,7 +23,8 @@ func TestPassword(t *testing.T) {
 			t.Errorf("%q was taken", wrong)
 		}
 	}
-	for _, hash := range []string{"", "$", "$argon2id$v=19$m=1,t=1,p=1$$", one[:len(one)-4], one + "AA", strings.Replace(one, "m=47104", "m=8", 1)} {
+	for _, hash := range []string{"", "$", "$argon2id$v=19$m=1,t=1,p=1$$", one[:len(one)-4], one + "AA",
+		strings.Replace(one, "m=47104", "m=8", 1)} {
 		if CheckPassword(hash, password) {
 			t.Errorf("a password was taken for hash %q", hash)
 		}

@@ -62,7 +62,8 @@ func (c *addressed) of(at netip.Addr) (*tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(
 			2,
-		), Subject: pkix.Name{CommonName: "pando"}, DNSNames: []string{"pando"}, NotBefore: validFrom, NotAfter: validTo,
+		), Subject: pkix.Name{CommonName: "pando"}, DNSNames: []string{"pando"}, NotBefore: validFrom,
+		NotAfter: validTo,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if at.IsValid() {

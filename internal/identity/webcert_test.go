@@ -51,7 +51,8 @@ func TestOwnWebCertificate(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, webAuthorityKey)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key of the authority: %v %v", info, err)
 	}
-	for name, ok := range map[string]bool{"boot.example": true, "localhost": true, "192.0.2.7": true, "::1": true, "other.example": false, "192.0.2.8": false} {
+	for name, ok := range map[string]bool{"boot.example": true, "localhost": true, "192.0.2.7": true, "::1": true,
+		"other.example": false, "192.0.2.8": false} {
 		if err := shake(t, w, ca, name, now); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}

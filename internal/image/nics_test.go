@@ -25,15 +25,16 @@ func TestDriversFor(t *testing.T) {
 		nic  NIC
 		want string // "": not known
 	}{
-		"nothing known":             {NIC{}, ""},
-		"by its PCI name":           {NIC{PCI: true, Vendor: 0x8086, Device: 0x1533}, "base igb"},
-		"driver in base":            {NIC{PCI: true, Vendor: 0x1af4, Device: 0x1000}, "base"},
-		"another device":            {NIC{PCI: true, Vendor: 0x8086, Device: 0x1534}, ""},
-		"another vendor":            {NIC{PCI: true, Vendor: 0x8087, Device: 0x1533}, ""},
-		"not PCI, with zeros":       {NIC{Vendor: 0x8086, Device: 0x1533}, ""},
-		"by its module":             {NIC{Modules: []string{"nbd", "usbcore", "r8152"}}, "base usb"},
-		"by modules, none a NIC's":  {NIC{Modules: []string{"nbd", "usbcore"}}, ""},
-		"a second one":              {NIC{PCI: true, Vendor: 0x8086, Device: 0x1533, Modules: []string{"igb", "asix"}}, "base igb usb"},
+		"nothing known":            {NIC{}, ""},
+		"by its PCI name":          {NIC{PCI: true, Vendor: 0x8086, Device: 0x1533}, "base igb"},
+		"driver in base":           {NIC{PCI: true, Vendor: 0x1af4, Device: 0x1000}, "base"},
+		"another device":           {NIC{PCI: true, Vendor: 0x8086, Device: 0x1534}, ""},
+		"another vendor":           {NIC{PCI: true, Vendor: 0x8087, Device: 0x1533}, ""},
+		"not PCI, with zeros":      {NIC{Vendor: 0x8086, Device: 0x1533}, ""},
+		"by its module":            {NIC{Modules: []string{"nbd", "usbcore", "r8152"}}, "base usb"},
+		"by modules, none a NIC's": {NIC{Modules: []string{"nbd", "usbcore"}}, ""},
+		"a second one": {NIC{PCI: true, Vendor: 0x8086, Device: 0x1533,
+			Modules: []string{"igb", "asix"}}, "base igb usb"},
 		"a new one, an old module":  {NIC{PCI: true, Vendor: 0x10ec, Device: 0x8168, Modules: []string{"igb"}}, ""},
 		"virtio, by an old module":  {NIC{Modules: []string{"virtio_net"}}, "base"},
 		"virtio and a second, both": {NIC{Modules: []string{"virtio_net", "igb"}}, "base igb"},
@@ -68,8 +69,10 @@ func TestDriversOfOldManifest(t *testing.T) {
 
 func TestPCIOf(t *testing.T) {
 	got := PCIOf([]string{
-		"pci:v000010ECd00008168sv*sd*bc*sc*i*", "pci:v00008086d00001533sv*sd*bc*sc*i*", "pci:v00008086d0000100Esv00001028sd*bc02sc00i00*",
-		"pci:v00008086d00001533sv*sd*bc*sc*i*", "pci:v*d*sv*sd*bc0Csc03i30*", "usb:v0BDAp8152d*dc*dsc*dp*icFFiscFFip00in*",
+		"pci:v000010ECd00008168sv*sd*bc*sc*i*", "pci:v00008086d00001533sv*sd*bc*sc*i*",
+		"pci:v00008086d0000100Esv00001028sd*bc02sc00i00*",
+		"pci:v00008086d00001533sv*sd*bc*sc*i*", "pci:v*d*sv*sd*bc0Csc03i30*",
+		"usb:v0BDAp8152d*dc*dsc*dp*icFFiscFFip00in*",
 		"pci:v00001AF4d*sv*sd*bc*sc*i*", "pci:v00001AF4d00001000sv*sd*bc*sc*i*", "virtio:d00000001v*", "pci:v0001", "",
 	})
 	if want := PCIList("10ec:8168 1af4:* 8086:100e,1533"); got != want {

@@ -13,8 +13,9 @@ func TestNoUploader(t *testing.T) {
 		p    Provenance
 		want bool
 	}{
-		"nothing is known":      {Provenance{}, false},
-		"the build looked":      {Provenance{Lacks: []string{"ssh", LacksUploader}, Packages: named("apk-tools")}, true},
+		"nothing is known": {Provenance{}, false},
+		"the build looked": {Provenance{Lacks: []string{"ssh", LacksUploader}, Packages: named("apk-tools")},
+			true},
 		"it lacks else":         {Provenance{Lacks: []string{"ssh"}}, false},
 		"Debian without it":     {Provenance{Packages: named("dpkg", "systemd")}, true},
 		"Debian with it":        {Provenance{Packages: named("dpkg", "systemd", UploaderPackage)}, false},

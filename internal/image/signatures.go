@@ -84,7 +84,10 @@ func OnlyBy(manifest, signature []byte, keys []string) []byte {
 func SignaturesBy(data, signature []byte, comment string, keys []string) []byte {
 	all := SplitSignatures(signature)
 	return JoinSignatures(
-		slices.DeleteFunc(all, func(s []byte) bool { return Trust{Keys: keys}.VerifyBytes(data, s, comment) != nil })...)
+		slices.DeleteFunc(
+			all,
+			func(s []byte) bool { return Trust{Keys: keys}.VerifyBytes(data, s, comment) != nil },
+		)...)
 }
 
 // ParseKey reads a minisign public key: its base64, or the text of its file. It returns the base64.

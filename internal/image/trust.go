@@ -25,8 +25,9 @@ func (t Trust) Accepted() []string {
 	return out
 }
 
-// VerifyBytes checks that an accepted key signed data with comment as the trusted comment. Signatures of other keys beside
-// that one do no harm. This is in the node's program, which is sent with every boot: it is written to be small.
+// VerifyBytes checks that an accepted key signed data with comment as the trusted comment. Signatures of other keys
+// beside that one do no harm. This is in the node's program, which is sent with every boot: it is written to be
+// small.
 func (t Trust) VerifyBytes(data, signature []byte, comment string) error {
 	if len(signature) > MaxSignature {
 		return fmt.Errorf("%w: %d bytes are too many", ErrWrongSignature, len(signature))

@@ -140,7 +140,8 @@ func TestStockMinisignWithSeveralKeys(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	theirs := filepath.Join(dir, "theirs")
-	if out, err := run("-S", "-s", filepath.Join(dir, "k.sec"), "-m", path, "-x", theirs, "-t", "pando manifest "+string(Version(m))); err != nil {
+	if out, err := run("-S", "-s", filepath.Join(dir, "k.sec"), "-m", path, "-x", theirs, "-t",
+		"pando manifest "+string(Version(m))); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	read := func(path string) []byte {

@@ -11,7 +11,8 @@ import (
 // FuzzSquashfs: a broken image gives an error and nothing else.
 func FuzzSquashfs(f *testing.F) {
 	tree, raw := f.TempDir(), filepath.Join(f.TempDir(), "root.squashfs")
-	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755), os.WriteFile(tree+"/dir/file", make([]byte, 5000), 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(tree+"/dir", 0o755),
+		os.WriteFile(tree+"/dir/file", make([]byte, 5000), 0o644)); err != nil {
 		f.Fatal(err)
 	}
 	if _, err := WriteSquashfs(f.Context(), tree, raw, 1); err != nil {

@@ -167,23 +167,39 @@ func TestTakeBadStreams(t *testing.T) {
 		want   []string
 		err    func(error) bool
 	}{
-		"torn in a field":       {stream(1, 2, "a.service") + entry(3, "a.service", "x")[:150], []string{"line 1", "line 2"}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"torn after a field":    {stream(1, 2, "a.service") + "MESSAGE=x\n", []string{"line 1", "line 2"}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"torn in a binary one":  {stream(1, 2, "a.service") + "MESSAGE\n\x40\x00", []string{"line 1", "line 2"}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"no such format":        {stream(1, 1, "a.service") + "MESSAGE\nxxxxxxxxxxxxxxxxxx\n", []string{"line 1"}, func(err error) bool { return errors.As(err, &format) }},
-		"a field without end":   {stream(1, 1, "a.service") + "MESSAGE\n\x01\x00\x00\x00\x00\x00\x00\x00ab\n", []string{"line 1"}, func(err error) bool { return errors.As(err, &format) }},
-		"oversize text":         {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\nDUMP="+strings.Repeat("x", 3*maxField)+"\n\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
-		"oversize binary":       {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\n"+binaryField("COREDUMP", make([]byte, 2<<20))+"\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
-		"too many fields":       {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\n"+strings.Repeat("A=b\n", 100_000)+"\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
-		"no time":               {"MESSAGE=timeless\n\n" + stream(1, 1, "a.service"), []string{"line 1"}, isNil},
-		"nothing but a time":    {"__REALTIME_TIMESTAMP=1763726400000000\n__MONOTONIC_TIMESTAMP=1\n\n" + stream(1, 1, "a.service"), []string{"line 1"}, isNil},
-		"a time that is none":   {strings.Replace(entry(1, "a.service", "1"), "__REALTIME_TIMESTAMP=", "__REALTIME_TIMESTAMP=x", 1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
-		"a boot that is none":   {strings.Replace(entry(1, "a.service", "1"), "_BOOT_ID=0123", "_BOOT_ID=zzzz", 1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
-		"names that are none":   {strings.Replace(entry(1, "a.service", "1"), "\n\n", "\nsmall=x\n1A=b\n\xff=c\n=\n__OTHER=1\n\n", 1), []string{"1"}, isNil},
-		"nothing":               {"", nil, isNil},
-		"empty lines":           {"\n\n\n", nil, isNil},
-		"a secret in the name":  {strings.Replace(entry(1, "a.service", "1"), "_SYSTEMD_UNIT=a.service", "_SYSTEMD_UNIT=../../etc/passwd", 1), []string{"1"}, isNil},
-		"not UTF-8 in the text": {strings.Replace(entry(1, "a.service", "X"), "MESSAGE=X\n", binaryField("MESSAGE", []byte("a\xff\x00b")), 1), []string{"a\uFFFD\x00b"}, isNil},
+		"torn in a field": {stream(1, 2, "a.service") + entry(3, "a.service", "x")[:150],
+			[]string{"line 1", "line 2"}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		"torn after a field": {stream(1, 2, "a.service") + "MESSAGE=x\n", []string{"line 1", "line 2"},
+			func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		"torn in a binary one": {stream(1, 2, "a.service") + "MESSAGE\n\x40\x00", []string{"line 1", "line 2"},
+			func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		"no such format": {stream(1, 1, "a.service") + "MESSAGE\nxxxxxxxxxxxxxxxxxx\n", []string{"line 1"},
+			func(err error) bool { return errors.As(err, &format) }},
+		"a field without end": {stream(1, 1, "a.service") + "MESSAGE\n\x01\x00\x00\x00\x00\x00\x00\x00ab\n",
+			[]string{"line 1"}, func(err error) bool { return errors.As(err, &format) }},
+		"oversize text": {strings.Replace(entry(1, "a.service", "1"), "\n\n",
+			"\nDUMP="+strings.Repeat("x", 3*maxField)+"\n\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"},
+			isNil},
+		"oversize binary": {strings.Replace(entry(1, "a.service", "1"), "\n\n",
+			"\n"+binaryField("COREDUMP", make([]byte, 2<<20))+"\n", 1) + stream(2, 2, "a.service"),
+			[]string{"1", "line 2"}, isNil},
+		"too many fields": {strings.Replace(entry(1, "a.service", "1"), "\n\n",
+			"\n"+strings.Repeat("A=b\n", 100_000)+"\n", 1) + stream(2, 2, "a.service"), []string{"1", "line 2"}, isNil},
+		"no time": {"MESSAGE=timeless\n\n" + stream(1, 1, "a.service"), []string{"line 1"}, isNil},
+		"nothing but a time": {"__REALTIME_TIMESTAMP=1763726400000000\n__MONOTONIC_TIMESTAMP=1\n\n" + stream(1, 1,
+			"a.service"), []string{"line 1"}, isNil},
+		"a time that is none": {strings.Replace(entry(1, "a.service", "1"), "__REALTIME_TIMESTAMP=",
+			"__REALTIME_TIMESTAMP=x", 1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
+		"a boot that is none": {strings.Replace(entry(1, "a.service", "1"), "_BOOT_ID=0123", "_BOOT_ID=zzzz",
+			1) + stream(2, 2, "a.service"), []string{"line 2"}, isNil},
+		"names that are none": {strings.Replace(entry(1, "a.service", "1"), "\n\n",
+			"\nsmall=x\n1A=b\n\xff=c\n=\n__OTHER=1\n\n", 1), []string{"1"}, isNil},
+		"nothing":     {"", nil, isNil},
+		"empty lines": {"\n\n\n", nil, isNil},
+		"a secret in the name": {strings.Replace(entry(1, "a.service", "1"), "_SYSTEMD_UNIT=a.service",
+			"_SYSTEMD_UNIT=../../etc/passwd", 1), []string{"1"}, isNil},
+		"not UTF-8 in the text": {strings.Replace(entry(1, "a.service", "X"), "MESSAGE=X\n",
+			binaryField("MESSAGE", []byte("a\xff\x00b")), 1), []string{"a\uFFFD\x00b"}, isNil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)
@@ -245,7 +261,9 @@ func TestFollow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := d.Take(ctx, "pc001", bootID, strings.NewReader(entry(2*i, "ssh.service", fmt.Sprint(i))+entry(2*i+1, "cron.service", "no"))); err != nil {
+		if err := d.Take(ctx, "pc001", bootID,
+			strings.NewReader(entry(2*i, "ssh.service", fmt.Sprint(i))+entry(2*i+1, "cron.service",
+				"no"))); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -398,7 +416,8 @@ func TestNotWritten(t *testing.T) {
 
 // FuzzEntries: whatever comes, what is handed on is in form, bounded, and read again as it is.
 func FuzzEntries(f *testing.F) {
-	for _, s := range []string{stream(1, 2, "a.service"), binaryField("MESSAGE", []byte("x\ny")), "A\n", "=\n\n", "MESSAGE=x", "\n"} {
+	for _, s := range []string{stream(1, 2, "a.service"), binaryField("MESSAGE", []byte("x\ny")), "A\n", "=\n\n",
+		"MESSAGE=x", "\n"} {
 		f.Add([]byte(s))
 	}
 	f.Add([]byte(strings.Replace(entry(1, "a", "X"), "MESSAGE=X\n", binaryField("MESSAGE", []byte("one\ntwo")), 1)))
@@ -424,7 +443,8 @@ func FuzzEntries(f *testing.F) {
 
 // FuzzLine: an entry of journalctl is a line or an error.
 func FuzzLine(f *testing.F) {
-	for _, s := range []string{`{"__REALTIME_TIMESTAMP":"1700000001505000","MESSAGE":"line","_PID":"7"}`, `{"__REALTIME_TIMESTAMP":"1","MESSAGE":[97,255],"UNIT":["a","b"]}`,
+	for _, s := range []string{`{"__REALTIME_TIMESTAMP":"1700000001505000","MESSAGE":"line","_PID":"7"}`,
+		`{"__REALTIME_TIMESTAMP":"1","MESSAGE":[97,255],"UNIT":["a","b"]}`,
 		`{"__REALTIME_TIMESTAMP":"1","MESSAGE":null}`, `{}`, `[`} {
 		f.Add([]byte(s))
 	}

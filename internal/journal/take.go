@@ -154,7 +154,8 @@ func (p *piece) flush(ctx context.Context) error {
 		return err
 	}
 	// Not synced: after a power cut some lines may come twice, none is lost.
-	if err := os.WriteFile(filepath.Join(p.dir(p.node, p.id), cursorName), []byte(p.last.String()+"\n"), 0o640); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir(p.node, p.id), cursorName), []byte(p.last.String()+"\n"),
+		0o640); err != nil {
 		return fmt.Errorf("journal of boot %s: %w", p.id, full(err))
 	}
 	p.count(p.entries, p.bytes)

@@ -122,8 +122,10 @@ func TestWantedSkipsLoadedFailedAndBlacklisted(t *testing.T) {
 // Memory cards have no file with their modalias.
 func TestAliasesOfDevices(t *testing.T) {
 	sys := sysTree(t, map[string]string{
-		"bus/pci/devices/0000:00:04.0/modalias": "pci:v00001B36d00000007", "bus/pci/devices/0000:00:05.0/modalias": "pci:v00001B36d00000007",
-		"bus/mmc/devices/mmc0:4567/uevent": "MMC_TYPE=SD\nMMC_NAME=QEMU!\nMODALIAS=mmc:block", "bus/mmc/devices/mmc1:0001/uevent": "MMC_TYPE=SDIO",
+		"bus/pci/devices/0000:00:04.0/modalias": "pci:v00001B36d00000007",
+		"bus/pci/devices/0000:00:05.0/modalias": "pci:v00001B36d00000007",
+		"bus/mmc/devices/mmc0:4567/uevent":      "MMC_TYPE=SD\nMMC_NAME=QEMU!\nMODALIAS=mmc:block",
+		"bus/mmc/devices/mmc1:0001/uevent":      "MMC_TYPE=SDIO",
 	})
 	if got := DeviceAliases(sys); !slices.Equal(got, []string{"mmc:block", "pci:v00001B36d00000007"}) {
 		t.Errorf("modaliases %q", got)

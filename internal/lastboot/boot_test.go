@@ -51,16 +51,23 @@ func TestLastBoot(t *testing.T) {
 		kernel string
 		want   string
 	}{
-		"a good one":       {},
-		"not allowed":      {change: func(_ *Boot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
-		"nothing":          {shelf: func(s shelf) { s[keptRecord] = nil }, want: "nothing is kept"},
-		"a strange index":  {shelf: func(s shelf) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
-		"damaged":          {shelf: func(s shelf) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
-		"a part is gone":   {shelf: func(s shelf) { s["boot part 0"] = nil }, want: "part 0: "},
-		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" }, want: "wrong signature"},
-		"another site's":   {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
-		"a revoked key":    {change: func(b *Boot, a *fleet.Assignment) { a.RevokedKeys = []string{publish(t, nil).key} }, want: "revoked"},
-		"another version's manifest": {change: func(b *Boot, _ *fleet.Assignment) { b.Manifest, b.ManifestSignature = other.data, other.signature },
+		"a good one":      {},
+		"not allowed":     {change: func(_ *Boot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
+		"nothing":         {shelf: func(s shelf) { s[keptRecord] = nil }, want: "nothing is kept"},
+		"a strange index": {shelf: func(s shelf) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
+		"damaged":         {shelf: func(s shelf) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
+		"a part is gone":  {shelf: func(s shelf) { s["boot part 0"] = nil }, want: "part 0: "},
+		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" },
+			want: "wrong signature"},
+		"another site's": {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
+		"a revoked key": {change: func(b *Boot,
+			a *fleet.Assignment) {
+			a.RevokedKeys = []string{publish(t, nil).key}
+		}, want: "revoked"},
+		"another version's manifest": {change: func(b *Boot, _ *fleet.Assignment) {
+			b.Manifest,
+				b.ManifestSignature = other.data, other.signature
+		},
 			want: "manifest that is kept has digest"},
 		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},
 	} {

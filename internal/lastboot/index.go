@@ -13,8 +13,8 @@ const keptRecord = "boots"
 // mostKept is how many boots are kept: see worth.
 const mostKept = 3
 
-// keptBoot is the index entry of a boot that a node may repeat without a server. It only helps to choose a boot; what is
-// booted is verified by its signatures.
+// keptBoot is the index entry of a boot that a node may repeat without a server. It only helps to choose a boot;
+// what is booted is verified by its signatures.
 type keptBoot struct {
 	Boot   fleet.BootID `json:"boot"` // that the assignment was made for
 	Kernel string       `json:"kernel"`

@@ -126,7 +126,8 @@ func TestKeptBootsAndPowerCuts(t *testing.T) {
 // An index may say anything: what it makes the node read is bounded.
 func TestStrangeIndexes(t *testing.T) {
 	part := `{"slot":0,"digest":"sha256:` + strings.Repeat("ab", 32) + `"}`
-	for _, index := range []string{"", "{", `[{"version":[{"slot":13,"digest":""}]}]`, `[{"version":[{"slot":-1,"digest":""}]}]`,
+	for _, index := range []string{"", "{", `[{"version":[{"slot":13,"digest":""}]}]`,
+		`[{"version":[{"slot":-1,"digest":""}]}]`,
 		`[{"assignment":[` + strings.Repeat(part+",", keptParts) + part + `]}]`, "[{},{},{},{}]"} {
 		if k, err := readKept(shelf{keptRecord: []byte(index)}); k != nil || err != nil {
 			t.Errorf("%s: %+v, %v", index, k, err)

@@ -80,7 +80,8 @@ func TestNewLeaseIsNotTooShort(t *testing.T) {
 	for _, seconds := range []uint32{0, 1, 20} {
 		l, err := NewLease(testNIC, ack(t, dhcpv4.WithLeaseTime(seconds),
 			dhcpv4.WithOption(dhcpv4.Option{Code: dhcpv4.OptionRenewTimeValue, Value: dhcpv4.Duration(0)})), 0)
-		if err != nil || l.Length != shortestLease || l.Renew < shortestRenew || l.Rebind < l.Renew || l.Rebind > l.Length {
+		if err != nil || l.Length != shortestLease || l.Renew < shortestRenew || l.Rebind < l.Renew ||
+			l.Rebind > l.Length {
 			t.Errorf("lease of %d s: %v, T1 %v, T2 %v, %v", seconds, l.Length, l.Renew, l.Rebind, err)
 		}
 	}

@@ -22,7 +22,8 @@ func TestNodesDoNotSteerTerminals(t *testing.T) {
 	if got := EventText(e); strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }) {
 		t.Errorf("%q", got)
 	}
-	for in, want := range map[string]string{"磁盘错误": "磁盘~", "磁a盘": "磁a盘", "é́́́́́́́́": "é́́́́́́́́", "a\tb\x00c": "a b c"} {
+	for in, want := range map[string]string{"磁盘错误": "磁盘~", "磁a盘": "磁a盘", "é́́́́́́́́": "é́́́́́́́́",
+		"a\tb\x00c": "a b c"} {
 		if got := terminal.Cut(in, 5); got != want || runewidth.StringWidth(got) > 5 {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}

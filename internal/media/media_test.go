@@ -70,7 +70,8 @@ func TestPartitionTableForSgdisk(t *testing.T) {
 		t.Errorf("sgdisk --verify: %s", out)
 	}
 	out := run(t, "sgdisk", "--print", path)
-	for _, want := range []string{"EF02  pando-bios", "EF00  pando-efi", "8300  pando-k-a", "8300  pando-k-b", "pando-cache"} {
+	for _, want := range []string{"EF02  pando-bios", "EF00  pando-efi", "8300  pando-k-a", "8300  pando-k-b",
+		"pando-cache"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -65,7 +65,8 @@ func newBootMeters() bootMeters {
 		),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pando_boot_duration_seconds",
 			Help:    "Time of boots from the first packet to the default target.",
-			Buckets: bootBuckets, NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: 60}, runNames),
+			Buckets: bootBuckets, NativeHistogramBucketFactor: nativeFactor, NativeHistogramMaxBucketNumber: 60},
+			runNames),
 	}
 	for _, s := range append(sources, "other") {
 		m.bytes.WithLabelValues(s)

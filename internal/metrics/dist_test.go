@@ -44,7 +44,8 @@ func full(t *testing.T) string {
 	s.answered.WithLabelValues("data", "/o/{id}").Add(1)
 	s.inFlight.WithLabelValues("data").Set(1)
 	p := &pasts{run: func(fleet.BootID) Run { return run }}
-	if err := s.Event(trace.Event{Boot: "a", Time: time.Unix(1, 0), Stage: trace.Booted, Kind: trace.End}, p); err != nil {
+	if err := s.Event(trace.Event{Boot: "a", Time: time.Unix(1, 0), Stage: trace.Booted, Kind: trace.End},
+		p); err != nil {
 		t.Fatal(err)
 	}
 	return read(t, s)

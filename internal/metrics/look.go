@@ -143,7 +143,8 @@ func (k Look) tellNodes(gauge tell) {
 	for _, s := range trace.Stages() {
 		gauge(stagesDesc, float64(k.Stages[s]), string(s))
 	}
-	for d, by := range map[*prometheus.Desc]map[string]int{driftDesc: k.Drift, silentDesc: k.Silent, degradedDesc: k.Degraded} {
+	for d, by := range map[*prometheus.Desc]map[string]int{driftDesc: k.Drift, silentDesc: k.Silent,
+		degradedDesc: k.Degraded} {
 		for group, n := range largest(by) {
 			gauge(d, float64(n), clean(group))
 		}

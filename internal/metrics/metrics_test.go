@@ -77,7 +77,8 @@ func TestBootsAreCountedFromTheirEvents(t *testing.T) {
 	event := func(boot fleet.BootID, at time.Duration, stage trace.Stage, kind trace.Kind, bytes map[string]int64) {
 		t.Helper()
 		seq++
-		if err := s.Event(trace.Event{Seq: seq, Boot: boot, Node: "pc1", Time: noon.Add(at), Stage: stage, Kind: kind, Bytes: bytes}, p); err != nil {
+		if err := s.Event(trace.Event{Seq: seq, Boot: boot, Node: "pc1", Time: noon.Add(at), Stage: stage, Kind: kind,
+			Bytes: bytes}, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -292,9 +293,12 @@ func TestJournals(t *testing.T) {
 			},
 		),
 	)
-	for series, want := range map[string]string{"pando_journal_up": "1", "pando_journal_size_bytes": "5", "pando_journal_limit_bytes": "10",
-		"pando_journal_entries_total": "3", "pando_journal_received_bytes_total": "400", `pando_journal_uploads_total{outcome="disk_full"}`: "1",
-		"pando_journal_disk_full": "1", "pando_journal_last_upload_timestamp_seconds": "1.7000000005e+09"} {
+	for series, want := range map[string]string{"pando_journal_up": "1", "pando_journal_size_bytes": "5",
+		"pando_journal_limit_bytes":   "10",
+		"pando_journal_entries_total": "3", "pando_journal_received_bytes_total": "400",
+		`pando_journal_uploads_total{outcome="disk_full"}`: "1",
+		"pando_journal_disk_full":                          "1",
+		"pando_journal_last_upload_timestamp_seconds":      "1.7000000005e+09"} {
 		check(t, text, series, want)
 	}
 }

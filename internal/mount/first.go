@@ -133,7 +133,8 @@ func makeDevices() error {
 			return fmt.Errorf("make /dev/%s: %w", d.name, err)
 		}
 	}
-	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1",
 		"stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx"} {
 		if err := os.Symlink(target, "/dev/"+name); err != nil {
 			return err

@@ -127,7 +127,8 @@ func TestInsideKeepsWhatIsTheTrees(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("../run/systemd/resolve/stub-resolv.conf", filepath.Join(root, "etc/resolv.conf")); err != nil {
+	if err := os.Symlink("../run/systemd/resolve/stub-resolv.conf",
+		filepath.Join(root, "etc/resolv.conf")); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := sh(t, c, "cat /etc/resolv.conf"); err != nil || got != "nameserver 192.0.2.7" {

@@ -8,7 +8,9 @@ import (
 )
 
 func oneExport(n int) *exportServer {
-	return &exportServer{Exports: []Export{{Name: "root", Description: "a root", Device: &memory{data: randomBytes(n)}}}}
+	return &exportServer{
+		Exports: []Export{{Name: "root", Description: "a root", Device: &memory{data: randomBytes(n)}}},
+	}
 }
 
 func TestHandshakeList(t *testing.T) {

@@ -15,8 +15,10 @@ func TestParseQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.MAC.String() != "52:54:00:12:34:58" || q.IP.String() != "10.77.0.160" || q.UUID != "11223344-5566-7788-99aa-bbccddeeff01" ||
-		q.Arch != "x86_64" || q.Platform != "efi" ||
+	if q.MAC.String() != "52:54:00:12:34:58" || q.IP.String() != "10.77.0.160" ||
+		q.UUID != "11223344-5566-7788-99aa-bbccddeeff01" ||
+		q.Arch != "x86_64" ||
+		q.Platform != "efi" ||
 		q.Version != "1.0.0+git-20190125.36a4c85-5.1" ||
 		q.Serial != "" ||
 		q.Product != "Standard PC (i440FX + PIIX, 1996)" {
@@ -62,7 +64,8 @@ func FuzzParseQuery(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, s := range []string{q.UUID, q.Serial, q.Product, q.Manufacturer, q.Version, q.Arch, q.Platform, q.BusID} {
+		for _, s := range []string{q.UUID, q.Serial, q.Product, q.Manufacturer, q.Version, q.Arch, q.Platform,
+			q.BusID} {
 			if len(s) > 128 || strings.ContainsAny(s, "\x00\n\r\x1b") {
 				t.Errorf("field %q passed", s)
 			}

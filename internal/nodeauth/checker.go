@@ -26,7 +26,11 @@ func New(reg *registry.Registry, now func() time.Time) *Checker { return &Checke
 // Reporter returns the boot that a report may speak for: the one of its session, or, for a boot that did not get
 // that far, the one of its token.
 func (s *Checker) Reporter(r *http.Request, boot fleet.BootID) (b registry.Boot, err error) {
-	session, token := registry.HashSecret(httpapi.Credential(r, "Bearer")), registry.HashSecret(httpapi.Credential(r, "Boot"))
+	session, token := registry.HashSecret(
+		httpapi.Credential(r, "Bearer"),
+	), registry.HashSecret(
+		httpapi.Credential(r, "Boot"),
+	)
 	err = s.registry.View(r.Context(), func(tx *registry.Tx) error {
 		if !session.IsZero() {
 			b, err = tx.BootBySession(session)
@@ -41,7 +45,8 @@ func (s *Checker) Reporter(r *http.Request, boot fleet.BootID) (b registry.Boot,
 		return b, err
 	case !session.IsZero() && b.ID == boot:
 		return b, nil
-	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 && s.now().Sub(b.TokenMade) < TokenLife:
+	case !token.IsZero() && subtle.ConstantTimeCompare(token[:], b.Token[:]) == 1 &&
+		s.now().Sub(b.TokenMade) < TokenLife:
 		return b, nil
 	}
 	return b, api.NewError(

@@ -32,8 +32,8 @@ type pending struct {
 	config map[string]string // digests of the config files that the node was handed for it
 }
 
-// Pending returns the command of a boot, nil if there is none. It is returned until the node has reported it, because the
-// answer that carried it may be lost; nodes do no command twice.
+// Pending returns the command of a boot, nil if there is none. It is returned until the node has reported it,
+// because the answer that carried it may be lost; nodes do no command twice.
 func (q *Queue) Pending(boot fleet.BootID) *api.Errand {
 	q.mu.Lock()
 	defer q.mu.Unlock()

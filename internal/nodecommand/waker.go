@@ -78,3 +78,15 @@ func (w *Waker) send(addrs []netip.Addr) {
 		}
 	}
 }
+
+// Named wakes the running ones among some nodes, in the background.
+func (w *Waker) Named(ctx context.Context, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	named := make(map[string]bool, len(names))
+	for _, n := range names {
+		named[n] = true
+	}
+	w.Nodes(ctx, func(n fleet.Node) bool { return named[n.Name] })
+}

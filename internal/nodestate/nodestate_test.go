@@ -20,16 +20,18 @@ func ptr[T any](v T) *T { return &v }
 func TestFiles(t *testing.T) {
 	persist := &[]string{"/var/log", "/srv/my-data"}
 	for name, k := range map[string]fleet.Keeping{
-		"network":   {StateOn: ptr("nfs 10.0.0.1:/srv/state nconnect=2"), Persist: persist},
-		"disk":      {StateOn: ptr("disk xfs"), Persist: &[]string{"/var/log", "file:/etc/app.conf", "/srv/my-data"}},
-		"volume":    {StateOn: ptr("volume 20GB"), Persist: persist},
-		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist, Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
+		"network": {StateOn: ptr("nfs 10.0.0.1:/srv/state nconnect=2"), Persist: persist},
+		"disk":    {StateOn: ptr("disk xfs"), Persist: &[]string{"/var/log", "file:/etc/app.conf", "/srv/my-data"}},
+		"volume":  {StateOn: ptr("volume 20GB"), Persist: persist},
+		"directory": {StateOn: ptr("directory /mnt/site/state"), Persist: persist,
+			Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
 		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs " +
 			"vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
 			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto"}},
 		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 " +
 			"home=/srv/bob shell=/bin/sh"},
-			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"), Mounts: &[]string{"10.0.0.1:/srv /srv nfs"},
+			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"),
+			Mounts: &[]string{"10.0.0.1:/srv /srv nfs"},
 			Sysctl: &[]string{"vm.swappiness=100"}},
 		"swap":    {Swap: ptr("volume 4GB")},
 		"nothing": {Swap: ptr("disk"), StateOn: ptr("disk"), Persist: &[]string{}},
@@ -132,7 +134,8 @@ func TestSeed(t *testing.T) {
 
 // The names are systemd's own.
 func TestUnitName(t *testing.T) {
-	for path, want := range map[string]string{"/var/log": "var-log", "/srv/my-data": `srv-my\x2ddata`, "/.a/.b": `\x2ea-.b`, "/a@b:c": `a\x40b:c`} {
+	for path, want := range map[string]string{"/var/log": "var-log", "/srv/my-data": `srv-my\x2ddata`,
+		"/.a/.b": `\x2ea-.b`, "/a@b:c": `a\x40b:c`} {
 		if got := unitName(path, ""); got != want {
 			t.Errorf("%s is %s, want %s", path, got, want)
 		}

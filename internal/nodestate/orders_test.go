@@ -146,7 +146,8 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 		order func(*keeper) fleet.StateOrder
 		want  string
 	}{
-		"reset": {func(*keeper) fleet.StateOrder { return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState} }, "image image"},
+		"reset": {func(*keeper) fleet.StateOrder { return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState} },
+			"image image"},
 		"reset path": {func(k *keeper) fleet.StateOrder {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState, Paths: log(k)}
 		}, "image mine"},
@@ -154,7 +155,8 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, FromDir: "pc002"}
 		}, "its its"},
 		"copy through the server": {func(k *keeper) fleet.StateOrder {
-			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002", Digest: k.parcel("pc002")}
+			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002",
+				Digest: k.parcel("pc002")}
 		}, "its its"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +256,8 @@ func TestReport(t *testing.T) {
 // parcel puts what a node keeps where the server would have it, and returns its digest.
 func (k *keeper) parcel(node string) string {
 	k.t.Helper()
-	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh", filepath.Join(k.place, node), k.run+"parcel").
+	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh",
+		filepath.Join(k.place, node), k.run+"parcel").
 		CombinedOutput()
 	if err != nil {
 		k.t.Fatalf("%v\n%s", err, out)

@@ -27,10 +27,13 @@ func TestRoleOfClaims(t *testing.T) {
 		said string
 		want fleet.Role
 	}{
-		{c, `{"groups":["staff","lab"]}`, fleet.Operator}, {c, `{"groups":["root","staff"]}`, fleet.Admin}, {c, `{"groups":"staff"}`, fleet.Viewer},
-		{c, `{"groups":["Staff","stafff"]}`, ""}, {c, `{"groups":[]}`, ""}, {c, `{}`, ""}, {c, `{"groups":null}`, ""}, {c, `{"groups":7}`, ""},
+		{c, `{"groups":["staff","lab"]}`, fleet.Operator}, {c, `{"groups":["root","staff"]}`, fleet.Admin},
+		{c, `{"groups":"staff"}`, fleet.Viewer},
+		{c, `{"groups":["Staff","stafff"]}`, ""}, {c, `{"groups":[]}`, ""}, {c, `{}`, ""}, {c, `{"groups":null}`, ""},
+		{c, `{"groups":7}`, ""},
 		{c, `{"groups":[["root"],{"root":true},null,"*"]}`, ""}, {c, `{"groups":{"root":true}}`, ""},
-		{nested, `{"realm_access":{"roles":["lab"]}}`, fleet.Operator}, {nested, `{"realm_access":["lab"],"groups":["root"]}`, ""},
+		{nested, `{"realm_access":{"roles":["lab"]}}`, fleet.Operator},
+		{nested, `{"realm_access":["lab"],"groups":["root"]}`, ""},
 		{url, `{"https://example.org/groups":["lab"]}`, fleet.Operator},
 		{all, `{}`, fleet.Viewer}, {all, `{"groups":["lab"]}`, fleet.Operator},
 	} {
@@ -46,7 +49,8 @@ func TestRoleOfClaims(t *testing.T) {
 
 func TestNameOfClaims(t *testing.T) {
 	c := Config{Name: "preferred_username"}
-	for said, want := range map[string]string{`{"preferred_username":"desk"}`: "desk", `{"preferred_username":"a b"}`: "s-1", `{}`: "s-1",
+	for said, want := range map[string]string{`{"preferred_username":"desk"}`: "desk",
+		`{"preferred_username":"a b"}`: "s-1", `{}`: "s-1",
 		`{"preferred_username":"../x\n"}`: "s-1"} {
 		var m claims
 		if err := json.Unmarshal([]byte(said), &m); err != nil {
@@ -88,7 +92,8 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for text, ok := range map[string]bool{"operator=it-staff": true, "viewer=*": true, "operator": false, "operator=": false, "root=x": false, "admin=a=b": true} {
+	for text, ok := range map[string]bool{"operator=it-staff": true, "viewer=*": true, "operator": false,
+		"operator=": false, "root=x": false, "admin=a=b": true} {
 		if g, err := ParseGrant(text); (err == nil) != ok {
 			t.Errorf("%s: %+v %v", text, g, err)
 		}
@@ -127,7 +132,8 @@ func TestProviderThatFails(t *testing.T) {
 		t.Context(),
 		Attempt{State: "st", Nonce: "no", Verifier: strings.Repeat("v", 43), Redirect: "https://here/login"},
 	)
-	if err != nil || !strings.HasPrefix(to, s.URL+"/a?") || !strings.Contains(to, "state=st") || !strings.Contains(to, "nonce=no") ||
+	if err != nil || !strings.HasPrefix(to, s.URL+"/a?") || !strings.Contains(to, "state=st") ||
+		!strings.Contains(to, "nonce=no") ||
 		!strings.Contains(to, "code_challenge_method=S256") ||
 		strings.Contains(to, strings.Repeat("v", 43)) {
 		t.Errorf("%s %v", to, err)

@@ -50,7 +50,8 @@ set_working_mc 0x20
   user 1 true "" "none" user 10 none md2 md5 straight
   user 2 true "admin" "sesame" admin 10 none md2 md5 straight
 `)
-	for name, text := range map[string]string{"chassis": chassisProgram, "lan.conf": config, "power": "0", "boot": "none", "log": "",
+	for name, text := range map[string]string{"chassis": chassisProgram, "lan.conf": config, "power": "0",
+		"boot": "none", "log": "",
 		"sim": "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nmc_enable " +
 			"0x20\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {

@@ -27,7 +27,8 @@ func sushy(t *testing.T) string {
 		t.Skip("the Redfish emulator sushy-tools is not installed (scripts/install-packages test)")
 	}
 	dir := t.TempDir()
-	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key", "-out", dir+"/cert", "-subj", "/CN=bmc",
+	out, err := exec.Command("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key",
+		"-out", dir+"/cert", "-subj", "/CN=bmc",
 		"-days", "2").
 		CombinedOutput()
 	if err != nil {
@@ -141,7 +142,8 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "GET":
 		w.Header().Set("ETag", `W/"7"`)
 		_ = json.NewEncoder(w).
-			Encode(map[string]any{"PowerState": v.state, "Boot": map[string]any{"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"Hdd", "UefiHttp"}},
+			Encode(map[string]any{"PowerState": v.state,
+				"Boot": map[string]any{"BootSourceOverrideTarget@Redfish.AllowableValues": []string{"Hdd", "UefiHttp"}},
 				"Actions": map[string]any{
 					"#ComputerSystem.Reset": map[string]any{
 						"target":                            "/redfish/v1/Systems/1/Actions/Reset",

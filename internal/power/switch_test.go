@@ -20,8 +20,10 @@ func TestDecide(t *testing.T) {
 		force  bool
 		want   step
 	}{
-		{On, IsOff, false, powerOn}, {On, IsOn, false, nothing}, {On, Unknown, false, powerOn}, {On, IsOn, true, nothing},
-		{Off, IsOff, false, nothing}, {Off, IsOn, false, shutDown}, {Off, IsOn, true, cut}, {Off, Unknown, false, shutDown}, {Off, IsOff, true, nothing},
+		{On, IsOff, false, powerOn}, {On, IsOn, false, nothing}, {On, Unknown, false, powerOn},
+		{On, IsOn, true, nothing},
+		{Off, IsOff, false, nothing}, {Off, IsOn, false, shutDown}, {Off, IsOn, true, cut},
+		{Off, Unknown, false, shutDown}, {Off, IsOff, true, nothing},
 		{Cycle, IsOff, false, powerOn}, {Cycle, IsOn, false, restart}, {Cycle, Unknown, false, restart},
 		{Status, IsOn, true, nothing}, {Status, IsOff, false, nothing},
 	} {
@@ -33,8 +35,10 @@ func TestDecide(t *testing.T) {
 
 func TestSweepDecision(t *testing.T) {
 	for want, all := range map[Action][]Seen{
-		"":    {{}, {Wanted: true, Quiet: time.Minute}, {Wanted: false, Quiet: time.Hour}, {Wanted: true, Quiet: time.Minute, State: IsOff}},
-		On:    {{Wanted: true, Quiet: time.Hour, State: IsOff}, {Wanted: true, Quiet: time.Hour}, {Wanted: true, Quiet: GivenUp, State: Unknown}},
+		"": {{}, {Wanted: true, Quiet: time.Minute}, {Wanted: false, Quiet: time.Hour},
+			{Wanted: true, Quiet: time.Minute, State: IsOff}},
+		On: {{Wanted: true, Quiet: time.Hour, State: IsOff}, {Wanted: true, Quiet: time.Hour},
+			{Wanted: true, Quiet: GivenUp, State: Unknown}},
 		Cycle: {{Wanted: true, Quiet: time.Hour, State: IsOn}},
 	} {
 		for _, s := range all {
@@ -103,7 +107,8 @@ func TestNotFromHere(t *testing.T) {
 		t.Error(err)
 	}
 	for _, a := range []Action{Off, Cycle} {
-		if _, err := (Switch{}).Do(t.Context(), Request{Action: a, To: fleet.PowerTo{Method: fleet.PowerWOL}}); !errors.Is(
+		if _, err := (Switch{}).Do(t.Context(),
+			Request{Action: a, To: fleet.PowerTo{Method: fleet.PowerWOL}}); !errors.Is(
 			err,
 			ErrAgent,
 		) {

@@ -32,12 +32,14 @@ func TestMagicPacketOnTheWire(t *testing.T) {
 	t.Cleanup(func() { _ = room.Close() })
 	if err := errors.Join(server.Veth(room, "eth0"), room.IP("addr", "add", "10.77.0.2/24", "dev", "eth0"),
 		server.IP("route", "add", "10.78.0.0/24", "via", "10.77.0.2"),
-		room.IP("link", "add", "near", "type", "veth", "peer", "name", "far"), room.IP("link", "set", "near", "master", testkit.BridgeName, "up"),
+		room.IP("link", "add", "near", "type", "veth", "peer", "name", "far"),
+		room.IP("link", "set", "near", "master", testkit.BridgeName, "up"),
 		room.IP("link", "set", "far", "up")); err != nil { // a bridge without a machine has no carrier
 		t.Fatal(err)
 	}
 	// The router sends what is for the whole network on to it; that is off wherever nobody turned it on.
-	for _, f := range []string{"net/ipv4/ip_forward", "net/ipv4/conf/all/bc_forwarding", "net/ipv4/conf/eth0/bc_forwarding"} {
+	for _, f := range []string{"net/ipv4/ip_forward", "net/ipv4/conf/all/bc_forwarding",
+		"net/ipv4/conf/eth0/bc_forwarding"} {
 		if err := room.Do(func() error { return os.WriteFile("/proc/sys/"+f, []byte("1"), 0) }); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +118,8 @@ func TestWokenFindsOnlyMagicPackets(t *testing.T) {
 	mac := fleet.MAC{2, 0, 0, 0, 0, 9}
 	packet := MagicPacket(mac, nil)
 	for name, b := range map[string][]byte{
-		"empty": nil, "short": packet[:101], "ones": bytes.Repeat([]byte{0xff}, 101), "broken": append(append([]byte{}, packet[:60]...), make([]byte, 42)...),
+		"empty": nil, "short": packet[:101], "ones": bytes.Repeat([]byte{0xff}, 101),
+		"broken": append(append([]byte{}, packet[:60]...), make([]byte, 42)...),
 	} {
 		if m, _, ok := Woken(b); ok {
 			t.Errorf("%s wakes %s", name, m)

@@ -21,7 +21,8 @@ func testClasses(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error { return tx.PutClass(c) })
 	same(t, read(t, r, (*Tx).Classes), []fleet.Class{c})
 	same(t, read(t, r, func(tx *Tx) (fleet.Class, error) { return tx.Class("kiosk") }), c)
-	if err := r.Update(t.Context(), func(tx *Tx) error { return tx.CreateClass(fleet.Class{Name: "any"}) }); err == nil {
+	if err := r.Update(t.Context(),
+		func(tx *Tx) error { return tx.CreateClass(fleet.Class{Name: "any"}) }); err == nil {
 		t.Error("a class of all hardware was taken")
 	}
 	must(t, r, func(tx *Tx) error { return tx.DeleteClass("kiosk") })

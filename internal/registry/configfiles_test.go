@@ -46,7 +46,8 @@ func testConfigFiles(t *testing.T, r *Registry) {
 		must(t, r, func(tx *Tx) error { return tx.PutConfigFile(f) })
 	}
 	same(t, read(t, r, (*Tx).ConfigFiles), []fleet.ConfigFile{lab, vm, pc1, all})
-	for _, f := range []fleet.ConfigFile{file(fleet.ForGroup, "none", "/etc/a"), file(fleet.ForClass, "none", "/etc/a"), file(fleet.ForNode, "none", "/etc/a")} {
+	for _, f := range []fleet.ConfigFile{file(fleet.ForGroup, "none", "/etc/a"),
+		file(fleet.ForClass, "none", "/etc/a"), file(fleet.ForNode, "none", "/etc/a")} {
 		want(t, r, ErrNotFound, func(tx *Tx) error { return tx.PutConfigFile(f) })
 	}
 	must(t, r, func(tx *Tx) error {

@@ -17,7 +17,9 @@ import (
 func conformance(t *testing.T, open func(t *testing.T) *Registry) {
 	for name, test := range map[string]func(*testing.T, *Registry){
 		"nodes": testNodes, "node conflicts": testNodeConflicts, "rename": testRename, "discovered": testDiscovered,
-		"groups": testGroups, "classes": testClasses, "power": testPower, "state records": testStateRecords, "config files": testConfigFiles, "secrets": testSecrets, "hardware": testHardware, "images": testImages, "leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
+		"groups": testGroups, "classes": testClasses, "power": testPower, "state records": testStateRecords,
+		"config files": testConfigFiles, "secrets": testSecrets, "hardware": testHardware, "images": testImages,
+		"leases": testLeases, "boots": testBoots, "bounded boots": testBoundedBoots,
 		"sessions": testSessions, "tokens": testTokens, "policy": testPolicy, "undo": testUndo, "events": testEvents,
 		"follow": testFollow, "progress": testProgress, "events of one boot": testEventsPerBoot,
 		"rollouts": testRollouts,
@@ -316,14 +318,15 @@ func testBoots(t *testing.T, r *Registry) {
 
 func testBoundedBoots(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error {
-		for i := range BootsStrangers + 10 {
+		for i := range BootsUnknown + 10 {
 			b := Boot{
 				ID:      fleet.BootID(time.Duration(i).String()),
 				MAC:     mac(byte(i)),
 				Started: now.Add(time.Duration(i)),
 			}
 			if i < BootsPerMAC+10 {
-				if err := tx.CreateBoot(Boot{ID: "n" + b.ID, MAC: mac(1), Node: "pc1", Started: b.Started}); err != nil {
+				if err := tx.CreateBoot(Boot{ID: "n" + b.ID, MAC: mac(1), Node: "pc1",
+					Started: b.Started}); err != nil {
 					return err
 				}
 			}
@@ -340,7 +343,7 @@ func testBoundedBoots(t *testing.T, r *Registry) {
 			mine++
 		}
 	}
-	if mine > BootsPerMAC || len(boots)-mine > BootsStrangers || mine == 0 {
+	if mine > BootsPerMAC || len(boots)-mine > BootsUnknown || mine == 0 {
 		t.Errorf("%d boots of one MAC and %d of strangers are kept", mine, len(boots)-mine)
 	}
 }
@@ -458,7 +461,8 @@ func testEvents(t *testing.T, r *Registry) {
 }
 
 func testFollow(t *testing.T, r *Registry) {
-	if _, err := r.Append(t.Context(), anEvent("b1", trace.DHCP, trace.Begin), anEvent("b1", trace.DHCP, trace.End)); err != nil {
+	if _, err := r.Append(t.Context(), anEvent("b1", trace.DHCP, trace.Begin),
+		anEvent("b1", trace.DHCP, trace.End)); err != nil {
 		t.Fatal(err)
 	}
 	enough := errors.New("enough")
@@ -523,7 +527,8 @@ func testEventsPerBoot(t *testing.T, r *Registry) {
 	for i := range batch {
 		batch[i] = anEvent("b1", "mark", trace.Info)
 	}
-	for _, events := range [][]trace.Event{batch, batch[:10], {anEvent("b1", trace.Booted, trace.End)}, {anEvent("b2", trace.Init, trace.End)}} {
+	for _, events := range [][]trace.Event{batch, batch[:10], {anEvent("b1", trace.Booted, trace.End)},
+		{anEvent("b2", trace.Init, trace.End)}} {
 		if _, err := r.Append(t.Context(), events...); err != nil {
 			t.Fatal(err)
 		}

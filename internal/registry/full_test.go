@@ -89,7 +89,10 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 	large := r.Update(t.Context(), func(tx *Tx) error {
-		g := fleet.Group{Name: "large", Settings: fleet.Settings{AuthorizedKeys: new(slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 600_000))}}
+		g := fleet.Group{
+			Name:     "large",
+			Settings: fleet.Settings{AuthorizedKeys: new(slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 600_000))},
+		}
 		return tx.CreateGroup(g)
 	})
 	if !errors.Is(large, ErrFull) {

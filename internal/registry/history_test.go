@@ -49,7 +49,8 @@ func TestHistory(t *testing.T) {
 		want []fleet.BootID
 	}{
 		{HistoryFilter{}, []fleet.BootID{"b2", "b1"}}, {HistoryFilter{Limit: 1}, []fleet.BootID{"b2"}},
-		{HistoryFilter{Version: "sha256:aa"}, []fleet.BootID{"b1"}}, {HistoryFilter{Group: "hall"}, []fleet.BootID{"b2"}},
+		{HistoryFilter{Version: "sha256:aa"}, []fleet.BootID{"b1"}},
+		{HistoryFilter{Group: "hall"}, []fleet.BootID{"b2"}},
 		{HistoryFilter{Class: "nothing"}, nil}, {HistoryFilter{Since: at.Add(time.Second)}, []fleet.BootID{"b2"}},
 		{HistoryFilter{Until: at}, []fleet.BootID{"b1"}},
 	} {

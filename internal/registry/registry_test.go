@@ -103,8 +103,10 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		name, file, message, hint string
 		spoil                     func(t *testing.T, path string)
 	}{
-		{"newer", File, "newer than this release", "newer release", func(t *testing.T, path string) { execIn(t, path, `PRAGMA user_version = 99`) }},
-		{"not a database", File, "not a database", "backup", func(t *testing.T, path string) { write(t, path, strings.Repeat("not a database. ", 100)) }},
+		{"newer", File, "newer than this release", "newer release",
+			func(t *testing.T, path string) { execIn(t, path, `PRAGMA user_version = 99`) }},
+		{"not a database", File, "not a database", "backup",
+			func(t *testing.T, path string) { write(t, path, strings.Repeat("not a database. ", 100)) }},
 		{"damaged", File, "", "backup", damage},
 		{"the other file", File, "not this kind of file", "backup", func(t *testing.T, path string) {
 			b, err := os.ReadFile(filepath.Join(filepath.Dir(path), EventsFile))
@@ -121,7 +123,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			r := openIn(t, dir)
 			must(t, r, func(tx *Tx) error {
 				for i := range 200 {
-					if err := tx.PutLease(fleet.Lease{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), MAC: mac(byte(i))}); err != nil {
+					if err := tx.PutLease(fleet.Lease{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}),
+						MAC: mac(byte(i))}); err != nil {
 						return err
 					}
 				}
@@ -266,7 +269,11 @@ func BenchmarkLeases(b *testing.B) {
 					i++
 					a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 					n.Unlock()
-					if err := r.Update(b.Context(), func(tx *Tx) error { return tx.PutLease(fleet.Lease{Addr: a, MAC: mac(1), Expires: now}) }); err != nil {
+					if err := r.Update(b.Context(),
+						func(tx *Tx) error {
+							return tx.PutLease(fleet.Lease{Addr: a, MAC: mac(1),
+								Expires: now})
+						}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -88,7 +88,8 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	}
 	// A number is not given twice, also when the rollout that had it was deleted.
 	var n int
-	if err := t.row(`SELECT coalesce(max(number), 0) FROM rollout_numbers WHERE grp = ?`, r.Group).Scan(&n); err != nil {
+	if err := t.row(`SELECT coalesce(max(number), 0) FROM rollout_numbers WHERE grp = ?`,
+		r.Group).Scan(&n); err != nil {
 		return r, fmt.Errorf("number rollout of group %s: %w", r.Group, err)
 	}
 	n++

@@ -60,7 +60,8 @@ func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	var middle int64
-	if err := tx.QueryRowContext(ctx, `SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?`, n/2).Scan(&middle); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?`,
+		n/2).Scan(&middle); err != nil {
 		return err
 	}
 	for _, step := range []string{

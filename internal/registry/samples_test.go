@@ -52,7 +52,8 @@ func TestSamples(t *testing.T) {
 		t.Errorf("%+v, %v", some, err)
 	}
 	for i := range 400 { // of these no two can be joined
-		if err := r.PutSamples(t.Context(), Sample{"a", noon.Add(time.Duration(i) * 24 * time.Hour), time.Second, 1, 0, 0}); err != nil {
+		if err := r.PutSamples(t.Context(),
+			Sample{"a", noon.Add(time.Duration(i) * 24 * time.Hour), time.Second, 1, 0, 0}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +73,8 @@ func TestFeedings(t *testing.T) {
 	r.maxFeedings = 2
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	first := []Sender{{Node: "pc002", Bytes: 30}, {Other: "10.0.0.1:8480", Bytes: 4}}
-	for _, f := range []Feeding{{"b1", "pc001", "r1", noon, first}, {"b1", "pc001", "r1", noon, []Sender{{Bytes: 99}}}, {"b2", "pc002", "r1", noon.Add(time.Second), nil}} {
+	for _, f := range []Feeding{{"b1", "pc001", "r1", noon, first},
+		{"b1", "pc001", "r1", noon, []Sender{{Bytes: 99}}}, {"b2", "pc002", "r1", noon.Add(time.Second), nil}} {
 		if err := r.PutFeeding(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}

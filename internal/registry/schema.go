@@ -203,7 +203,8 @@ CREATE INDEX state_records_dir ON state_records (dir);
 CREATE INDEX state_records_deleted ON state_records (deleted) WHERE deleted != 0;
 `
 
-// mainStep18 puts the settings of a group into one JSON object, as those of a node are. A patch leaves out what is null.
+// mainStep18 puts the settings of a group into one JSON object, as those of a node are. A patch leaves out what is
+// null.
 const mainStep18 = `
 ALTER TABLE groups ADD COLUMN settings TEXT NOT NULL DEFAULT '';
 UPDATE groups SET settings = json_patch(iif(keeping = '', '{}', keeping), json_object(

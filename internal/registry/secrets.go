@@ -73,7 +73,8 @@ func (t *Tx) PutSecret(s Secret) error {
 		if err := t.HasScope(f); err != nil {
 			return err
 		}
-		if _, err := t.exec(`INSERT OR REPLACE INTO secret_scopes (secret, scope) VALUES (?, ?)`, s.Name, f.String()); err != nil {
+		if _, err := t.exec(`INSERT OR REPLACE INTO secret_scopes (secret, scope) VALUES (?, ?)`, s.Name,
+			f.String()); err != nil {
 			return fmt.Errorf("write secret %s: %w", s.Name, err)
 		}
 	}

@@ -52,7 +52,8 @@ var tagChanges = map[string]struct {
 		)
 	}},
 	"delete": {"", func(tx *Tx) error {
-		if err := tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Was: oldVersion, At: time.Unix(2, 0), Who: "desk"}); err != nil {
+		if err := tx.AddTagMove(TagMove{Image: "lab", Tag: "stable", Was: oldVersion, At: time.Unix(2, 0),
+			Who: "desk"}); err != nil {
 			return err
 		}
 		return tx.DeleteTag("lab", "stable")

@@ -10,7 +10,8 @@ import (
 // Nodes that wait in the wave under way or the next fetch the version ahead, also while no window is open; each is
 // asked until it has it, and no node of a rollout whose nodes reboot.
 func TestStagesAhead(t *testing.T) {
-	for method, want := range map[fleet.BootMethod]int{fleet.MethodAuto: 3, fleet.MethodSoftReboot: 3, fleet.MethodKexec: 0, fleet.MethodReboot: 0, "": 0} {
+	for method, want := range map[fleet.BootMethod]int{fleet.MethodAuto: 3, fleet.MethodSoftReboot: 3,
+		fleet.MethodKexec: 0, fleet.MethodReboot: 0, "": 0} {
 		w := newWorld(
 			t,
 			1,

@@ -115,12 +115,14 @@ func TestEdit(t *testing.T) {
 // Owners are the root's own.
 func TestOwner(t *testing.T) {
 	_, r := testRoot(t)
-	for _, f := range []fleet.File{file("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"), file("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
+	for _, f := range []fleet.File{file("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"),
+		file("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for text, want := range map[string][2]int{"slurm": {64030, 64031}, "slurm:adm": {64030, 4}, ":adm": {0, 4}, "slurm:": {64030, 64031}, "7:8": {7, 8}, "root": {0, 0}} {
+	for text, want := range map[string][2]int{"slurm": {64030, 64031}, "slurm:adm": {64030, 4}, ":adm": {0, 4},
+		"slurm:": {64030, 64031}, "7:8": {7, 8}, "root": {0, 0}} {
 		uid, gid, err := r.owner(text)
 		if err != nil || uid != want[0] || gid != want[1] {
 			t.Errorf("%q: %d:%d, %v; want %v", text, uid, gid, err, want)

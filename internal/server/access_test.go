@@ -72,7 +72,7 @@ func TestRoles(t *testing.T) {
 
 // TestRoutesNeedRoles says of each route of the API who may use it: a new one is a decision.
 func TestRoutesNeedRoles(t *testing.T) {
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		need := access.RoleFor(r.Method, r.Path)
 		sensitive := strings.HasPrefix(r.Path, "/v1/users") || strings.HasPrefix(r.Path, "/v1/tokens") ||
 			r.Path == "/v1/audit"

@@ -23,7 +23,7 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	routes, changes := s.controlRoutes(), 0
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		if r.Method == http.MethodGet || r.Path == "/v1/store/missing" {
 			continue
 		}

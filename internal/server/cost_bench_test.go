@@ -199,6 +199,6 @@ func countDials(sent *atomic.Int64) func(context.Context, string, string) (net.C
 		if err != nil {
 			return nil, err
 		}
-		return &guest{Conn: c, sent: sent}, nil
+		return &countedConn{Conn: c, sent: sent}, nil
 	}
 }

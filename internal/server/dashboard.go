@@ -72,7 +72,7 @@ func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // people, not nodes
 	}
 	if err != nil {
-		s.log.Warn("no dashboard: "+err.Error(), "hint", "mend this, name another address with --dashboard, or off")
+		s.log.Warn("no dashboard: "+err.Error(), "hint", "fix this, name another address with --dashboard, or off")
 		l.dashboard = nil
 		return
 	}

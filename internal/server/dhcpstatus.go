@@ -50,7 +50,7 @@ func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DH
 // observeTFTP counts a TFTP transfer and puts it into the boot of its machine.
 func (s *Server) observeTFTP(t tftp.Transfer) {
 	s.countTFTP(t)
-	s.loader.ObserveTFTP(t)
+	s.booter.ObserveTFTP(t)
 }
 
 // places are the base URLs of objects that nodes shall ask before this server.

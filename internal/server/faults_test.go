@@ -12,6 +12,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/server/logs"
+	"pando/internal/server/operator"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -51,7 +52,7 @@ func TestFailedBoots(t *testing.T) {
 	firmware, loader, script, kernel := s.node(2), s.node(3), s.node(4), s.node(5)
 	firmware.exchange(netboot.PXE)
 	loader.exchange(netboot.PXE)
-	s.loader.BootFileSent(local, "undionly.kpxe", 70_000, s.now(), nil)
+	s.booter.BootFileSent(local, "undionly.kpxe", 70_000, s.now(), nil)
 	script.exchange(netboot.PXE)
 	script.exchange(netboot.IPXE)
 	script.script()
@@ -103,7 +104,7 @@ func TestFailedBoots(t *testing.T) {
 	}
 	client := api.OverHandler(s.socketRoutes())
 	status, err := client.Status(t.Context())
-	if err != nil || status.Failed != len(got) || len(status.Trouble) != min(len(got), statusFaults) {
+	if err != nil || status.Failed != len(got) || len(status.Trouble) != min(len(got), operator.StatusFaults) {
 		t.Errorf("status: %d failed, %d told, %v; want %d", status.Failed, len(status.Trouble), err, len(got))
 	}
 	owner, err := s.discovery.Node(t.Context(), cable.mac)

@@ -111,7 +111,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	srv.loader.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
+	srv.booter.Neighbour = func(netip.Addr) (fleet.MAC, bool) { return fleet.MAC{}, false }
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:
@@ -251,9 +251,9 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 // observeDHCP plays what the DHCP part tells of one packet.
 func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.t.Helper()
-	n, err := s.loader.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
+	n, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
 	if err == nil {
-		err = s.loader.Commit(s.t.Context(), dhcp.Change{Node: n, Seen: seen})
+		err = s.booter.Commit(s.t.Context(), dhcp.Change{Node: n, Seen: seen})
 	}
 	if err != nil {
 		s.t.Error(err)

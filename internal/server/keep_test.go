@@ -24,7 +24,7 @@ func (s *site) addVersions(names ...string) (out []fleet.Digest) {
 
 // later lets the keeper look at the store's files as if so much time had passed.
 func (s *site) later(d time.Duration) {
-	s.keeper.Written = func() time.Time { return time.Now().Add(d) }
+	s.collector.Written = func() time.Time { return time.Now().Add(d) }
 }
 
 // gc collects with no version kept for its age or its rank.

@@ -54,7 +54,7 @@ func TestCollectOnAFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startSite(t, onSmallDisk(t))
 			v := s.addVersions("first", "second", "third")
-			s.keeper.Reserve()
+			s.collector.Reserve()
 			if loose {
 				s.looseObject()
 			}

@@ -15,7 +15,7 @@ import (
 type recordedLeases struct{ *site }
 
 func (l recordedLeases) read(read func(dhcp.Leases) error) error {
-	_, err := l.loader.Snapshot(l.t.Context(), dhcp.Request{}, read)
+	_, err := l.booter.Snapshot(l.t.Context(), dhcp.Request{}, read)
 	return err
 }
 
@@ -44,7 +44,7 @@ func (l recordedLeases) LeasesIn(first, last netip.Addr) (out []fleet.Lease, err
 }
 
 func (l recordedLeases) SaveLease(lease fleet.Lease) error {
-	return l.loader.Commit(l.t.Context(), dhcp.Change{Leases: []fleet.Lease{lease}})
+	return l.booter.Commit(l.t.Context(), dhcp.Change{Leases: []fleet.Lease{lease}})
 }
 
 // TestLeasesIn: one question for a whole range is answered as one for each of its addresses.

@@ -81,7 +81,7 @@ func listenTCP(ctx context.Context, what, addr string, sent *atomic.Int64) (net.
 	if err != nil {
 		return nil, listenError(what, addr, err)
 	}
-	return newCrowd(l, maxConns, maxConnsPerPeer, sent), nil
+	return limitConns(l, maxConns, maxConnsPerPeer, sent), nil
 }
 
 func listenUDP(ctx context.Context, what, addr string) (*net.UDPConn, error) {

@@ -9,6 +9,7 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	sitemetrics "pando/internal/server/metrics"
+	"pando/internal/server/operator"
 	"pando/internal/tftp"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) openToThisMachine(pages http.Handler) http.Handler {
 		guard = s.access.ByAddress
 	}
 	m.Route("GET /metrics", s.serveMetrics, guard)
-	m.Route("GET /v1/sd", httpapi.JSON(s.operator().scrapeTargets), guard)
+	m.Route("GET /v1/sd", httpapi.JSON(operator.Targets{Registry: s.registry, Views: s.nodeViews()}.List), guard)
 	answered := func(w http.ResponseWriter, r *http.Request) error {
 		pages.ServeHTTP(w, r)
 		return nil
@@ -74,8 +75,8 @@ func (s *Server) newLookout() *sitemetrics.Lookout {
 		}
 	}
 	return sitemetrics.New(sitemetrics.Config{
-		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, LastSeen: s.heard.Seen,
-		Loads: s.turns.Status, Packs: s.packs.Waiting, Swarm: s.swarm.Nodes, Journals: s.journals.Status,
+		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, LastSeen: s.lastSeen.Seen,
+		Loads: s.admission.Status, Packs: s.packs.Waiting, Swarm: s.swarm.Nodes, Journals: s.journals.Status,
 		Now: s.now, Log: s.log,
 	})
 }

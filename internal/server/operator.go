@@ -1,74 +1,98 @@
 package server
 
 import (
+	"context"
+	_ "embed"
+	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"pando/internal/api"
+	"pando/internal/fleetview"
 	"pando/internal/httpapi"
+	"pando/internal/server/history"
+	"pando/internal/server/logs"
+	"pando/internal/server/operator"
+	"pando/internal/server/state"
+	"pando/internal/server/volumes"
 )
+
+// descriptionPath is where the description of the operator's API is.
+const descriptionPath = "/v1/openapi.json"
+
+//go:embed openapi.json
+var description []byte
+
+// serveDescription sends the OpenAPI description. It needs no token: it says nothing of this site.
+func serveDescription(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(description) // the client is gone when this fails
+	return nil
+}
 
 // operatorList is every route of the operator's half of the HTTP API: what `pando` and other programs use. The list
 // is the API: the description in openapi.json is tested against it, and so is the client.
-func (o *operator) operatorList() []httpapi.Route {
+func (s *Server) operatorList() []httpapi.Route {
 	return slices.Concat(
-		o.configRoutes(),
-		o.secretRoutes(),
-		o.access.Routes(),
-		o.state.Routes(),
-		o.journals.Routes(),
-		o.powers.Routes(),
-		o.rollouts.Routes(),
-		o.history.Routes(),
-		o.packAPI.Routes(),
-		o.storeAPI.Routes(),
-		o.imageAPI.Routes(),
-		o.media.Routes(),
-		[]httpapi.Route{
-			httpapi.NewRoute("GET", "/v1/openapi.json", serveDescription),
-			httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(o.status)),
-			httpapi.NewRoute("GET", "/v1/nodes", httpapi.JSON(o.listNodes)),
-			httpapi.NewRoute("POST", "/v1/nodes", httpapi.JSON(o.createNode)),
-			httpapi.NewRoute("PATCH", "/v1/nodes", httpapi.JSON(o.setNodes)),
-			httpapi.NewRoute("DELETE", "/v1/nodes", httpapi.JSON(o.deleteNodes)),
-			httpapi.NewRoute("POST", "/v1/nodes/adopt", httpapi.JSON(o.adoptNodes)),
-			httpapi.NewRoute("GET", "/v1/nodes/{name}", httpapi.JSON(o.showNode)),
-			httpapi.NewRoute("GET", "/v1/nodes/{name}/boot", httpapi.JSON(o.showNodeBoot)),
-			httpapi.NewRoute("GET", "/v1/nodes/{name}/disks", httpapi.JSON(o.nodeDisks)),
-			httpapi.NewRoute("POST", "/v1/nodes/{name}/cache", httpapi.JSON(o.prepareCache)),
-			httpapi.NewRoute("GET", "/v1/groups", httpapi.JSON(o.listGroups)),
-			httpapi.NewRoute("POST", "/v1/groups", httpapi.JSON(o.createGroup)),
-			httpapi.NewRoute("GET", "/v1/groups/{name}", httpapi.JSON(o.showGroup)),
-			httpapi.NewRoute("PATCH", "/v1/groups/{name}", httpapi.JSON(o.setGroup)),
-			httpapi.NewRoute("DELETE", "/v1/groups/{name}", httpapi.JSON(o.deleteGroup)),
-			httpapi.NewRoute("GET", "/v1/classes", httpapi.JSON(o.listClasses)),
-			httpapi.NewRoute("POST", "/v1/classes", httpapi.JSON(o.createClass)),
-			httpapi.NewRoute("GET", "/v1/classes/{name}", httpapi.JSON(o.showClass)),
-			httpapi.NewRoute("PATCH", "/v1/classes/{name}", httpapi.JSON(o.setClass)),
-			httpapi.NewRoute("DELETE", "/v1/classes/{name}", httpapi.JSON(o.deleteClass)),
-			httpapi.NewRoute("GET", "/v1/diff", httpapi.JSON(o.diffNodes)),
-			httpapi.NewRoute("GET", "/v1/boots", httpapi.JSON(o.listBoots)),
-			httpapi.NewRoute("GET", "/v1/boots/failed", httpapi.JSON(o.listFailed)),
-			httpapi.NewRoute("GET", "/v1/boots/{id}", httpapi.JSON(o.showBoot)),
-			httpapi.NewRoute("GET", "/v1/events", httpapi.JSON(o.listEvents)),
-			httpapi.NewRoute("GET", "/v1/events/stream", o.streamEvents),
-			httpapi.NewRoute("GET", "/v1/leases", httpapi.JSON(o.listLeases)),
-			httpapi.NewRoute("GET", "/v1/sd", httpapi.JSON(o.scrapeTargets)),
-			httpapi.NewRoute("GET", "/v1/policy", httpapi.JSON(o.showPolicy)),
-			httpapi.NewRoute("PUT", "/v1/policy", httpapi.JSON(o.setPolicy)),
-			httpapi.NewRoute("GET", "/v1/fleet", httpapi.JSON(o.exportFleet)),
-			httpapi.NewRoute("PUT", "/v1/fleet", httpapi.JSON(o.applyFleet)),
-		},
+		operator.Routes(s.operatorOptions()),
+		s.access.Routes(),
+		s.state.Routes(),
+		s.journals.Routes(),
+		s.power.Routes(),
+		s.rollouts.Routes(),
+		history.NewAPI(s.registry).Routes(),
+		s.packAPI.Routes(),
+		s.storeAPI.Routes(),
+		s.imageAPI.Routes(),
+		s.media.Routes(),
+		[]httpapi.Route{httpapi.NewRoute("GET", descriptionPath, serveDescription)},
 	)
 }
 
 // operatorRoutes registers the operator's API. auth is put around every route: nothing on the socket, the check of a
 // token on the control channel. The description is for everybody.
-func (o *operator) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpapi.Handler) {
-	routes := slices.DeleteFunc(o.operatorList(), func(r httpapi.Route) bool { return r.Path == descriptionPath })
+func (s *Server) operatorRoutes(m *httpapi.Mux, auth func(httpapi.Handler) httpapi.Handler) {
+	routes := slices.DeleteFunc(s.operatorList(), func(r httpapi.Route) bool { return r.Path == descriptionPath })
 	m.Route("GET "+descriptionPath, serveDescription)
-	o.access.Protect(m, routes, auth)
+	s.access.Protect(m, routes, auth)
 	m.Route("/v1/", func(_ http.ResponseWriter, r *http.Request) error {
 		return api.NewError(api.NotFound, "no such request: "+r.Method+" "+r.URL.Path, "see "+descriptionPath)
 	}, auth)
+}
+
+// operatorOptions wires the answers about nodes, groups and whatever else is declared.
+func (s *Server) operatorOptions() operator.Options {
+	return operator.Options{
+		Registry: s.registry, Store: s.store, Versions: s.versions, Views: s.nodeViews(), Configs: s.configs,
+		Commands: s.commands, Waker: s.waker, Methods: s.methods,
+		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
+		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus, Loads: s.admission.Status,
+		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started, Now: s.now,
+	}
+}
+
+// nodeViews puts together what is known of nodes.
+func (s *Server) nodeViews() fleetview.Nodes {
+	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen}
+}
+
+// nodeData has what is kept of nodes outside of the registry follow their names.
+type nodeData struct {
+	*state.Service
+	journals *logs.Journals
+	volumes  *volumes.Service
+	log      *slog.Logger
+}
+
+func (d nodeData) NodeRenamed(ctx context.Context, was, is string) {
+	if err := d.journals.Rename(was, is); err != nil {
+		d.log.Error("rename the journals of a node", "node", is, "was", was, "err", err)
+	}
+	d.Service.NodeRenamed(ctx, was, is)
+}
+
+func (d nodeData) NodeDeleted(ctx context.Context, node string, at time.Time) {
+	d.Service.NodeDeleted(ctx, node, at)
+	d.volumes.NodeDeleted(ctx, node)
 }

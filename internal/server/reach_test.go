@@ -24,7 +24,7 @@ func TestEachRouteHasAReach(t *testing.T) {
 	for _, r := range access.KnownRoutes() {
 		in[r]++
 	}
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		route := r.Method + " " + r.Path
 		if in[route] != 1 {
 			t.Errorf("%s is in %d classes of reach.go, not in one", route, in[route])
@@ -211,7 +211,7 @@ var attempts = map[string][]string{
 func TestTokenOfOneGroup(t *testing.T) {
 	s := startRooms(t)
 	before := s.other()
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		route := r.Method + " " + r.Path
 		site, own := access.Reaches()[route] == access.WholeSite, access.Reaches()[route] == access.OwnGroups
 		tries := attempts[route]

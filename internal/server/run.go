@@ -14,7 +14,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/hint"
 	"pando/internal/identity"
-	"pando/internal/registry"
+	"pando/internal/server/duties"
 	"pando/internal/server/history"
 	sitemetrics "pando/internal/server/metrics"
 	"pando/internal/tftp"
@@ -53,7 +53,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Listen opens every socket, so that what an administrator has to mend is known before anything runs. Run calls
+// Listen opens every socket, so that what an administrator has to fix is known before anything runs. Run calls
 // it if it was not called. A *ListenError names the part and the address.
 func (s *Server) Listen(ctx context.Context) (err error) {
 	if s.listeners != nil {
@@ -90,7 +90,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
 	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
-	s.dhcp = &dhcp.Server{Config: c, Registry: s.loader, Observe: s.countDHCP, Log: s.log, Now: s.now}
+	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 
@@ -125,12 +125,34 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 		})
 	}
-	l := s.listeners
 	// It ends after all that write history, so that it writes the last of it.
 	writing, endHistory := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHistory()
 	written := make(chan error, 1)
 	go func() { written <- s.boots.Run(writing) }()
+	s.startServices(start, secure, pages)
+	s.startDuties(start)
+	s.log.Info("serving", "data", s.listeners.data.Addr(), "control", s.listeners.control.Addr(),
+		"dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.Names())
+	<-ctx.Done()
+	wg.Wait()
+	endHistory()
+	if err := <-written; err != nil {
+		s.log.Error("events lost", "err", err)
+	}
+	s.volumes.Wait()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// starter runs a part of the server until it ends; a part that fails stops the others.
+type starter func(name string, run func(context.Context) error)
+
+// startServices starts what answers on the sockets.
+func (s *Server) startServices(start starter, secure *tls.Config, pages http.Handler) {
+	l := s.listeners
 	start("data path", func(ctx context.Context) error {
 		return s.serve(ctx, l.data, s.metrics.HTTP("data", s.dataRoutes()), nil)
 	})
@@ -151,45 +173,30 @@ func (s *Server) Run(ctx context.Context) error {
 		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
-		t := &tftp.Server{Files: tftp.FilesFunc(s.loader.OpenTFTP), Log: s.log, Done: s.observeTFTP}
+		t := &tftp.Server{Files: tftp.FilesFunc(s.booter.OpenTFTP), Log: s.log, Done: s.observeTFTP}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {
 		start("netconsole", func(ctx context.Context) error { return s.consoles.Run(ctx, l.netconsole) })
 	}
 	start("DHCP", s.dhcp.Run)
+}
+
+// startDuties starts what the server does by itself.
+func (s *Server) startDuties(start starter) {
 	start("agent", func(ctx context.Context) error { s.prepareAgent(ctx); return nil })
-	start("housekeeping", s.housekeeping)
+	start("housekeeping", func(ctx context.Context) error {
+		duties.Housekeeping(ctx, s.registry, s.now, s.log, s.volumes.PruneSwap, s.state.SettleCopies)
+		return nil
+	})
 	start("boot packs", s.packs.Run)
 	start("history", history.NewRecorder(s.registry, s.log).Run)
 	start("samples", s.sampler.Run)
 	start("rollouts", s.rollouts.Run)
-	start("power", s.powers.Run)
+	start("power", s.power.Run)
 	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
 	start("metrics", s.lookout.CountStore)
-	start("store", s.keeper.Run)
-	s.log.Info(
-		"serving",
-		"data",
-		l.data.Addr(),
-		"control",
-		l.control.Addr(),
-		"dhcp",
-		s.cfg.DHCP.Mode,
-		"boot_files",
-		s.files.Names(),
-	)
-	<-ctx.Done()
-	wg.Wait()
-	endHistory()
-	if err := <-written; err != nil {
-		s.log.Error("events lost", "err", err)
-	}
-	s.volumes.Wait()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
-	return nil
+	start("store", s.collector.Run)
 }
 
 // serve answers HTTP until ctx ends; secure nil is plain.
@@ -227,31 +234,6 @@ func (s *Server) prepareAgent(ctx context.Context) {
 	}
 	if err := a.Prepare(ctx); err != nil && ctx.Err() == nil {
 		s.log.Error("agent cpio", "err", err, "hint", hint.Of(err))
-	}
-}
-
-// Housekeeping: how often, and how long the lease of a machine that does not come back is remembered.
-const (
-	houseEvery = time.Hour
-	leaseKept  = 90 * 24 * time.Hour
-)
-
-func (s *Server) housekeeping(ctx context.Context) error {
-	t := time.NewTicker(houseEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
-		err := s.registry.Update(ctx, func(tx *registry.Tx) error {
-			_, err := tx.DeleteExpired(s.now().Add(-leaseKept))
-			return err
-		})
-		if err = errors.Join(err, s.volumes.PruneSwap(ctx), s.state.SettleCopies(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Error("housekeeping", "err", err)
-		}
 	}
 }
 

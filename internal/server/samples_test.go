@@ -22,7 +22,7 @@ func TestGuestCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent atomic.Int64
-	l := newCrowd(inner, 10, 10, &sent)
+	l := limitConns(inner, 10, 10, &sent)
 	defer l.Close()
 	const size = 5<<20 + 7
 	path := filepath.Join(t.TempDir(), "file")

@@ -300,7 +300,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 		t.Fatal("the node has no secret")
 	}
 	var seen bytes.Buffer
-	for _, r := range (&operator{}).operatorList() {
+	for _, r := range (&Server{}).operatorList() {
 		if r.Method != "GET" || strings.HasSuffix(r.Path, "/stream") || strings.HasSuffix(r.Path, "/disks") {
 			continue
 		}

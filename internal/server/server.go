@@ -60,38 +60,38 @@ type Server struct {
 	now     func() time.Time
 	started time.Time
 
-	lock     *os.File
-	keys     identity.Keys
-	registry *registry.Registry
-	store    *store.Dir
-	versions *versions.Cache
-	signer   *images.Signer
-	files    boots.Files
-	agents   initrd.Programs
-	traces   *packs.Traces
-	packs    *packs.Maker
-	packAPI  *packs.API
-	keeper   *objects.Collector
-	objects  *objects.Handler
-	storeAPI *objects.API
-	imageAPI *images.API
-	disks    *initrd.DiskDrivers
+	lock      *os.File
+	keys      identity.Keys
+	registry  *registry.Registry
+	store     *store.Dir
+	versions  *versions.Cache
+	signer    *images.Signer
+	files     boots.Files
+	agents    initrd.Programs
+	traces    *packs.Traces
+	packs     *packs.Maker
+	packAPI   *packs.API
+	collector *objects.Collector
+	objects   *objects.Handler
+	storeAPI  *objects.API
+	imageAPI  *images.API
+	disks     *initrd.DiskDrivers
 
 	boots      *bootlog.Boots
-	heard      *lastseen.Times
-	errands    *nodecommand.Queue
-	nudger     *nodecommand.Waker
+	lastSeen   *lastseen.Times
+	commands   *nodecommand.Queue
+	waker      *nodecommand.Waker
 	volumes    *volumes.Service
 	state      *state.Service
 	nodeAPI    *nodeapi.Service // what answers nodes that run
 	recordings *packs.Recordings
 	rollouts   *rollouts.Runner
 	methods    *bootmethod.Chooser
-	powers     *power.Controller
+	power      *power.Controller
 	configs    *nodeconfig.Renderer
 	journals   *logs.Journals
 	consoles   *logs.Consoles
-	turns      *admission.Queue
+	admission  *admission.Queue
 	media      *bootmedia.Service
 	access     *access.Guard
 	faults     *history.Faults
@@ -103,7 +103,7 @@ type Server struct {
 	swarm      *tracker.Server
 	uploads    sockopt.Scheduler
 	discovery  *discovery.Machines
-	loader     *boots.Service // what answers machines that boot
+	booter     *boots.Service // what answers machines that boot
 
 	listeners *listeners // nil before Listen
 	dhcp      *dhcp.Server
@@ -122,13 +122,13 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg:     c,
-		turns:   admission.New(c.links(), c.Now),
-		log:     c.Log,
-		now:     c.Now,
-		started: c.Now(),
-		ports:   &endpoint.Ports{},
-		heard:   &lastseen.Times{},
+		cfg:       c,
+		admission: admission.New(c.links(), c.Now),
+		log:       c.Log,
+		now:       c.Now,
+		started:   c.Now(),
+		ports:     &endpoint.Ports{},
+		lastSeen:  &lastseen.Times{},
 	}
 	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) }, Log: c.Log})
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
@@ -162,20 +162,20 @@ func (s *Server) open(ctx context.Context) (err error) {
 	}
 	s.planner = bootplan.New(s.registry, s.versions, s.agents, s.cfg.RebootAfter)
 	s.nodeAuth = nodeauth.New(s.registry, s.now)
-	s.nudger = nodecommand.NewWaker(s.registry, s.log)
-	s.errands = nodecommand.NewQueue(s.nudger.Boot)
+	s.waker = nodecommand.NewWaker(s.registry, s.log)
+	s.commands = nodecommand.NewQueue(s.waker.Boot)
 	s.access = s.newAccess()
 	if s.recordings, err = packs.OpenRecordings(s.cfg.Dir, s.log); err != nil {
 		return err
 	}
 	s.traces = packs.NewTraces(s.cfg.Dir)
 	s.packs = packs.New(packs.Options{Store: s.store, Registry: s.registry, Traces: s.traces, Ring: s.keys.Ring,
-		Manifest: s.versions.Manifest, LastSeen: s.heard.Seen, Now: s.now, Log: s.log})
+		Manifest: s.versions.Manifest, LastSeen: s.lastSeen.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = images.NewSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
-	s.keeper = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
-		Now: s.now, LastSeen: s.heard.Seen, Log: s.log})
-	s.storeAPI = objects.NewAPI(s.keeper, s.keys.Ring)
+	s.collector = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
+		Now: s.now, LastSeen: s.lastSeen.Seen, Log: s.log})
+	s.storeAPI = objects.NewAPI(s.collector, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
 	s.faults = history.NewFaults(s.registry, s.now)
@@ -183,8 +183,8 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
-	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.heard.Seen,
-		Auth: s.nodeAuth, Members: s.planner, Commands: s.errands, Now: s.now, Log: s.log})
+	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.lastSeen.Seen,
+		Auth: s.nodeAuth, Members: s.planner, Commands: s.commands, Now: s.now, Log: s.log})
 	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
 		if !s.givesAddresses() {
 			return nil
@@ -195,17 +195,17 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if s.journals, err = s.openJournals(); err != nil {
 		return err
 	}
-	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.heard.Seen,
-		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.keeper, NewVersion: s.packs.Look,
-		Wake: func(ctx context.Context, nodes []string) { s.operator().follow(ctx, nodes) }, LogsKept: s.journals.Kept(),
+	s.imageAPI = images.NewAPI(images.Options{Store: s.store, Registry: s.registry, LastSeen: s.lastSeen.Seen,
+		Signer: s.signer, ServerKey: s.keys.ServerPublic(), Collector: s.collector, NewVersion: s.packs.Look,
+		Wake: s.waker.Named, LogsKept: s.journals.Kept(),
 		Now: s.now, Log: s.log})
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.wireBoot()
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
-		Direct: s.cfg.Direct, Kernels: s.loader})
-	s.turns.Busy = s.swarm.Busy
+		Direct: s.cfg.Direct, Kernels: s.booter})
+	s.admission.Busy = s.swarm.Busy
 	s.lookout = s.newLookout()
 	s.sampler = history.NewSampler(s.registry, &s.sent, s.cfg.sampleLeast, s.now, s.log)
 	s.senders = history.NewSenders(s.registry, func(a netip.Addr) string {
@@ -263,20 +263,20 @@ func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next
 // wireActions wires what switches and reboots nodes.
 func (s *Server) wireActions() {
 	s.rollouts = rollouts.New(rollouts.Config{
-		Registry: s.registry, Store: s.store, Versions: s.versions, Commands: s.errands, Methods: s.methods,
-		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.heard.Seen},
+		Registry: s.registry, Store: s.store, Versions: s.versions, Commands: s.commands, Methods: s.methods,
+		Views: fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen},
 		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Now: s.now, Log: s.log,
 		Slower: func(ctx context.Context, group string, before, after fleet.Digest) (string, error) {
 			return images.Slower(ctx, s.registry, group, before, after)
 		},
 	})
-	s.powers = power.New(s.powerConfig())
+	s.power = power.New(s.powerConfig())
 }
 
 // powerConfig is what switching nodes needs.
 func (s *Server) powerConfig() power.Config {
 	return power.Config{
-		Registry: s.registry, Keys: s.keys, Commands: s.errands, Methods: s.methods, LastSeen: s.heard.Seen,
+		Registry: s.registry, Keys: s.keys, Commands: s.commands, Methods: s.methods, LastSeen: s.lastSeen.Seen,
 		Hooks: filepath.Join(s.cfg.Dir, hooks.Dir), Started: s.started, Now: s.now, Log: s.log,
 	}
 }
@@ -341,9 +341,9 @@ func (s *Server) wireBoot() {
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
 		Release: s.cfg.Release, Log: s.log,
 	})
-	s.loader = boots.New(boots.Config{
+	s.booter = boots.New(boots.Config{
 		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
-		Boots: s.boots, Discovery: s.discovery, Admission: s.turns, Keys: s.keys, Configs: s.configs, Programs: s.agents,
+		Boots: s.boots, Discovery: s.discovery, Admission: s.admission, Keys: s.keys, Configs: s.configs, Programs: s.agents,
 		Disks: s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
@@ -356,7 +356,7 @@ func (s *Server) wireBoot() {
 func (s *Server) wireNodes() {
 	s.nodeAPI = nodeapi.New(nodeapi.Config{
 		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,
-		Commands: s.errands, LastSeen: s.heard, Configs: s.configs, Boot: s.loader, Packs: s.packs, Consoles: s.consoles,
+		Commands: s.commands, LastSeen: s.lastSeen, Configs: s.configs, Boot: s.booter, Packs: s.packs, Consoles: s.consoles,
 		KeepSenders: s.senders.Add, KeepState: s.state.KeepReport, Now: s.now, Log: s.log,
 	})
 }

@@ -177,10 +177,10 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	s := startSite(t, slots(4))
 	said := make(chan bool, 8)
-	s.turns.Busy = func(full bool) { said <- full }
+	s.admission.Busy = func(full bool) { said <- full }
 	var loads []admission.Transfer
 	for i := range byte(4) {
-		loads = append(loads, s.turns.Begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
+		loads = append(loads, s.admission.Begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
 	}
 	for _, l := range loads {
 		l.End()

@@ -132,7 +132,7 @@ func TestProxySeesTheAddressByARP(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
-	s.loader.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return n.mac, a == n.addr }
+	s.booter.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return n.mac, a == n.addr }
 	if strings.Contains(n.script(), "initrd") {
 		t.Error("ARP alone is no exchange")
 	}
@@ -150,7 +150,7 @@ func TestForgedRequest(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n, thief := s.node(1), s.node(2)
-	s.loader.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return thief.mac, a == n.addr }
+	s.booter.Neighbour = func(a netip.Addr) (fleet.MAC, bool) { return thief.mac, a == n.addr }
 	n.exchange(netboot.IPXE)
 	if strings.Contains(n.script(), "initrd") {
 		t.Error("the address is another machine's, and it got the node's boot script")

@@ -24,9 +24,9 @@ func (s *site) held(n *node) <-chan string {
 	answer := make(chan string, 1)
 	go func() { answer <- n.script() }()
 	for {
-		s.turns.Mu.Lock()
-		_, ok := s.turns.Lines[n.mac]
-		s.turns.Mu.Unlock()
+		s.admission.Mu.Lock()
+		_, ok := s.admission.Lines[n.mac]
+		s.admission.Mu.Unlock()
 		if ok {
 			return answer
 		}
@@ -74,7 +74,7 @@ func TestTurnIsHeld(t *testing.T) {
 	if s.checkTurn(s.boots.At(fourth.addr).Boot.ID) != 1 {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
-	if got := s.turns.Status(); got.Loading != 2 || got.Waiting != 1 {
+	if got := s.admission.Status(); got.Loading != 2 || got.Waiting != 1 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -85,12 +85,12 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 	s := startSite(t, fastLink)
 	var loads []admission.Transfer
 	for i := range byte(2) {
-		s.turns.Ask(s.node(i).mac)
-		loads = append(loads, s.turns.Begin(s.node(i).mac))
+		s.admission.Ask(s.node(i).mac)
+		loads = append(loads, s.admission.Begin(s.node(i).mac))
 	}
 	for i := range byte(3) {
-		s.turns.Ask(s.node(i + 2).mac)
-		_, leave := s.turns.Hold(s.node(i + 2).mac)
+		s.admission.Ask(s.node(i + 2).mac)
+		_, leave := s.admission.Hold(s.node(i + 2).mac)
 		t.Cleanup(leave)
 	}
 	const tenth = 1_500_000 // of a second, with firmware that takes 120 Mb/s
@@ -100,12 +100,12 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 			loads[1].Sent(tenth, math.MaxInt64)
 			loads[0].Sent(tenth, left*tenth)
 		}
-		if got := s.turns.Status().Slots; (got > 2) != (round == 1) {
+		if got := s.admission.Status().Slots; (got > 2) != (round == 1) {
 			t.Errorf("after %d loads: %d slots", round+1, got)
 		}
-		loads[0] = s.turns.Begin(s.node(2).mac)
+		loads[0] = s.admission.Begin(s.node(2).mac)
 	}
-	if got := s.turns.Status(); got.Waiting != 0 || got.Loading != 4 || len(s.turns.Lines) != 0 {
+	if got := s.admission.Status(); got.Waiting != 0 || got.Loading != 4 || len(s.admission.Lines) != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -114,25 +114,25 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 func TestTurnHangsUp(t *testing.T) {
 	s := startSite(t, fastLink)
 	for i := range byte(2) {
-		s.turns.Ask(s.node(i).mac)
+		s.admission.Ask(s.node(i).mac)
 	}
 	for i := range byte(2) {
-		s.turns.Ask(s.node(i + 2).mac)
+		s.admission.Ask(s.node(i + 2).mac)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.turns.Wait(ctx, s.node(2).mac, time.Minute)
-	called, leave := s.turns.Hold(s.node(3).mac)
+	s.admission.Wait(ctx, s.node(2).mac, time.Minute)
+	called, leave := s.admission.Hold(s.node(3).mac)
 	defer leave()
-	s.turns.Begin(s.node(0).mac).End()
+	s.admission.Begin(s.node(0).mac).End()
 	<-called
-	if turn := s.turns.Ask(s.node(3).mac); turn.Place != 0 {
+	if turn := s.admission.Ask(s.node(3).mac); turn.Place != 0 {
 		t.Errorf("who was called: %+v", turn)
 	}
-	if turn := s.turns.Ask(s.node(2).mac); turn.Place != 1 {
+	if turn := s.admission.Ask(s.node(2).mac); turn.Place != 1 {
 		t.Errorf("who hung up and asks again: %+v", turn)
 	}
-	if len(s.turns.Lines) != 0 {
-		t.Errorf("on the line: %v", s.turns.Lines)
+	if len(s.admission.Lines) != 0 {
+		t.Errorf("on the line: %v", s.admission.Lines)
 	}
 }

@@ -124,13 +124,13 @@ func TestTurns(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
 	s.addImage()
-	if got := s.turns.Status(); got.Slots != most || got.Loading != 0 || got.Uplink != 2e6 {
+	if got := s.admission.Status(); got.Slots != most || got.Loading != 0 || got.Uplink != 2e6 {
 		t.Fatalf("before the storm: %+v", got)
 	}
 	var l loaders
 	l.more.L = &l.mu
 	full := func() {
-		if got := s.turns.Status(); got.Loading > most || got.Loading+got.Waiting > nodes {
+		if got := s.admission.Status(); got.Loading > most || got.Loading+got.Waiting > nodes {
 			t.Errorf("in the storm: %+v", got)
 		}
 	}
@@ -163,7 +163,7 @@ func TestTurns(t *testing.T) {
 	if waits != l.waited || waits == 0 {
 		t.Errorf("%d machines waited, %d say so on their timelines", l.waited, waits)
 	}
-	if got := s.turns.Status(); got.Loading != 0 || got.Waiting != 0 {
+	if got := s.admission.Status(); got.Loading != 0 || got.Waiting != 0 {
 		t.Errorf("after the storm: %+v", got)
 	}
 }
@@ -217,7 +217,7 @@ func TestTurnEnds(t *testing.T) {
 	}
 	s.clock.add(21 * time.Second) // b and c are turned off
 	urls(t, d.script())
-	if got := s.turns.Status(); got.Loading != 1 || got.Waiting != 0 {
+	if got := s.admission.Status(); got.Loading != 1 || got.Waiting != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -281,7 +281,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	s.addImage()
 	n := s.nodeAt(99, loopback(99))
 	for i := range byte(14) { // each keeps a slot for as long as one may
-		s.turns.Ask(fleet.MAC{5: i})
+		s.admission.Ask(fleet.MAC{5: i})
 	}
 	n.fast = true
 	n.exchange(netboot.IPXE)
@@ -291,7 +291,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	for {
 		s.clock.add(10 * time.Second)
 		for i := range byte(14) {
-			s.turns.Ask(fleet.MAC{5: i})
+			s.admission.Ask(fleet.MAC{5: i})
 		}
 		script := n.script()
 		if now := s.boots.At(n.addr).Boot.ID; now != boot {

@@ -30,7 +30,7 @@ func TestXcatprobesStages(t *testing.T) {
 	r := readRecorded(t)
 	n := s.node(1)
 	n.exchange("pxe")
-	n.loader.BootFileSent(n.addr, "undionly.kpxe", 6, s.now(), nil)
+	n.booter.BootFileSent(n.addr, "undionly.kpxe", 6, s.now(), nil)
 	p := n.play(r)
 	s.clock.add(r.Uptime)
 	p.report(trace.Booted, r.Uptime)

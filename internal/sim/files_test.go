@@ -82,20 +82,26 @@ func TestWholeBootsWithFaults(t *testing.T) {
 		change       func(*Config)
 		median, last float64 // W/B
 	}{
-		"a fifth is killed":                    {func(c *Config) { c.Faults = Faults{Kill: 0.2, KillAt: unit / 2} }, 1.7, 1.8},
-		"wrong bytes":                          {func(c *Config) { c.Faults = Faults{Wrong: 10} }, 2, 11},
-		"they break off":                       {func(c *Config) { c.Faults = Faults{Short: 10} }, 1.9, 2},
-		"slow ones":                            {func(c *Config) { c.Faults = Faults{Slow: 10} }, 2.1, 2.3},
-		"nobody reaches some":                  {func(c *Config) { c.Faults = Faults{Closed: 10} }, 1.7, 1.9},
-		"some reach nobody":                    {func(c *Config) { c.Faults = Faults{Alone: 2} }, 1.7, 5},
-		"they come later":                      {func(c *Config) { c.Faults = Faults{Late: 100, LateAt: unit / 2} }, 2.1, 2.3},
-		"the tracker is lost":                  {func(c *Config) { c.Faults = Faults{Tracker: unit / 2} }, 20, 20},
-		"it is lost while boots stand in line": {func(c *Config) { c.Faults = Faults{Tracker: 30 * time.Millisecond} }, 206, 206},
+		"a fifth is killed": {func(c *Config) { c.Faults = Faults{Kill: 0.2, KillAt: unit / 2} },
+			1.7, 1.8},
+		"wrong bytes":         {func(c *Config) { c.Faults = Faults{Wrong: 10} }, 2, 11},
+		"they break off":      {func(c *Config) { c.Faults = Faults{Short: 10} }, 1.9, 2},
+		"slow ones":           {func(c *Config) { c.Faults = Faults{Slow: 10} }, 2.1, 2.3},
+		"nobody reaches some": {func(c *Config) { c.Faults = Faults{Closed: 10} }, 1.7, 1.9},
+		"some reach nobody":   {func(c *Config) { c.Faults = Faults{Alone: 2} }, 1.7, 5},
+		"they come later": {func(c *Config) { c.Faults = Faults{Late: 100, LateAt: unit / 2} },
+			2.1, 2.3},
+		"the tracker is lost": {func(c *Config) { c.Faults = Faults{Tracker: unit / 2} }, 20, 20},
+		"it is lost while boots stand in line": {
+			func(c *Config) { c.Faults = Faults{Tracker: 30 * time.Millisecond} }, 206, 206},
 		"there never was a tracker": { // and the files come from the server, too
 			func(c *Config) { c.Faults = Faults{Tracker: 1} }, 206, 206},
-		"racks":        {func(c *Config) { c.Places, c.ServerLink = 8, 1e9 }, 1.6, 2.2},
-		"word is late": {func(c *Config) { c.Nodes, c.NodeLink, c.ServerLink, c.Delay = 40, 300e3, 300e3, time.Second }, 2, 2},
-		"unicast":      {func(c *Config) { c.Unicast, c.Nodes = true, 20 }, 21, 21},
+		"racks": {func(c *Config) { c.Places, c.ServerLink = 8, 1e9 }, 1.6, 2.2},
+		"word is late": {func(c *Config) {
+			c.Nodes, c.NodeLink, c.ServerLink, c.Delay = 40, 300e3, 300e3,
+				time.Second
+		}, 2, 2},
+		"unicast": {func(c *Config) { c.Unicast, c.Nodes = true, 20 }, 21, 21},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := whole(200)
@@ -112,7 +118,8 @@ func TestWholeBootsWithFaults(t *testing.T) {
 
 // Boots whose files have no bytes, and objects of none, are no boots.
 func TestImpossibleFiles(t *testing.T) {
-	for _, change := range []func(*Config){func(c *Config) { c.Files = -1 }, func(c *Config) { c.Demand = -1 }, func(c *Config) { c.DemandSize = 0 }} {
+	for _, change := range []func(*Config){func(c *Config) { c.Files = -1 }, func(c *Config) { c.Demand = -1 },
+		func(c *Config) { c.DemandSize = 0 }} {
 		c := whole(1)
 		if change(&c); func() error { _, err := Run(c); return err }() == nil {
 			t.Errorf("%+v", c)

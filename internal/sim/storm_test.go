@@ -165,7 +165,8 @@ func TestReadsThatWaitDoNotStorm(t *testing.T) {
 		rate  int64
 		most  float64 // W/B
 		sent  float64 // W
-	}{{8, 2e6, 1.15, 1.1}, {40, 2e6, 1.2, 1.15}, {40, 100e6, 1.25, 1.1}, {200, 1e9, 1.4, 1.1}, {200, 100e6, 1.35, 1.1}} {
+	}{{8, 2e6, 1.15, 1.1}, {40, 2e6, 1.2, 1.15}, {40, 100e6, 1.25, 1.1}, {200, 1e9, 1.4, 1.1},
+		{200, 100e6, 1.35, 1.1}} {
 		c := set(x.nodes, 237)
 		c.NodeLink, c.ServerLink, c.Reads = x.rate, x.rate, true
 		r := run(t, c)
@@ -211,7 +212,8 @@ func TestSameSeedSameStorm(t *testing.T) {
 
 func TestImpossibleStorms(t *testing.T) {
 	for name, c := range map[string]Config{
-		"no nodes": {NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1}, "no link": {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
+		"no nodes": {NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1},
+		"no link":  {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
 		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "firmware that " +
 			"sends": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, KRate: -1}, "more faults than " +
 			"nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
@@ -231,7 +233,8 @@ func TestKIsAdmitted(t *testing.T) {
 		node, server   int64
 		most           float64 // of what the link takes
 	}{
-		{200, 1, 100e6, 1e9, 1.15}, {200, 1, 100e6, 100e6, 1.15}, {40, 1, 1e9, 1e9, 1.15}, {200, 1, 1e9, 1e9, 1.15}, {1000, 1, 1e9, 1e9, 1.15},
+		{200, 1, 100e6, 1e9, 1.15}, {200, 1, 100e6, 100e6, 1.15}, {40, 1, 1e9, 1e9, 1.15}, {200, 1, 1e9, 1e9, 1.15},
+		{1000, 1, 1e9, 1e9, 1.15},
 		{200, 1, 1e9, 10e9, 1.15}, {1000, 2, 1e9, 10e9, 1.15}, {200, 1, 10e6, 10e6, 1.15},
 	} {
 		for _, k := range []int64{12_000_000, 18_000_000} { // what a node with a known NIC loads, and one with any
@@ -275,7 +278,8 @@ func TestKIsAdmitted(t *testing.T) {
 // Firmware that takes a part of its link does not leave the server's idle: more nodes are admitted until it is
 // full. With two of them, 200 nodes whose firmware takes 150 Mb/s took 2.8 times as long as the link does.
 func TestKWithSlowFirmware(t *testing.T) {
-	for _, x := range []struct{ server, firmware int64 }{{1e9, 150e6}, {1e9, 300e6}, {1e9, 100e6}, {100e6, 30e6}, {10e9, 150e6}} {
+	for _, x := range []struct{ server, firmware int64 }{{1e9, 150e6}, {1e9, 300e6}, {1e9, 100e6}, {100e6, 30e6},
+		{10e9, 150e6}} {
 		for _, k := range []int64{12_000_000, 18_000_000} {
 			c := set(200, 80)
 			c.K, c.NodeLink, c.ServerLink, c.KRate = k, 1e9, x.server, x.firmware

@@ -22,7 +22,10 @@ func TestSet(t *testing.T) {
 			t.Errorf("priority %d was not taken", want)
 		}
 		got := -1
-		if err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY) }); err != nil ||
+		if err := raw.Control(func(fd uintptr) {
+			got,
+				err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY)
+		}); err != nil ||
 			got != want {
 			t.Errorf("priority %d (%v), want %d", got, err, want)
 		}

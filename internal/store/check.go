@@ -199,12 +199,14 @@ func (c *checker) version(ctx context.Context, digest fleet.Digest) error {
 		return ctx.Err()
 	}
 	if !m.IsExtension() {
-		if _, err := c.need(ctx, digest, Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size}, "the kernel"); err != nil {
+		if _, err := c.need(ctx, digest, Use{Part: PartKernel, ID: m.Kernel.Object, Size: m.Kernel.Size},
+			"the kernel"); err != nil {
 			return err
 		}
 	}
 	for _, d := range m.Drivers {
-		if _, err := c.need(ctx, digest, Use{Part: PartDrivers, ID: d.Object, Size: d.Size}, "drivers "+d.Name); err != nil {
+		if _, err := c.need(ctx, digest, Use{Part: PartDrivers, ID: d.Object, Size: d.Size},
+			"drivers "+d.Name); err != nil {
 			return err
 		}
 	}
@@ -322,7 +324,8 @@ func (c *checker) page(ctx context.Context, v fleet.Digest, root *chunk.Root, i 
 	}
 	for _, e := range page.Entries {
 		if e.Codec != chunk.Zero {
-			if _, err := c.need(ctx, v, Use{PartChunk, e.ID, int64(e.StoredSize), start, int64(e.RawSize)}, "a chunk"); err != nil {
+			if _, err := c.need(ctx, v, Use{PartChunk, e.ID, int64(e.StoredSize), start, int64(e.RawSize)},
+				"a chunk"); err != nil {
 				return err
 			}
 		}

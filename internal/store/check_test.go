@@ -30,21 +30,39 @@ func TestCheck(t *testing.T) {
 		harm func(t *testing.T, d *Dir, v Version, ids map[string]chunk.ID)
 		want string // in a problem; "": none
 	}{
-		"whole":   {func(*testing.T, *Dir, Version, map[string]chunk.ID) {}, ""},
-		"flipped": {func(t *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { flip(t, d.ObjectPath(ids["a"])) }, "not what was written"},
+		"whole": {func(*testing.T, *Dir, Version, map[string]chunk.ID) {}, ""},
+		"flipped": {func(t *testing.T, d *Dir, _ Version,
+			ids map[string]chunk.ID) {
+			flip(t, d.ObjectPath(ids["a"]))
+		}, "not what was written"},
 		"truncated": {func(t *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) {
 			if err := os.Truncate(d.ObjectPath(ids["page"]), 3); err != nil {
 				t.Fatal(err)
 			}
 		}, "index page 0 is broken"},
-		"no chunk":  {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["b"])) }, "a chunk is missing"},
-		"no root":   {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["root"])) }, "the index root is missing"},
-		"no kernel": {func(_ *testing.T, d *Dir, _ Version, ids map[string]chunk.ID) { os.Remove(d.ObjectPath(ids["kernel"])) }, "the kernel is missing"},
-		"unsigned":  {func(_ *testing.T, d *Dir, v Version, _ map[string]chunk.ID) { os.Remove(d.SignaturePath(v.Digest)) }, "no signature"},
+		"no chunk": {func(_ *testing.T, d *Dir, _ Version,
+			ids map[string]chunk.ID) {
+			os.Remove(d.ObjectPath(ids["b"]))
+		}, "a chunk is missing"},
+		"no root": {func(_ *testing.T, d *Dir, _ Version,
+			ids map[string]chunk.ID) {
+			os.Remove(d.ObjectPath(ids["root"]))
+		}, "the index root is missing"},
+		"no kernel": {func(_ *testing.T, d *Dir, _ Version,
+			ids map[string]chunk.ID) {
+			os.Remove(d.ObjectPath(ids["kernel"]))
+		}, "the kernel is missing"},
+		"unsigned": {func(_ *testing.T, d *Dir, v Version,
+			_ map[string]chunk.ID) {
+			os.Remove(d.SignaturePath(v.Digest))
+		}, "no signature"},
 		"wrongly signed": {func(t *testing.T, d *Dir, v Version, _ map[string]chunk.ID) {
 			flip(t, d.SignaturePath(v.Digest))
 		}, "wrong signature"},
-		"changed manifest": {func(t *testing.T, d *Dir, v Version, _ map[string]chunk.ID) { flip(t, d.ManifestPath(v.Digest)) }, "was changed"},
+		"changed manifest": {func(t *testing.T, d *Dir, v Version,
+			_ map[string]chunk.ID) {
+			flip(t, d.ManifestPath(v.Digest))
+		}, "was changed"},
 		"stranger": {func(t *testing.T, d *Dir, _ Version, _ map[string]chunk.ID) {
 			if err := os.WriteFile(d.objects()+"/README", nil, 0o644); err != nil {
 				t.Fatal(err)

@@ -85,15 +85,17 @@ func TestFailover(t *testing.T) {
 		failed []string
 		bytes  string // source that gave the object
 	}{
-		"first answers":         {nil, nil, false, nil, "a"},
-		"first is down":         {repeat(errDown, 1), nil, false, []string{"a failed"}, "b"},
-		"first has no such":     {repeat(ErrMissing, 1), nil, false, []string{"a missing"}, "b"},
-		"wrong once":            {repeat(errWrong, 1), nil, false, []string{"a wrong"}, "a"},
-		"wrong twice":           {repeat(errWrong, 2), nil, false, []string{"a wrong", "a wrong"}, "b"},
-		"wrong, then down":      {[]error{errWrong, errDown}, nil, false, []string{"a wrong", "a failed"}, "b"},
-		"both down":             {repeat(errDown, 1), repeat(errDown, 1), true, []string{"a failed", "b failed"}, ""},
-		"wrong everywhere":      {repeat(errWrong, 2), repeat(errWrong, 2), true, []string{"a wrong", "a wrong", "b wrong", "b wrong"}, ""},
-		"missing, second wrong": {repeat(ErrMissing, 1), repeat(errWrong, 1), false, []string{"a missing", "b wrong"}, "b"},
+		"first answers":     {nil, nil, false, nil, "a"},
+		"first is down":     {repeat(errDown, 1), nil, false, []string{"a failed"}, "b"},
+		"first has no such": {repeat(ErrMissing, 1), nil, false, []string{"a missing"}, "b"},
+		"wrong once":        {repeat(errWrong, 1), nil, false, []string{"a wrong"}, "a"},
+		"wrong twice":       {repeat(errWrong, 2), nil, false, []string{"a wrong", "a wrong"}, "b"},
+		"wrong, then down":  {[]error{errWrong, errDown}, nil, false, []string{"a wrong", "a failed"}, "b"},
+		"both down":         {repeat(errDown, 1), repeat(errDown, 1), true, []string{"a failed", "b failed"}, ""},
+		"wrong everywhere": {repeat(errWrong, 2), repeat(errWrong, 2), true,
+			[]string{"a wrong", "a wrong", "b wrong", "b wrong"}, ""},
+		"missing, second wrong": {repeat(ErrMissing, 1), repeat(errWrong, 1), false, []string{"a missing", "b wrong"},
+			"b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &observed{}
@@ -150,7 +152,8 @@ func TestPatienceGrows(t *testing.T) {
 	for _, c := range []struct {
 		sources, attempt int
 		want             time.Duration
-	}{{1, 0, 10 * time.Second}, {1, 1, 20 * time.Second}, {1, 99, time.Minute}, {2, 0, 3 * time.Second}, {3, 2, 12 * time.Second}} {
+	}{{1, 0, 10 * time.Second}, {1, 1, 20 * time.Second}, {1, 99, time.Minute}, {2, 0, 3 * time.Second},
+		{3, 2, 12 * time.Second}} {
 		if got := patience(c.sources, c.attempt); got != c.want {
 			t.Errorf("%d sources, attempt %d: %v, want %v", c.sources, c.attempt, got, c.want)
 		}

@@ -36,7 +36,8 @@ func TestHTTPFailoverRetryTogether(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	if v, err := r.Get(t.Context(), chunk.Request{ID: chunk.Sum(two), Size: int64(len(two))}); err != nil || string(v.Stored()) != string(two) {
+	if v, err := r.Get(t.Context(), chunk.Request{ID: chunk.Sum(two), Size: int64(len(two))}); err != nil ||
+		string(v.Stored()) != string(two) {
 		t.Errorf("after an outage: %q, %v", v.Stored(), err)
 	}
 	if o.bytes[bad.URL] != 0 || o.bytes[good.URL] != len(one)+2*len(two) {

@@ -15,8 +15,8 @@ import (
 	"pando/internal/image"
 )
 
-// RepairSource is another store, which has what this one lost. Nothing it sends is believed: objects are checked against
-// their names, manifests against theirs and their signatures against the site's key.
+// RepairSource is another store, which has what this one lost. Nothing it sends is believed: objects are checked
+// against their names, manifests against theirs and their signatures against the site's key.
 type RepairSource interface {
 	Origin
 	// Version returns a manifest and its signature, unverified.

@@ -63,7 +63,7 @@ func elsewhere(path string) bool {
 
 // A bit that flips anywhere is found, named by version, and fixed from another store; what nobody else has is
 // taken out.
-func TestFlippedBitIsFoundAndMended(t *testing.T) {
+func TestFlippedBitIsFoundAndRepaired(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	server := serveStore(t, copied)
 	for n, path := range files(t, d) {
@@ -169,7 +169,11 @@ func TestRepairBelievesNobody(t *testing.T) {
 	}
 	r, err := d.Inspect(
 		t.Context(),
-		Inspection{Keys: []string{public}, From: []RepairSource{DirSource{copied}, serveStore(t, copied)}, Repair: true},
+		Inspection{
+			Keys:   []string{public},
+			From:   []RepairSource{DirSource{copied}, serveStore(t, copied)},
+			Repair: true,
+		},
 	)
 	if err != nil || len(r.Problems) != 1 || r.Problems[0].Object != last.ID ||
 		r.Problems[0].Start != chunk.BlockSize ||

@@ -35,7 +35,7 @@ func TestFlippedBitBesideAManifest(t *testing.T) {
 			t.Fatal(len(good), err)
 		}
 		for at := range good {
-			flipped(t, path, good, at, func() { besideIsMended(t, d, copied, v, public, suffix, good) })
+			flipped(t, path, good, at, func() { besideIsRepaired(t, d, copied, v, public, suffix, good) })
 			if t.Failed() {
 				t.Fatalf("bit %d of byte %d of %s", at%8, at, path)
 			}
@@ -48,13 +48,18 @@ func TestFlippedBitBesideAManifest(t *testing.T) {
 	}
 }
 
-func besideIsMended(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix string, good []byte) {
+func besideIsRepaired(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix string, good []byte) {
 	t.Helper()
 	r, err := d.Check(t.Context(), []string{public}, nil)
 	if err != nil || len(r.Problems) == 0 || r.Problems[0].Version != v {
 		t.Errorf("%+v, %v", r, err)
 	}
-	in := Inspection{Keys: []string{public}, Versions: []fleet.Digest{v}, From: []RepairSource{DirSource{copied}}, Repair: true}
+	in := Inspection{
+		Keys:     []string{public},
+		Versions: []fleet.Digest{v},
+		From:     []RepairSource{DirSource{copied}},
+		Repair:   true,
+	}
 	if r, err = d.Inspect(t.Context(), in); err != nil || len(r.Problems) > 0 || len(r.Fixed) == 0 {
 		t.Errorf("repair: %+v, %v", r, err)
 	}

@@ -6,7 +6,8 @@ import "testing"
 // has to ask for hundreds. Who has only begun may be the first of many, who all wait behind what he is sent.
 func TestManyPiecesAreGrantedTogether(t *testing.T) {
 	for _, x := range []struct{ nodes, pieces, have, most int }{
-		{4, 1000, aloneMinPieces, 4}, {10, 1000, aloneMinPieces, 2}, {40, 1000, aloneMinPieces, 1}, {4, 200, aloneMinPieces, 1}, {4, 1000, 0, 1},
+		{4, 1000, aloneMinPieces, 4}, {10, 1000, aloneMinPieces, 2}, {40, 1000, aloneMinPieces, 1},
+		{4, 200, aloneMinPieces, 1}, {4, 1000, 0, 1},
 	} {
 		tr := newTracker()
 		for n := range x.nodes {

@@ -57,13 +57,15 @@ func TestAbsurdPatience(t *testing.T) {
 			t.Errorf("told %s, bears %s", late, s.delay)
 		}
 	}
-	for patience, want := range map[time.Duration]time.Duration{0: 4 * time.Second, -1: 4 * time.Second, time.Second: 4 * time.Second, 30 * time.Second: 20 * time.Second,
+	for patience, want := range map[time.Duration]time.Duration{0: 4 * time.Second, -1: 4 * time.Second,
+		time.Second: 4 * time.Second, 30 * time.Second: 20 * time.Second,
 		time.Hour: RequestTimeout(MaxAnnounceDelay) * 2 / 3} {
 		if got := requestHold(patience); got != want {
 			t.Errorf("a question of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
 	}
-	for patience, want := range map[time.Duration]time.Duration{0: joinHoldMin, -1: joinHoldMin, usualJoinTimeout: usualJoinTimeout / 2, time.Hour: usualJoinTimeout / 2} {
+	for patience, want := range map[time.Duration]time.Duration{0: joinHoldMin, -1: joinHoldMin,
+		usualJoinTimeout: usualJoinTimeout / 2, time.Hour: usualJoinTimeout / 2} {
 		if got := joinHold(patience, 0); got != want {
 			t.Errorf("a start of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
@@ -143,7 +145,11 @@ func TestBodyBesideGrants(t *testing.T) {
 	if after := body(4000, 0); after <= 0 {
 		t.Error("small ones fill the uplink without end")
 	}
-	if unknown := NewTracker(TrackerOptions{Random: chance()}); func() time.Duration { after, _ := unknown.admit(0, node, 1<<20, 0); return after }() != 0 {
+	if unknown := NewTracker(TrackerOptions{Random: chance()}); func() time.Duration {
+		after,
+			_ := unknown.admit(0, node, 1<<20, 0)
+		return after
+	}() != 0 {
 		t.Error("something waits for an uplink that nobody knows")
 	}
 }

@@ -235,7 +235,8 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		fail, tracker bool
 		late          time.Duration
-	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: trackerTimeout}, "nobody directs": {late: hedgeMin}} {
+	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: trackerTimeout},
+		"nobody directs": {late: hedgeMin}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSwarm(40, 2)
 			s.SetTracker(0, x.tracker)

@@ -48,9 +48,12 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	to := netip.MustParseAddrPort("10.0.0.1:80")
 	have := Bitmap{0xff, 1}
 	for _, m := range []any{
-		EncodeAnnouncement(Announcement{Swarm: "pack", Pieces: 20, Node: to, Subnet: netip.MustParsePrefix("10.0.0.0/8"), Location: "r1", LocalOnly: true, Have: have}),
-		EncodeRequest(PieceRequest{Swarm: "pack", Node: to, Size: 1, Request: Request{Want: []int{20}, Urgent: 1, Limit: 30, Max: 1, Have: have, Avoided: []netip.AddrPort{to}, FromPeers: 1,
-			Timeout: time.Hour}}),
+		EncodeAnnouncement(Announcement{Swarm: "pack", Pieces: 20, Node: to,
+			Subnet: netip.MustParsePrefix("10.0.0.0/8"), Location: "r1", LocalOnly: true, Have: have}),
+		EncodeRequest(PieceRequest{Swarm: "pack", Node: to, Size: 1,
+			Request: Request{Want: []int{20}, Urgent: 1, Limit: 30, Max: 1, Have: have, Avoided: []netip.AddrPort{to},
+				FromPeers: 1,
+				Timeout:   time.Hour}}),
 	} {
 		v := reflect.ValueOf(m)
 		for i := range v.NumField() {
@@ -95,7 +98,8 @@ func TestPiecesAsText(t *testing.T) {
 	if text, _ := (pieceList{12, 13, 14, 20, 7}).MarshalText(); string(text) != "12-14 20 7" {
 		t.Errorf("%q", text)
 	}
-	for _, text := range []string{"x", "-1", "3-", "-", "5-4", "1-2-3", "0-256", "0-200 0-60", "0-99999999", "4294967296", "1,2", "1--2"} {
+	for _, text := range []string{"x", "-1", "3-", "-", "5-4", "1-2-3", "0-256", "0-200 0-60", "0-99999999",
+		"4294967296", "1,2", "1--2"} {
 		if l := (pieceList{1}); l.UnmarshalText([]byte(text)) == nil {
 			t.Errorf("%q is %v", text, l)
 		}

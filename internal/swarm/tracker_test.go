@@ -126,7 +126,8 @@ func TestThirdCopyIsTheLastResort(t *testing.T) {
 		t.Errorf("it comes after %v, and all 40 pieces are sent in %v", rest, whole)
 	}
 	w.pieces[0] = pieceState{copies: 2, held: 2, last: time.Second}
-	for now, want := range map[time.Duration]bool{time.Second: false, time.Second + rest - 1: false, time.Second + rest: true} {
+	for now, want := range map[time.Duration]bool{time.Second: false, time.Second + rest - 1: false,
+		time.Second + rest: true} {
 		if got := tr.mayCopyAgain(now, x, 0); got != want {
 			t.Errorf("%v after the second copy: %v, want %v", now-time.Second, got, want)
 		}
@@ -309,7 +310,7 @@ func TestNearPeersComeFirst(t *testing.T) {
 func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	tr := newTracker()
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
-	loose := chunk.Sum([]byte("loose")).Brief()
+	loose := chunk.Sum([]byte("loose")).Short()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
 		j := Announcement{
@@ -381,7 +382,8 @@ func TestBanNeedsIndependentProofs(t *testing.T) {
 func TestTrackerRefusesNonsense(t *testing.T) {
 	tr := newTracker()
 	for name, j := range map[string]Announcement{
-		"less than no pieces": {Swarm: "x", Pieces: -1, Node: at(1)}, "too many pieces": {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
+		"less than no pieces": {Swarm: "x", Pieces: -1, Node: at(1)},
+		"too many pieces":     {Swarm: "x", Pieces: 1 << 20, Node: at(1)}, "no address": {Swarm: "x", Pieces: 4},
 	} {
 		if _, ok := tr.Announce(0, j); ok {
 			t.Error(name)

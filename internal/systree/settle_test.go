@@ -72,7 +72,8 @@ func days(at time.Time) string { return strconv.FormatInt(at.Unix()/86400, 10) }
 func TestSettleLeavesTheRest(t *testing.T) {
 	tree := t.TempDir()
 	begin := time.Unix(1_700_900_000, 0)
-	for name, at := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour), "made": begin.Add(time.Minute)} {
+	for name, at := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour),
+		"made": begin.Add(time.Minute)} {
 		path := filepath.Join(tree, name)
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
 			t.Fatal(err)
@@ -87,7 +88,8 @@ func TestSettleLeavesTheRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour), "made": begin.Add(time.Second / 2)} {
+	for name, want := range map[string]time.Time{"base": begin.Add(time.Second / 2), "old": begin.Add(-time.Hour),
+		"made": begin.Add(time.Second / 2)} {
 		info, err := os.Stat(filepath.Join(tree, name))
 		if err != nil || !info.ModTime().Equal(want) {
 			t.Errorf("%s: %v, %v, want %s", name, info.ModTime(), err, want)

@@ -14,7 +14,8 @@ import (
 // Architecture reads from its programs for which architecture a tree is; "" when none of them says, or another
 // one than these.
 func Architecture(tree string) string {
-	for _, name := range []string{"bin/sh", "usr/bin/env", "usr/bin/dpkg", "sbin/init", "usr/lib/systemd/systemd", "lib/systemd/systemd", "bin/busybox"} {
+	for _, name := range []string{"bin/sh", "usr/bin/env", "usr/bin/dpkg", "sbin/init", "usr/lib/systemd/systemd",
+		"lib/systemd/systemd", "bin/busybox"} {
 		f, err := Open(tree, name, unix.O_RDONLY)
 		if err != nil {
 			continue

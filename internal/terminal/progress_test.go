@@ -13,7 +13,8 @@ import (
 
 // names say what some steps do.
 var names = map[string]string{
-	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepObjects: "compressing and storing",
+	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepObjects: "compressing and " +
+		"storing",
 }
 
 // TestProgressLines: a build whose output is no terminal: a line when a step begins and ends, and some between.

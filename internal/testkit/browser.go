@@ -131,7 +131,8 @@ func (b *Browser) open(ctx context.Context) error {
 			continue
 		}
 		var attached struct{ SessionID string }
-		if err := b.Call(ctx, "Target.attachToTarget", map[string]any{"targetId": t.TargetID, "flatten": true}, &attached); err != nil {
+		if err := b.Call(ctx, "Target.attachToTarget", map[string]any{"targetId": t.TargetID, "flatten": true},
+			&attached); err != nil {
 			return err
 		}
 		b.mu.Lock()

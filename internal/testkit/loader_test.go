@@ -29,8 +29,10 @@ func TestReadScript(t *testing.T) {
 		turn   netboot.Turn
 		want   Script
 	}{
-		{netboot.Start, netboot.Turn{}, Script{Kernel: base + kernel, Initramfs: base + "/boot/0123456789abcdef/initramfs"}},
-		{netboot.Queued, netboot.Turn{Place: 3, Expect: time.Minute, Sleep: 7 * time.Second}, Script{Sleep: 7 * time.Second}},
+		{netboot.Start, netboot.Turn{},
+			Script{Kernel: base + kernel, Initramfs: base + "/boot/0123456789abcdef/initramfs"}},
+		{netboot.Queued, netboot.Turn{Place: 3, Expect: time.Minute, Sleep: 7 * time.Second},
+			Script{Sleep: 7 * time.Second}},
 		{netboot.Queued, netboot.Turn{Place: 1, Expect: time.Second}, Script{}},
 	} {
 		in.Action, in.Turn = x.action, x.turn

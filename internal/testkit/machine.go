@@ -179,7 +179,8 @@ func EndProcess(pid int, name string) error {
 		if err := unix.Kill(pid, signal); err != nil {
 			return nil // it has ended
 		}
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(
+			50 * time.Millisecond) {
 			if unix.Kill(pid, 0) != nil {
 				return nil
 			}

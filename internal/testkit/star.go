@@ -105,7 +105,8 @@ func (s *Star) build(ctx context.Context) (err error) {
 	if err := s.join(s.Server, serverPort, "master", BridgeName); err != nil {
 		return err
 	}
-	if err := errors.Join(s.Server.IP("link", "set", BridgeName, "gso_max_segs", s.segments()), s.Server.cubic(), s.hub.unfiltered(), s.Server.unfiltered()); err != nil {
+	if err := errors.Join(s.Server.IP("link", "set", BridgeName, "gso_max_segs", s.segments()), s.Server.cubic(),
+		s.hub.unfiltered(), s.Server.unfiltered()); err != nil {
 		return err
 	}
 	for i := range s.config.Nodes {

@@ -14,7 +14,8 @@ import (
 )
 
 func TestParseRate(t *testing.T) {
-	for text, want := range map[string]Rate{"10mbit": 10 * Mbit, "1gbit": Gbit, "800kbit": 800 * Kbit, "2.5gbit": 2500 * Mbit} {
+	for text, want := range map[string]Rate{"10mbit": 10 * Mbit, "1gbit": Gbit, "800kbit": 800 * Kbit,
+		"2.5gbit": 2500 * Mbit} {
 		got, err := ParseRate(text)
 		if err != nil || got != want || got.String() != text {
 			t.Errorf("%q: got %d (%s), %v", text, got, got, err)
@@ -192,7 +193,8 @@ func TestStarLimitsBothEnds(t *testing.T) {
 		net    *Net
 		device string
 		rate   string
-	}{{s.hub, serverPort, "60Mbit"}, {s.Server, LinkName, "60Mbit"}, {s.hub, nodePort(0), "20Mbit"}, {s.Nodes[0], LinkName, "20Mbit"}} {
+	}{{s.hub, serverPort, "60Mbit"}, {s.Server, LinkName, "60Mbit"}, {s.hub, nodePort(0), "20Mbit"},
+		{s.Nodes[0], LinkName, "20Mbit"}} {
 		out, err := exec.Command("tc", "-n", at.net.Name, "qdisc", "show", "dev", at.device).Output()
 		if err != nil || !strings.Contains(string(out), "tbf") || !strings.Contains(string(out), "rate "+at.rate) {
 			t.Errorf("%s of %s: %s (%v), want tbf at %s", at.device, at.net.Name, out, err, at.rate)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"debug/elf"
-	"debug/pe"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -62,7 +61,8 @@ func AwkwardTree() []Node {
 		{Path: "tmp", Mode: unix.S_IFDIR | 0o1777},
 		{Path: "var/mail", Mode: unix.S_IFDIR | 0o2775, uid: 8},
 		{Path: "srv/acl", Mode: unix.S_IFDIR | 0o755, Xattrs: map[string]string{
-			"system.posix_acl_access": acl(), "system.posix_acl_default": acl(), "user.b": "two", "user.a": "one", "trusted.z": "",
+			"system.posix_acl_access": acl(), "system.posix_acl_default": acl(), "user.b": "two", "user.a": "one",
+			"trusted.z": "",
 		}},
 		{Path: "srv/acl/file", Mode: unix.S_IFREG | 0o644, Data: []byte("x"), Xattrs: map[string]string{
 			"system.posix_acl_access": acl(), "user.long": strings.Repeat("v", 3000),
@@ -116,7 +116,8 @@ func AwkwardTree() []Node {
 // acl is a POSIX ACL as its extended attribute holds it: version 2, then tag, permissions, id.
 func acl() string {
 	b := binary.LittleEndian.AppendUint32(nil, 2)
-	for _, e := range [][3]uint32{{1, 6, 1<<32 - 1}, {2, 7, 1000}, {4, 4, 1<<32 - 1}, {16, 7, 1<<32 - 1}, {32, 4, 1<<32 - 1}} {
+	const none = 1<<32 - 1
+	for _, e := range [][3]uint32{{1, 6, none}, {2, 7, 1000}, {4, 4, none}, {16, 7, none}, {32, 4, none}} {
 		b = binary.LittleEndian.AppendUint16(b, uint16(e[0]))
 		b = binary.LittleEndian.AppendUint16(b, uint16(e[1]))
 		b = binary.LittleEndian.AppendUint32(b, e[2])
@@ -441,8 +442,10 @@ func EdgeTree() []Node {
 		add(fmt.Sprintf("link/%d", size), Node{Mode: unix.S_IFLNK | 0o777, Target: strings.Repeat("t", size)})
 	}
 	for kind, n := range map[string]Node{
-		"fifo": {Mode: unix.S_IFIFO | 0o600}, "socket": {Mode: unix.S_IFSOCK | 0o600}, "link": {Mode: unix.S_IFLNK | 0o777, Target: "fifo"},
-		"device": {Mode: unix.S_IFBLK | 0o600, dev: unix.Mkdev(4095, 1048575)}, "empty": {}, "attr": {Xattrs: map[string]string{"user.x": "1"}},
+		"fifo": {Mode: unix.S_IFIFO | 0o600}, "socket": {Mode: unix.S_IFSOCK | 0o600},
+		"link":   {Mode: unix.S_IFLNK | 0o777, Target: "fifo"},
+		"device": {Mode: unix.S_IFBLK | 0o600, dev: unix.Mkdev(4095, 1048575)}, "empty": {},
+		"attr": {Xattrs: map[string]string{"user.x": "1"}},
 	} {
 		add("one/"+kind, n)
 		add("two/"+kind, Node{Hard: true, Target: "one/" + kind})
@@ -478,23 +481,3 @@ func InSeconds(tree []string) []string {
 
 // TestRelease is the kernel release of FakeTree.
 const TestRelease = "6.1.0-1-test"
-
-// FakeARM64 is the least that UEFI would start as a kernel of arm64: the kernel's header, which is the head of an
-// EFI program, and one section.
-func FakeARM64(t TB, machine uint16) []byte {
-	t.Helper()
-	const size = 4096
-	b := make([]byte, 64, size)
-	copy(b, "MZ")
-	copy(b[56:], "ARM\x64")
-	binary.LittleEndian.PutUint32(b[60:], 64)
-	var head bytes.Buffer
-	head.WriteString("PE\x00\x00")
-	for _, part := range []any{pe.FileHeader{Machine: machine, NumberOfSections: 1},
-		pe.SectionHeader32{Name: [8]uint8{'.', 't', 'e', 'x', 't'}, SizeOfRawData: size - 1024, PointerToRawData: 1024}} {
-		if err := binary.Write(&head, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return append(b, head.Bytes()...)[:size]
-}

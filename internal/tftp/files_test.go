@@ -44,8 +44,10 @@ func TestFSStaysInside(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	tree := filepath.Join(dir, "tree")
-	for _, err := range []error{os.WriteFile(secret, []byte("x"), 0o600), os.MkdirAll(filepath.Join(tree, "sub"), 0o755),
-		os.WriteFile(filepath.Join(tree, "good"), []byte("good"), 0o644), os.Symlink(secret, filepath.Join(tree, "link")),
+	for _, err := range []error{os.WriteFile(secret, []byte("x"), 0o600),
+		os.MkdirAll(filepath.Join(tree, "sub"), 0o755),
+		os.WriteFile(filepath.Join(tree, "good"), []byte("good"), 0o644),
+		os.Symlink(secret, filepath.Join(tree, "link")),
 		os.Symlink("good", filepath.Join(tree, "inside"))} {
 		if err != nil {
 			t.Fatal(err)

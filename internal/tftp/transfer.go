@@ -33,12 +33,14 @@ func (s *Server) transfer(ctx context.Context, req readRequest, peer netip.AddrP
 	switch {
 	case t.Err == nil:
 		s.log().
-			Debug("tftp: sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries", t.Retries)
+			Debug("tftp: sent", "name", t.Name, "peer", peer, "bytes", t.Bytes, "took", t.Duration, "retries",
+				t.Retries)
 	case t.Probe():
 		s.log().Debug("tftp: size asked", "name", t.Name, "peer", peer, "size", t.Size)
 	default:
 		s.log().
-			Warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err", t.Err)
+			Warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err",
+				t.Err)
 	}
 }
 

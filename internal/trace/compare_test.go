@@ -68,7 +68,8 @@ func someBoots(r *rand.Rand, n int, image time.Duration) []Ends {
 		for _, s := range []struct {
 			stage Stage
 			took  time.Duration
-		}{{Kernel, time.Second}, {Init, 4 * time.Second}, {Root, time.Second}, {SwitchRoot, 200 * time.Millisecond}, {Booted, image}} {
+		}{{Kernel, time.Second}, {Init, 4 * time.Second}, {Root, time.Second}, {SwitchRoot, 200 * time.Millisecond},
+			{Booted, image}} {
 			at += noise(s.took)
 			e[s.stage] = at
 		}

@@ -90,7 +90,8 @@ func TestDiagnose(t *testing.T) {
 			"is neither BIOS nor UEFI on x86 or ARM64"), nil, nil, NoBootFile, "architecture 12", "ipxe"},
 		{"boot file lost", with(toAddress, "bootfile+", "bootfile! boot file undionly.kpxe did not arrive: "+
 			"time-out"), nil, nil, BootFileLost, "undionly.kpxe", "UDP"},
-		{"no image", with(toLoader, "script! group lab has no image"), nil, nil, NothingToBoot, "has no image", "pando image list"},
+		{"no image", with(toLoader, "script! group lab has no image"), nil, nil, NothingToBoot, "has no image",
+			"pando image list"},
 		{"wrong architecture", with(toLoader, "script! lab 0123 is for arm64, and this machine is "+
 			"amd64"), nil, nil, WrongArchitecture, "arm64", "group"},
 		{"wrong architecture, seen by the node", with(toHello, "manifest+", "manifest! the version is for arm64, "+
@@ -127,7 +128,8 @@ func TestDiagnose(t *testing.T) {
 			"argument"), nil, nil, MountFailed, "invalid argument", "erofs"},
 		{"config failed", with(toHello, "manifest-", "device-", "root-", "config+", "config! write /etc/hosts: no "+
 			"space left"), nil, nil, NotPrepared, "no space left", "write limit"},
-		{"no init", with(toRoot, "switchroot+", "switchroot! the image has no init"), nil, nil, NoInit, "no init", "systemd-sysv"},
+		{"no init", with(toRoot, "switchroot+", "switchroot! the image has no init"), nil, nil, NoInit, "no init",
+			"systemd-sysv"},
 		{"panic", with(toSystemd, "booted? Kernel panic - not syncing: Attempted to kill "+
 			"init!"), nil, usual, Panic, "not syncing", "console"},
 		{"panic of a node that was up", with(toUp, "@1h", "booted? Kernel panic - not syncing: Fatal "+
@@ -137,24 +139,28 @@ func TestDiagnose(t *testing.T) {
 		{"up, units failed", toUp, []string{"a.service", "b.mount"}, nil, UnitsFailed, "2 units failed: " +
 			"a.service, b.mount", "a.service"},
 		{"gone in firmware", with(toAddress, "@60s"), nil, usual, GoneInFirmware, "no boot file", "Secure Boot"},
-		{"gone in firmware, nothing known", with(toAddress, "@3m"), nil, nil, GoneInFirmware, "no boot file", "Secure Boot"},
+		{"gone in firmware, nothing known", with(toAddress, "@3m"), nil, nil, GoneInFirmware, "no boot file",
+			"Secure Boot"},
 		{"in firmware, not for long", with(toAddress, "@60s"), nil, nil, "", "", ""},
 		{"gone in the loader", with(toLoader, "@60s"), nil, usual, GoneInLoader, "usually 6s", "portfast"},
 		{"gone after the script", with(toScript, "@60s"), nil, usual, GoneAfterScript, "no kernel", "screen"},
-		{"gone after the kernel", with(toScript, "kernel+", "kernel-", "@60s"), nil, usual, GoneAfterScript, "no initramfs", "memory"},
+		{"gone after the kernel", with(toScript, "kernel+", "kernel-", "@60s"), nil, usual, GoneAfterScript,
+			"no initramfs", "memory"},
 		{"gone in the kernel", with(toKernel, "@60s"), nil, usual, GoneInKernel, "usually 10s", "driver"},
 		{"in the kernel, not for long", with(toKernel, "@30s"), nil, usual, "", "", ""},
 		{"hangs at its root", with(toHello, "manifest-", "device-", "root+", "@30s", "root? no server "+
 			"answers", "@30s"), nil, usual, Hangs, "hangs at root for 1m2s (usually 2s); it said last: no server " +
 			"answers", "screen"},
-		{"does not reach its target", with(toSystemd, "@3m"), nil, usual, NotStarted, "default target", "systemctl list-jobs"},
+		{"does not reach its target", with(toSystemd, "@3m"), nil, usual, NotStarted, "default target",
+			"systemctl list-jobs"},
 		{"systemd takes its time", with(toSystemd, "@80s"), nil, usual, "", "", ""},
-		{"waits for its turn", with(toLoader, "script+", "script? waits for its turn: place 9, about 40s", "@5m"), nil, usual, "", "", ""},
+		{"waits for its turn", with(toLoader, "script+", "script? waits for its turn: place 9, about 40s", "@5m"),
+			nil, usual, "", "", ""},
 		{"had its turn, and is gone", with(toLoader, "script+", "script? waits for its turn: place 9, about "+
 			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
 		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
 			"adopts it", "@1h"), nil, usual, "", "", ""},
-		{"mended", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
+		{"fixed", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
 		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
 	} {

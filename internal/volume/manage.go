@@ -79,7 +79,8 @@ func (d *Dir) Copy(ctx context.Context, from, to string) error {
 			}
 			fresh := filepath.Join(d.path, to+".new")
 			defer os.Remove(fresh)
-			if err := run(ctx, "qemu-img", "convert", "-q", "-f", "qcow2", "-O", "qcow2", d.file(from), fresh); err != nil {
+			if err := run(ctx, "qemu-img", "convert", "-q", "-f", "qcow2", "-O", "qcow2", d.file(from),
+				fresh); err != nil {
 				return err
 			}
 			return put(fresh, d.file(to))

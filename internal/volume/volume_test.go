@@ -170,7 +170,8 @@ func TestOneAtATime(t *testing.T) {
 		s.wait("attached", func() bool { return s.of("pc001").attached() })
 	}
 	s.wait("attached", func() bool { return s.of("pc001").attached() })
-	for what, err := range map[string]error{"reset": s.Reset(t.Context(), "pc001"), "restore": s.Restore(t.Context(), "pc001", "x"),
+	for what, err := range map[string]error{"reset": s.Reset(t.Context(), "pc001"),
+		"restore":    s.Restore(t.Context(), "pc001", "x"),
 		"copy to it": s.Copy(t.Context(), "other", "pc001")} {
 		if !errors.Is(err, ErrAttached) {
 			t.Errorf("%s: %v, want that it is attached", what, err)
@@ -199,8 +200,9 @@ func TestSnapshotCopyReset(t *testing.T) {
 	s.wait("detached", func() bool { return !s.of("pc001").attached() })
 	s.must(s.Reset(t.Context(), "pc001"))
 	s.client(url, "read -P 0 0 1M")
-	for what, err := range map[string]error{"snapshot": s.Snapshot(t.Context(), "none", "x"), "reset": s.Reset(t.Context(), "none"),
-		"copy": s.Copy(t.Context(), "none", "pc003")} {
+	for what, err := range map[string]error{"snapshot": s.Snapshot(t.Context(), "none", "x"),
+		"reset": s.Reset(t.Context(), "none"),
+		"copy":  s.Copy(t.Context(), "none", "pc003")} {
 		if !errors.Is(err, ErrNone) {
 			t.Errorf("%s of no volume: %v", what, err)
 		}

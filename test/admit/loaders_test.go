@@ -42,7 +42,8 @@ func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loade
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	l := &loaders{t: t}
-	if l.star, err = testkit.NewStar(t.Context(), testkit.StarConfig{Prefix: "admit", Server: subnet, Nodes: n}); err != nil {
+	if l.star, err = testkit.NewStar(t.Context(),
+		testkit.StarConfig{Prefix: "admit", Server: subnet, Nodes: n}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.check(l.star.Close()) })

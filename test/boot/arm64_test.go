@@ -58,12 +58,14 @@ func TestRealBootArm64(t *testing.T) {
 	if err != nil || len(img.Versions) != 1 || img.Versions[0].Architecture != "arm64" {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	if _, err := s.API.CreateGroup(t.Context(), fleet.Group{Name: "arm", Image: "arm", KernelArgs: []string{"console=ttyAMA0"},
-		Settings: fleet.Settings{AuthorizedKeys: &[]string{authorized}}}); err != nil {
+	if _, err := s.API.CreateGroup(t.Context(),
+		fleet.Group{Name: "arm", Image: "arm", KernelArgs: []string{"console=ttyAMA0"},
+			Settings: fleet.Settings{AuthorizedKeys: &[]string{authorized}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.API.CreateClass(t.Context(), fleet.Class{Name: "arm", Match: fleet.Match{Architecture: []string{"arm64"}},
-		KernelArgs: []string{"of.class=arm"}}); err != nil {
+	if _, err := s.API.CreateClass(t.Context(),
+		fleet.Class{Name: "arm", Match: fleet.Match{Architecture: []string{"arm64"}},
+			KernelArgs: []string{"of.class=arm"}}); err != nil {
 		t.Fatal(err)
 	}
 

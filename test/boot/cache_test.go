@@ -28,7 +28,8 @@ func TestRealBootWithACacheDisk(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	kind, size := fleet.CacheDisk, int64(400e6)
-	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), bookworm,
+		api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 21, 0, 1}, firmware: testkit.BIOS, group: bookworm,
@@ -150,7 +151,8 @@ func (s *site) onlyNamed(n node, device string) {
 		}
 	}
 	s.cut(m)
-	if kept, err := cache.Open(cache.Section{Area: disk, Start: named.Start}, named.Size, cache.Options{ReadOnly: true}); err != nil ||
+	if kept, err := cache.Open(cache.Section{Area: disk, Start: named.Start}, named.Size,
+		cache.Options{ReadOnly: true}); err != nil ||
 		kept.Stats().Objects == 0 {
 		s.t.Errorf("after its first boot the new cache has nothing: %v", err)
 	}

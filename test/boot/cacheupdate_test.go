@@ -34,7 +34,8 @@ func TestRealUpdateWithACache(t *testing.T) {
 	}
 	s.waitPack(n)
 	kind, size := fleet.CacheDisk, int64(400e6)
-	if _, err := s.API.SetGroup(t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), bookworm,
+		api.GroupSet{Settings: fleet.Settings{Cache: &kind, CacheSize: &size}}); err != nil {
 		t.Fatal(err)
 	}
 	n.cache = filepath.Join(s.dir, "cache.img")

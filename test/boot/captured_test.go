@@ -110,7 +110,8 @@ func (s *site) vmDisk(ref string) string {
 		mkdir -p at/boot; cp vmlinuz "at/boot/vmlinuz-$2"; printf 'UUID=%s / ext4 defaults 0 1\n' "$(blkid -s UUID -o value root)" > at/etc/fstab; umount at
 		truncate -s 2G disk; echo start=2048 | sfdisk -q --label gpt disk; dd status=none conv=notrunc,sparse bs=1M seek=1 if=root of=disk; rm root
 		qemu-img convert -O qcow2 disk "$3"; rm disk`
-	if out, err := exec.CommandContext(s.t.Context(), "sh", "-euc", script, "sh", s.dir, release, disk).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(s.t.Context(), "sh", "-euc", script, "sh", s.dir, release,
+		disk).CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %s", err, out)
 	}
 	if err := mounts.Close(); err != nil {

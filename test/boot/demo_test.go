@@ -150,7 +150,8 @@ func giveDemoImage(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	latest := i.Tags[fleet.LatestTag]
-	if _, err := s.API.AddVersion(t.Context(), "demo", api.VersionAdd{Version: latest, Tags: []string{fleet.LatestTag}}); err != nil {
+	if _, err := s.API.AddVersion(t.Context(), "demo",
+		api.VersionAdd{Version: latest, Tags: []string{fleet.LatestTag}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -69,7 +69,8 @@ func TestRealBootDesktop(t *testing.T) {
 				float64(pack.Raw)/1e6,
 				float64(pack.Stored)/1e6,
 			)
-		} else if _, err := s.API.SetRecording(t.Context(), n.name, api.RecordingSet{Until: string(browser)}); err != nil {
+		} else if _, err := s.API.SetRecording(t.Context(), n.name,
+			api.RecordingSet{Until: string(browser)}); err != nil {
 			t.Fatal(err)
 		}
 		last = s.bootDesktop(n, i < 2)
@@ -187,7 +188,8 @@ func (s *site) showBoot(n node) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "boot", "show", n.name).
+	out, err := exec.CommandContext(ctx, filepath.Join(binDir, "pando"), "--data", s.Config.Data, "boot", "show",
+		n.name).
 		CombinedOutput()
 	if err != nil {
 		s.t.Error(err)

@@ -34,7 +34,9 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state,
+			Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	a := node{
@@ -69,8 +71,8 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 		ma,
 		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name },
 	)
-	parcels := filepath.Join(s.Config.Data, "parcels")
-	left, _ := os.ReadDir(parcels)
+	spool := filepath.Join(s.Config.Data, "spool")
+	left, _ := os.ReadDir(spool)
 	if len(left) != 1 {
 		t.Fatalf("on the server: %v", left)
 	}
@@ -81,7 +83,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	s.cut(ma)
 
 	mb := s.hasCopy(b, a, want)
-	if left, _ := os.ReadDir(parcels); len(left) != 0 {
+	if left, _ := os.ReadDir(spool); len(left) != 0 {
 		t.Errorf("fetched, it is still on the server: %v", left)
 	}
 	// Back, without haste: it is sent by a boot, before anything may write to it.
@@ -116,7 +118,8 @@ func (s *site) hasCopy(n, from node, want string) *testkit.Machine {
 	if got := s.run(g, showOdd); got != want {
 		s.t.Errorf("copied:\n%s\nand not\n%s", got, want)
 	}
-	if got := strings.TrimSpace(s.run(g, "cat /etc/app.lic; ls -A /run/pando/state/+pando")); got != "licence\ndone\nsince" {
+	if got := strings.TrimSpace(s.run(g,
+		"cat /etc/app.lic; ls -A /run/pando/state/+pando")); got != "licence\ndone\nsince" {
 		s.t.Errorf("a file that is kept, and what is left beside the state:\n%s", got)
 	}
 	return m
@@ -134,7 +137,9 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 	}
 	t.Cleanup(func() { logError(t, nfs.Close()) })
 	state, persist := "disk", []string{"/srv/data", "file:/etc/app.lic"}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state,
+			Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	disk := node{
@@ -150,7 +155,8 @@ func TestRealBootCopiesStateBetweenPlaces(t *testing.T) {
 		s.announce(n)
 	}
 	for n, on := range map[string]string{volume.name: "volume 1GB", onNFS.name: "nfs " + nfs.Export} {
-		if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n, Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on}}}); err != nil {
+		if _, err := s.API.SetNodes(t.Context(),
+			api.NodeSet{Select: n, Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

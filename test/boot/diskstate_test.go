@@ -17,7 +17,9 @@ func TestRealBootKeepsStateOnADisk(t *testing.T) {
 	s := newSite(t, "own")
 	state, persist := "disk", []string{"/srv/data", "/etc/issue", "file:/etc/app.lic"}
 	for _, g := range []string{bookworm, trixie} {
-		if _, err := s.API.SetGroup(t.Context(), g, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
+		if _, err := s.API.SetGroup(t.Context(), g,
+			api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state,
+				Persist: &persist}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -137,9 +137,10 @@ func toolsTree(t *testing.T) string {
 	t.Helper()
 	tree := t.TempDir()
 	for name, text := range map[string]string{
-		"usr/bin/greet":                          "#!/bin/sh\necho hello\n",
-		"usr/bin/sleeper":                        "",
-		"usr/lib/systemd/system/greeter.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'greet > /run/greeted'\nExecStop=rm /run/greeted\n",
+		"usr/bin/greet":   "#!/bin/sh\necho hello\n",
+		"usr/bin/sleeper": "",
+		"usr/lib/systemd/system/greeter.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\n" +
+			"ExecStart=/bin/sh -c 'greet > /run/greeted'\nExecStop=rm /run/greeted\n",
 	} {
 		path := filepath.Join(tree, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -162,7 +162,8 @@ func (s *site) haveConfig(n node, g *testkit.Guest) {
 	if got := s.run(g, "cat /etc/lab/place; stat -c '%U:%G %a' /etc/lab/place"); got != want {
 		s.t.Errorf("/etc/lab/place is\n%s\nwant\n%s", got, want)
 	}
-	if got := s.run(g, "systemctl show ssh -p Environment -p NeedDaemonReload"); got != "Environment=LAB="+bookworm+"\nNeedDaemonReload=no" {
+	if got := s.run(g, "systemctl show ssh -p Environment -p NeedDaemonReload"); got != "Environment=LAB="+bookworm+
+		"\nNeedDaemonReload=no" {
 		s.t.Errorf("systemd has of the drop-in:\n%s", got)
 	}
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)

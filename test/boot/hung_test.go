@@ -24,7 +24,9 @@ func TestRealHungTasks(t *testing.T) {
 	s := newSite(t, "own")
 	nodes := s.bootBoth(s.both(39, 0)...)
 	for _, n := range nodes {
-		if got := s.run(n.g, "cat /proc/sys/kernel/hung_task_panic; dmesg -C; echo "+hungAfter+" >/proc/sys/kernel/hung_task_timeout_secs"); got != "0" {
+		if got := s.run(n.g,
+			"cat /proc/sys/kernel/hung_task_panic; dmesg -C; echo "+hungAfter+
+				" >/proc/sys/kernel/hung_task_timeout_secs"); got != "0" {
 			t.Errorf("%s: hung_task_panic is %s", n.group, got)
 		}
 	}

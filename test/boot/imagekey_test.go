@@ -107,7 +107,9 @@ func TestImageKey(t *testing.T) {
 	key := func(more ...string) string {
 		t.Helper()
 		files := fstest.MapFS{
-			"build/build.go":              {Data: []byte("package build\n\nimport (\n\t\"pando/internal/api\"\n\t\"pando/internal/chunk\"\n)\n")},
+			"build/build.go": {
+				Data: []byte("package build\n\nimport (\n\t\"pando/internal/api\"\n\t\"pando/internal/chunk\"\n)\n"),
+			},
 			"build/recipe/recipes/a.yaml": {Data: []byte("suite: bookworm\n")},
 			"chunk/chunk.go":              {Data: []byte("package chunk\n\nconst Size = 1 // bytes\n")},
 			"api/api.go":                  {Data: []byte("package api\n")},

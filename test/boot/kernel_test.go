@@ -17,7 +17,9 @@ func TestRealKernelSettings(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	state, persist := "volume 3GB", []string{"/srv/data"}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state,
+			Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{

@@ -60,7 +60,8 @@ func (s *site) refusedByAll(n node, version fleet.Digest, file string, old, both
 	}
 	s.says(m, "Pando: .*cannot boot")
 	s.says(m, "manifest [0-9a-f]{12}: wrong signature: the key is revoked")
-	if k, err := s.API.AddSignature(s.t.Context(), api.SignatureAdd{Version: version, Signature: string(both)}); err != nil ||
+	if k, err := s.API.AddSignature(s.t.Context(),
+		api.SignatureAdd{Version: version, Signature: string(both)}); err != nil ||
 		k.Name != "next" {
 		s.t.Fatalf("%+v, %v", k, err)
 	}

@@ -64,7 +64,8 @@ func runDnsmasq(t *testing.T, wire *testkit.Net, args ...string) {
 		context.Background(),
 		"dnsmasq",
 		append([]string{"--no-daemon", "--conf-file=/dev/null", "--port=0",
-			"--user=root", "--interface=lan0", "--bind-dynamic", "--dhcp-leasefile=" + t.TempDir() + "/leases"}, args...)...)
+			"--user=root", "--interface=lan0", "--bind-dynamic", "--dhcp-leasefile=" + t.TempDir() + "/leases"},
+			args...)...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

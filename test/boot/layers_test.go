@@ -48,7 +48,8 @@ func TestRealBootOnCompressedMemory(t *testing.T) {
 	s.healthy(s.shell(n))
 	s.cut(m)
 
-	if _, err := s.API.SetNodes(t.Context(), api.NodeSet{Select: n.name, KernelArgs: &[]string{"module_blacklist=zram"}}); err != nil {
+	if _, err := s.API.SetNodes(t.Context(),
+		api.NodeSet{Select: n.name, KernelArgs: &[]string{"module_blacklist=zram"}}); err != nil {
 		t.Fatal(err)
 	}
 	m, g = s.layerBoot(n)
@@ -136,7 +137,9 @@ func TestRealBootOnAWriteDisk(t *testing.T) {
 // layer says what takes the writes of a group's nodes.
 func (s *site) layer(group, kind string, limit *string) {
 	s.t.Helper()
-	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{WriteLayer: &kind}, WriteLimit: limit}}); err != nil {
+	if _, err := s.API.SetGroup(s.t.Context(), group,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{WriteLayer: &kind},
+			WriteLimit: limit}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

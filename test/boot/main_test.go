@@ -91,7 +91,8 @@ func needFull(t *testing.T) {
 
 // prepare removes what earlier runs left, and makes the images that most tests boot.
 func prepare(ctx context.Context) error {
-	if err := errors.Join(testkit.Sweep("boot"), testkit.Sweep("bootdhcp"), testkit.Sweep("bootbase"), os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
+	if err := errors.Join(testkit.Sweep("boot"), testkit.Sweep("bootdhcp"), testkit.Sweep("bootbase"),
+		os.RemoveAll(runDir()), os.MkdirAll(runDir(), 0o755)); err != nil {
 		return err
 	}
 	var err error

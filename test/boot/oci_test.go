@@ -41,7 +41,8 @@ func TestRealBootFromOCI(t *testing.T) {
 	if err := remote.Write(parsed, s.containerImage()); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image", "build", "kiosk",
+	out, err := exec.CommandContext(t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "image",
+		"build", "kiosk",
 		"--from-oci", ref, "--kernel-from", bookworm).
 		CombinedOutput()
 	if err != nil {

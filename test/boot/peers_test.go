@@ -73,14 +73,16 @@ func (s *site) repairFrom(n node) {
 		s.t.Fatal(err)
 	}
 	var pieces []chunk.ID
-	if err := dir.PackUses(s.t.Context(), record.Running, func(id chunk.ID) { pieces = append(pieces, id) }); err != nil ||
+	if err := dir.PackUses(s.t.Context(), record.Running,
+		func(id chunk.ID) { pieces = append(pieces, id) }); err != nil ||
 		len(pieces) == 0 {
 		s.t.Fatalf("%d pieces, %v", len(pieces), err)
 	}
 	path := dir.ObjectPath(pieces[len(pieces)/2])
 	good := s.read(path)
 	s.flip(path)
-	out, err := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "store", "check", "--from", "node:"+n.name).
+	out, err := s.net.Command(s.t.Context(), filepath.Join(binDir, "pando"), "--data", s.Config.Data, "store",
+		"check", "--from", "node:"+n.name).
 		CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "taken from node "+n.name) {
 		s.t.Errorf("store check --from node:%s: %v\n%s", n.name, err, out)

@@ -74,7 +74,8 @@ func (s *site) proveTimeline(n node) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	if _, err := s.WaitNode(ctx, n.name, func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil }); err != nil {
+	if _, err := s.WaitNode(ctx, n.name,
+		func(n api.Node) bool { return n.Status != nil && n.Status.Systemd != nil }); err != nil {
 		s.t.Errorf("no figures of systemd: %v", err)
 	}
 	boot, err := s.API.NodeBoot(ctx, n.name)
@@ -95,10 +96,13 @@ func (s *site) lookInside(n node, g *testkit.Guest) {
 	}
 	for _, look := range []struct{ what, command, want string }{
 		// docs/adr/0001-overlay-options.md
-		{"overlay's options", `findmnt -n -o OPTIONS / | tr , '\n' | grep -E '^(noatime|redirect_dir|index|metacopy|xino|volatile|nfs_export|userxattr)' | sort | paste -sd,`,
+		{"overlay's options",
+			`findmnt -n -o OPTIONS / | tr , '\n' | grep -E '^(noatime|redirect_dir|index|metacopy|xino|volatile|nfs_export|userxattr)' | sort | paste -sd,`,
 			"index=on,metacopy=on,noatime,redirect_dir=on,xino=on"},
 		{"machine-id", "cat /etc/machine-id", keys.MachineID(n.name)},
-		{"cards with an address", `ip -4 -o addr show scope global | while read -r _ nic _; do cat "/sys/class/net/$nic/address"; done`, n.mac.String()},
+		{"cards with an address",
+			`ip -4 -o addr show scope global | while read -r _ nic _; do cat "/sys/class/net/$nic/address"; done`,
+			n.mac.String()},
 	} {
 		if got := s.run(g, look.command); got != look.want {
 			s.t.Errorf("%s: %s: %q, expected %q", n.name, look.what, got, look.want)

@@ -58,7 +58,8 @@ func TestRealRollout(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	s.runs(nodes, machines, good)
-	if n := s.wait("pc002", stepTimeout, machines[1], func(api.Node) bool { return true }); n.Boot.ID != first["pc002"] {
+	if n := s.wait("pc002", stepTimeout, machines[1],
+		func(api.Node) bool { return true }); n.Boot.ID != first["pc002"] {
 		t.Error("the machine that was no canary has booted")
 	}
 	if boots, err := s.API.Boots(t.Context(), "pc001", 9); err != nil || len(boots) != 3 {

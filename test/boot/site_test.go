@@ -161,7 +161,8 @@ type node struct {
 // announce makes a node known before it appears.
 func (s *site) announce(n node) {
 	s.t.Helper()
-	if _, err := s.API.CreateNode(s.t.Context(), api.NodeCreate{Name: n.name, MACs: []fleet.MAC{n.mac}, Group: n.group}); err != nil {
+	if _, err := s.API.CreateNode(s.t.Context(),
+		api.NodeCreate{Name: n.name, MACs: []fleet.MAC{n.mac}, Group: n.group}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -180,7 +181,8 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
 		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Clock: n.clock, Screen: n.screen,
-		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, CacheUSB: n.cacheUSB, CacheCard: n.cacheCard, TPM: n.tpm, Net: s.net, Dir: s.dir})
+		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, CacheUSB: n.cacheUSB,
+		CacheCard: n.cacheCard, TPM: n.tpm, Net: s.net, Dir: s.dir})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func TestRealBootKeepsDirectoriesOnNFS(t *testing.T) {
 	}
 	for _, g := range []string{bookworm, trixie} {
 		keeping := fleet.Keeping{StateOn: &state, Persist: &persist, Mounts: &mounts}
-		if _, err := s.API.SetGroup(t.Context(), g, api.GroupSet{Settings: fleet.Settings{Keeping: keeping}}); err != nil {
+		if _, err := s.API.SetGroup(t.Context(), g,
+			api.GroupSet{Settings: fleet.Settings{Keeping: keeping}}); err != nil {
 			t.Fatal(err)
 		}
 	}

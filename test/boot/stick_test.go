@@ -85,7 +85,8 @@ func TestRealStickWaitsForAServer(t *testing.T) {
 func (s *site) keepsBoots(group string) {
 	s.t.Helper()
 	kind, offline := fleet.CacheDisk, true
-	if _, err := s.API.SetGroup(s.t.Context(), group, api.GroupSet{Settings: fleet.Settings{Cache: &kind, Offline: &offline}}); err != nil {
+	if _, err := s.API.SetGroup(s.t.Context(), group,
+		api.GroupSet{Settings: fleet.Settings{Cache: &kind, Offline: &offline}}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -32,7 +32,8 @@ func TestRealSwapOnAVolume(t *testing.T) {
 	s := newSite(t, "own")
 	for i, group := range []string{bookworm, trixie} {
 		swap := "volume 2GB"
-		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
+		if _, err := s.API.SetGroup(t.Context(), group,
+			api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 			t.Fatal(err)
 		}
 		n := node{

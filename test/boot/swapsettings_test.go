@@ -27,13 +27,15 @@ func TestRealSwapSettings(t *testing.T) {
 	s := newSite(t, "own")
 	swap := "volume 2GB"
 	for _, group := range []string{bookworm, trixie} {
-		if _, err := s.API.SetGroup(t.Context(), group, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
+		if _, err := s.API.SetGroup(t.Context(), group,
+			api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	nodes := s.both(38, swapMachine)
 	var up []booted
-	for _, without := range []string{"nothing", "min", "swappiness", "high", "swap", "service", "service swap", "swap high min swappiness"} {
+	for _, without := range []string{"nothing", "min", "swappiness", "high", "swap", "service", "service swap",
+		"swap high min swappiness"} {
 		if up == nil {
 			up = s.bootBoth(nodes...)
 			for _, n := range up {

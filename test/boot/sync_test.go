@@ -70,7 +70,8 @@ func (s *site) syncs(n node, g *testkit.Guest) {
 		strings.Contains(out, "/etc/lab/place") {
 		s.t.Errorf("what was done is told as\n%s", out)
 	}
-	if got := s.run(g, "cat /run/ran; stat -c '%U:%G %a' "+live+"; cat /etc/systemd/system/ssh.service.d/lab.conf; stat -c %Y /etc/lab/place"); got !=
+	if got := s.run(g, "cat /run/ran; stat -c '%U:%G %a' "+live+"; "+
+		"cat /etc/systemd/system/ssh.service.d/lab.conf; stat -c %Y /etc/lab/place"); got !=
 		"daemon:adm 640\nfirst of "+n.name+"\ndaemon:adm 640\n[Service]\nEnvironment=LAB="+n.group+"\n1000000000" {
 		s.t.Errorf("the node has\n%s", got)
 	}

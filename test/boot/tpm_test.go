@@ -58,10 +58,12 @@ func TestRealBootWithTPM(t *testing.T) {
 func (s *site) addSecret(value string, policy fleet.SecretPolicy) {
 	s.t.Helper()
 	group := []fleet.Scope{{Kind: fleet.ForGroup, Name: bookworm}}
-	if _, err := s.API.SetSecret(s.t.Context(), api.SecretSet{Name: "munge", Value: []byte(value), For: &group}); err != nil {
+	if _, err := s.API.SetSecret(s.t.Context(),
+		api.SecretSet{Name: "munge", Value: []byte(value), For: &group}); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := s.API.SetGroup(s.t.Context(), bookworm, api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
+	if _, err := s.API.SetGroup(s.t.Context(), bookworm,
+		api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.declare(

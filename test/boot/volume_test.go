@@ -28,7 +28,8 @@ func TestRealBootOnAVolume(t *testing.T) {
 		Users:   &[]string{"alice uid=2000 groups=video"},
 		Sysctl:  &[]string{"vm.swappiness=99"},
 	}
-	if _, err := s.API.SetGroup(t.Context(), trixie, api.GroupSet{Settings: fleet.Settings{Keeping: keeping, WriteLimit: &limit}}); err != nil {
+	if _, err := s.API.SetGroup(t.Context(), trixie,
+		api.GroupSet{Settings: fleet.Settings{Keeping: keeping, WriteLimit: &limit}}); err != nil {
 		t.Fatal(err)
 	}
 	n := node{name: "pc002", mac: fleet.MAC{0x52, 0x54, 0, 26, 0, 2}, firmware: testkit.BIOS, group: trixie}
@@ -49,7 +50,8 @@ func TestRealBootOnAVolume(t *testing.T) {
 	s.cut(m)
 
 	m, g = s.stateBoot(n)
-	if got := strings.TrimSpace(s.run(g, "cat /srv/data/synced; md5sum -c /srv/data/sum")); got != "synced\n/srv/data/big: OK" {
+	if got := strings.TrimSpace(s.run(g,
+		"cat /srv/data/synced; md5sum -c /srv/data/sum")); got != "synced\n/srv/data/big: OK" {
 		t.Errorf("after a power cut:\n%s", got)
 	}
 	if got := strings.TrimSpace(s.run(g, "dmesg | grep -iE 'nbd1.*(error|fail)|EXT4-fs error' || true")); got != "" {
@@ -68,7 +70,8 @@ func (s *site) wholeVolume(n node) {
 		s.t.Fatal(err)
 	}
 	raw := filepath.Join(s.dir, "raw")
-	for _, c := range [][]string{{"qemu-img", "convert", "-O", "raw", filepath.Join(s.Config.Data, "volumes", n.name+".qcow2"), raw}, {"e2fsck", "-fn", raw}} {
+	for _, c := range [][]string{{"qemu-img", "convert", "-O", "raw",
+		filepath.Join(s.Config.Data, "volumes", n.name+".qcow2"), raw}, {"e2fsck", "-fn", raw}} {
 		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
 			s.t.Errorf("%v: %v\n%s", c, err, out)
 		}
@@ -100,7 +103,7 @@ func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
 		m,
 		func(e trace.Event) bool { return strings.Contains(e.Message, "writes fail soon") },
 	)
-	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can mend it
+	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can fix it
 	s.wait(
 		n.name,
 		stepTimeout,

@@ -149,7 +149,8 @@ var mayImport = []rule{
 	{"systemd", []string{"api"}},
 	{"tpm", []string{"api"}},
 	{"node/blockd", []string{
-		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image", "image/bootpack",
+		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image",
+		"image/bootpack",
 		"link", "nbd", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
 	}},
 	{"node/*", []string{
@@ -204,12 +205,22 @@ var mayImport = []rule{
 	{"cli/key", []string{"api", "cmdenv", "exitcode", "fleet", "identity", "image", "output", "store", "storeflags"}},
 	{"cli/site", []string{"api", "cmdenv", "exitcode", "fleet", "media", "output", "store"}},
 	{"cli/*", []string{
-		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal", "trace",
+		"api", "cmdenv", "exitcode", "fleet", "fleetfile", "listing", "output", "settingflags", "sim", "terminal",
+		"trace",
 	}},
 	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
 	{"testkit", []string{
 		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
 		"netboot",
+	}},
+	{"bench", []string{
+		"api", "blockdev", "build", "build/*", "chunk", "fleet", "identity", "image", "imagefs", "nbd", "steps",
+		"store", "testkit", "trace",
+	}},
+	{"lab/*", []string{
+		"api", "bench", "blockapi", "blockdev", "build", "build/*", "cache", "chunk", "fleet", "identity", "image",
+		"image/bootpack", "imagefs", "link", "mount", "nbd", "node/agent", "node/blockd", "sim", "store", "swarm",
+		"swarm/peer", "testkit", "trace",
 	}},
 }
 
@@ -277,7 +288,15 @@ func TestSwarmDecidesWithoutSockets(t *testing.T) {
 		}
 		for _, p := range s.imports() {
 			switch p {
-			case "context", "log/slog", "net", "net/http", "os", "sync", "sync/atomic", "syscall", "golang.org/x/sys/unix":
+			case "context",
+				"log/slog",
+				"net",
+				"net/http",
+				"os",
+				"sync",
+				"sync/atomic",
+				"syscall",
+				"golang.org/x/sys/unix":
 				t.Errorf("%s imports %s", s.path, p)
 			}
 		}
@@ -323,7 +342,8 @@ func TestNoTestingInPrograms(t *testing.T) {
 			if p == "testing" || strings.HasPrefix(p, "testing/") {
 				t.Errorf("%s imports %s", s.path, p)
 			}
-			if p == "pando/internal/testkit" && s.dir != "cmd/pando-lab" {
+			lab := s.dir == "internal/bench" || strings.HasPrefix(s.dir, "internal/lab/")
+			if p == "pando/internal/testkit" && !lab {
 				t.Errorf("%s imports the testkit; only tests and the lab do", s.path)
 			}
 		}

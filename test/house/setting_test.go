@@ -46,7 +46,8 @@ func TestSettingIsOneLine(t *testing.T) {
 	p.says("node show pc001", `made up +three +node +one of group lab`)
 	file := p.says("export", `(?s)made_up: one\n.*made_up: three\n`)
 	changed := filepath.Join(t.TempDir(), "fleet.yaml")
-	if err := os.WriteFile(changed, []byte(strings.ReplaceAll(file, "made_up: one", "made_up: four")), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(strings.ReplaceAll(file, "made_up: one", "made_up: "+
+		"four")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.says("apply -f "+changed, `made up: one -> four\n`)
@@ -89,7 +90,17 @@ func buildWithSetting(t *testing.T) string {
 		}
 	}
 	program := filepath.Join(dir, "pando")
-	goCommand(t, "build", "-trimpath", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./cmd/pando")
+	goCommand(
+		t,
+		"build",
+		"-trimpath",
+		"-ldflags=-s -w",
+		"-overlay",
+		filepath.Join(dir, "overlay.json"),
+		"-o",
+		program,
+		"./cmd/pando",
+	)
 	return program
 }
 
@@ -136,7 +147,8 @@ func (p *madeUp) stop() {
 }
 
 func (p *madeUp) run(command string) (string, error) {
-	out, err := exec.Command(p.program, append([]string{"--data", p.data}, strings.Fields(command)...)...).CombinedOutput()
+	out, err := exec.Command(p.program, append([]string{"--data", p.data}, strings.Fields(command)...)...).
+		CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("pando %s: %w\n%s", command, err, out)
 	}

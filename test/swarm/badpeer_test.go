@@ -62,7 +62,8 @@ func TestBadPeers(t *testing.T) {
 func (n *node) slow(i int, r testkit.Rate) {
 	n.f.t.Helper()
 	n.f.check(
-		n.f.star.Nodes[i].Command(n.f.t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf", "rate", r.String(),
+		n.f.star.Nodes[i].Command(n.f.t.Context(), "tc", "qdisc", "replace", "dev", testkit.LinkName, "root", "tbf",
+			"rate", r.String(),
 			"burst", "4096", "limit", "131072").
 			Run(),
 	)

@@ -12,10 +12,13 @@ import (
 // fetches anew, and what must not be the same on two nodes. Those that the version had before stay.
 func leftovers() []string {
 	return []string{
-		"var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/cache/apt/archives/partial/*", "var/lib/apt/lists/*", "var/log/apt/*",
-		"var/log/dpkg.log", "var/log/alternatives.log", "var/cache/ldconfig/aux-cache", "var/cache/dnf/*", "var/cache/yum/*",
+		"var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/cache/apt/archives/partial/*",
+		"var/lib/apt/lists/*", "var/log/apt/*",
+		"var/log/dpkg.log", "var/log/alternatives.log", "var/cache/ldconfig/aux-cache", "var/cache/dnf/*",
+		"var/cache/yum/*",
 		"var/cache/zypp/*", "var/cache/pacman/pkg/*", "var/cache/debconf/*-old", "var/lib/dpkg/*-old", "etc/*-",
-		"etc/ssh/ssh_host_*", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id", "boot/initrd*", "initrd.img*", "root/.bash_history",
+		"etc/ssh/ssh_host_*", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id", "boot/initrd*", "initrd.img*",
+		"root/.bash_history",
 	}
 }
 

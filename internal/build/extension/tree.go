@@ -164,7 +164,8 @@ func (e *Extension) likeBase() error {
 				return nil
 			}
 			dir := e.Root + rel
-			if err := errors.Join(os.Chown(dir, int(st.Uid), int(st.Gid)), unix.Chmod(dir, st.Mode&0o7777)); err != nil {
+			if err := errors.Join(os.Chown(dir, int(st.Uid), int(st.Gid)),
+				unix.Chmod(dir, st.Mode&0o7777)); err != nil {
 				return err
 			}
 			return unix.UtimesNanoAt(unix.AT_FDCWD, dir, []unix.Timespec{st.Mtim, st.Mtim}, 0)

@@ -20,11 +20,14 @@ func TestKernelOf(t *testing.T) {
 		missing string
 	}{
 		"debian": {files{
-			"boot/vmlinuz-6.1.0-9-amd64": testkit.FakeKernel("6.1.0-9-amd64"), "usr/lib/modules/6.1.0-9-amd64/kernel/x": module,
-			"boot/vmlinuz-6.1.0-10-amd64": testkit.FakeKernel("6.1.0-10-amd64"), "usr/lib/modules/6.1.0-10-amd64/kernel/x": module,
+			"boot/vmlinuz-6.1.0-9-amd64":              testkit.FakeKernel("6.1.0-9-amd64"),
+			"usr/lib/modules/6.1.0-9-amd64/kernel/x":  module,
+			"boot/vmlinuz-6.1.0-10-amd64":             testkit.FakeKernel("6.1.0-10-amd64"),
+			"usr/lib/modules/6.1.0-10-amd64/kernel/x": module,
 		}, "6.1.0-10-amd64", "boot/vmlinuz-6.1.0-10-amd64", ""},
 		"fedora": {files{
-			"usr/lib/modules/6.8.5-301.fc40/vmlinuz": testkit.FakeKernel("6.8.5-301.fc40"), "usr/lib/modules/6.8.5-301.fc40/kernel/x": module,
+			"usr/lib/modules/6.8.5-301.fc40/vmlinuz":  testkit.FakeKernel("6.8.5-301.fc40"),
+			"usr/lib/modules/6.8.5-301.fc40/kernel/x": module,
 		}, "6.8.5-301.fc40", "usr/lib/modules/6.8.5-301.fc40/vmlinuz", ""},
 		"newest has no modules": {files{
 			"boot/vmlinuz-6.1.0-1": testkit.FakeKernel("6.1.0-1"), "usr/lib/modules/6.1.0-1/kernel/x": module,
@@ -35,9 +38,12 @@ func TestKernelOf(t *testing.T) {
 		"no modules": {files{"boot/vmlinuz-6.1.0-1": testkit.FakeKernel("6.1.0-1")}, "", "", "no modules in " +
 			"/usr/lib/modules/6.1.0-1"},
 		"only modules": {files{"usr/lib/modules/6.1.0-1/kernel/x": module}, "", "", "neither /boot/vmlinuz-*"},
-		"cut off":      {files{"boot/vmlinuz-6.1.0-1": short, "lib/modules/6.1.0-1/kernel/x": module}, "", "", "cut off"},
-		"no kernel":    {files{"boot/vmlinuz-6.1.0-1": []byte("hello"), "lib/modules/6.1.0-1/kernel/x": module}, "", "", "not a kernel image"},
-		"other release": {files{"boot/vmlinuz-6.1.0-2": testkit.FakeKernel("6.1.0-1"), "lib/modules/6.1.0-2/kernel/x": module}, "", "",
+		"cut off": {files{"boot/vmlinuz-6.1.0-1": short, "lib/modules/6.1.0-1/kernel/x": module}, "", "",
+			"cut off"},
+		"no kernel": {files{"boot/vmlinuz-6.1.0-1": []byte("hello"), "lib/modules/6.1.0-1/kernel/x": module}, "", "",
+			"not a kernel image"},
+		"other release": {files{"boot/vmlinuz-6.1.0-2": testkit.FakeKernel("6.1.0-1"),
+			"lib/modules/6.1.0-2/kernel/x": module}, "", "",
 			"says it is release 6.1.0-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +62,8 @@ func TestKernelOf(t *testing.T) {
 			switch {
 			case c.missing != "" && (!errors.As(err, &missing) || !strings.Contains(err.Error(), c.missing)):
 				t.Errorf("error %v, want one with %q", err, c.missing)
-			case c.missing == "" && (err != nil || k.Release != c.release || k.Path != c.path || k.Architecture != "amd64"):
+			case c.missing == "" && (err != nil || k.Release != c.release || k.Path != c.path ||
+				k.Architecture != "amd64"):
 				t.Errorf("kernel %+v, %v", k, err)
 			}
 		})

@@ -25,12 +25,15 @@ func TestMerge(t *testing.T) {
 			Order{Extents: []bootpack.Extent{{Start: 8, Blocks: 4}, {Start: 0, Blocks: 1}}, Booted: 5},
 		},
 		"two: all that either read": {
-			[]Recording{{Reads: []trace.Read{read(0, 1, 0), read(5, 1, 1)}}, {Reads: []trace.Read{read(0, 1, 0), read(7, 1, 1)}}},
-			Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}, {Start: 5, Blocks: 1}, {Start: 7, Blocks: 1}}, Booted: 3},
+			[]Recording{{Reads: []trace.Read{read(0, 1, 0), read(5, 1, 1)}},
+				{Reads: []trace.Read{read(0, 1, 0), read(7, 1, 1)}}},
+			Order{Extents: []bootpack.Extent{{Start: 0, Blocks: 1}, {Start: 5, Blocks: 1}, {Start: 7, Blocks: 1}},
+				Booted: 3},
 		},
 		"three: not what one of them read": {
 			[]Recording{
-				{Reads: []trace.Read{read(4, 1, 0), read(0, 1, 0)}}, {Reads: []trace.Read{read(4, 1, 0), read(9, 90, 1), read(0, 1, 2)}},
+				{Reads: []trace.Read{read(4, 1, 0), read(0, 1, 0)}},
+				{Reads: []trace.Read{read(4, 1, 0), read(9, 90, 1), read(0, 1, 2)}},
 				{Reads: []trace.Read{read(4, 1, 0), read(0, 1, 0)}},
 			},
 			Order{Extents: []bootpack.Extent{{Start: 4, Blocks: 1}, {Start: 0, Blocks: 1}}, Booted: 2},
@@ -41,12 +44,14 @@ func TestMerge(t *testing.T) {
 				{Reads: []trace.Read{read(3, 1, 0), read(1, 1, 0), read(2, 1, 0)}},
 				{Reads: []trace.Read{read(1, 1, 0), read(3, 1, 0), read(2, 1, 0)}},
 			},
-			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 2, Blocks: 1}}, Booted: 3},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 2, Blocks: 1}},
+				Booted: 3},
 		},
 		// Two services that start at once: their requests keep together, though the blocks' places interleave.
 		"requests keep together": {
 			[]Recording{
-				{Reads: []trace.Read{read(100, 32, 0), read(500, 32, 0)}}, {Reads: []trace.Read{read(500, 32, 0), read(100, 32, 0)}},
+				{Reads: []trace.Read{read(100, 32, 0), read(500, 32, 0)}},
+				{Reads: []trace.Read{read(500, 32, 0), read(100, 32, 0)}},
 			},
 			Order{Extents: []bootpack.Extent{{Start: 100, Blocks: 32}, {Start: 500, Blocks: 32}}, Booted: 64},
 		},
@@ -55,9 +60,11 @@ func TestMerge(t *testing.T) {
 			[]Recording{
 				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
 				{Reads: []trace.Read{read(1, 1, 5), read(3, 1, 11)}, Booted: 10 * time.Second},
-				{Reads: []trace.Read{read(1, 1, 5), read(7, 1, 6), read(3, 1, 11), read(9, 2, 90)}, Booted: 10 * time.Second, Beyond: true},
+				{Reads: []trace.Read{read(1, 1, 5), read(7, 1, 6), read(3, 1, 11), read(9, 2, 90)},
+					Booted: 10 * time.Second, Beyond: true},
 			},
-			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 1},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}},
+				Booted: 1},
 		},
 		"what comes after booted is last": {
 			[]Recording{
@@ -65,7 +72,8 @@ func TestMerge(t *testing.T) {
 				{Reads: []trace.Read{read(1, 1, 5), read(9, 2, 21), read(3, 1, 19)}, Booted: 20 * time.Second},
 				{Reads: []trace.Read{read(1, 1, 5), read(9, 2, 21), read(3, 1, 19)}, Booted: 20 * time.Second},
 			},
-			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}}, Booted: 2},
+			Order{Extents: []bootpack.Extent{{Start: 1, Blocks: 1}, {Start: 3, Blocks: 1}, {Start: 9, Blocks: 2}},
+				Booted: 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +88,8 @@ func TestFitOf(t *testing.T) {
 	pack := Order{Extents: []bootpack.Extent{{Start: 10, Blocks: 10}, {Start: 0, Blocks: 1}}}
 	reads := []trace.Read{read(0, 1, 0), read(18, 4, 1), read(18, 4, 2)}
 	for booted, want := range map[int64]Fit{
-		11: {Hits: 3, Misses: 2, Wasted: 8}, 9: {Hits: 3, Misses: 2, Wasted: 8}, 5: {Hits: 3, Misses: 2, Wasted: 5, Late: 3}, 0: {Hits: 3, Misses: 2, Late: 8},
+		11: {Hits: 3, Misses: 2, Wasted: 8}, 9: {Hits: 3, Misses: 2, Wasted: 8},
+		5: {Hits: 3, Misses: 2, Wasted: 5, Late: 3}, 0: {Hits: 3, Misses: 2, Late: 8},
 	} {
 		pack.Booted = booted
 		if got := FitOf(pack, reads); got != want {
@@ -114,7 +123,8 @@ func TestCarryOver(t *testing.T) {
 			Path:  "",
 			Dir:   true,
 			Inode: 1,
-		}, {Path: "usr", Dir: true, Start: 5, Blocks: 1, Inode: 1}, {Path: "etc/moved", Start: 110, Blocks: 2, Inode: 2},
+		}, {Path: "usr", Dir: true, Start: 5, Blocks: 1, Inode: 1},
+		{Path: "etc/moved", Start: 110, Blocks: 2, Inode: 2},
 		{Path: "usr/lib/libssl.so.3.0.16", Start: 130, Blocks: 3, Inode: 3},
 		{
 			Path:   "lib/6.1.0-56/x.ko",

@@ -59,7 +59,7 @@ func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	if opt.Traced.IsZero() {
 		opt.Traced = opt.Now()
 	}
-	b := &maker{Options: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.Proofs{}}
+	b := &maker{Options: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.FastDigests{}}
 	r, err := b.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("make boot pack of version %s: %w", opt.Version.Short(), err)
@@ -74,7 +74,7 @@ type maker struct {
 	memory *rawdigest.Cache // read only; see flush
 
 	raw    int64 // bytes that were packed so far
-	proofs chunk.Proofs
+	proofs chunk.FastDigests
 	batch  [][]byte // stored bytes that wait for the store
 	bytes  int
 	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
@@ -110,7 +110,8 @@ func (b *maker) run(ctx context.Context) (r bootpack.Record, err error) {
 	}
 	pieces, extents := joined(c.pieces)
 	return b.publish(ctx, bootpack.Map{
-		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces), Extents: extents,
+		Version: b.Version, Class: b.Class, Booted: booted, Pieces: pieces, Proofs: b.proofs.Of(pieces),
+		Extents: extents,
 	})
 }
 
@@ -168,7 +169,7 @@ func (b *maker) prove(ctx context.Context, id chunk.ID, stored []byte) (err erro
 			return err
 		}
 	}
-	b.proofs[id] = chunk.Prove(stored)
+	b.proofs[id] = chunk.FastSum(stored)
 	return nil
 }
 
@@ -238,8 +239,10 @@ func (b *maker) publish(ctx context.Context, p bootpack.Map) (r bootpack.Record,
 	}
 	bootSet, bootPieces := p.BootSet()
 	r = bootpack.Record{
-		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)), Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
-		Made: b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(), Stored: p.StoredSize(),
+		Class: b.Class, Sequence: p.Sequence, Object: chunk.Sum(data), Size: int64(len(data)),
+		Signature: string(bootpack.Renew(data, nil, nil, b.Keys...)),
+		Made:      b.Traced.UTC(), Boots: b.Boots, From: b.From, Pieces: len(p.Pieces), Raw: p.RawSize(),
+		Stored:  p.StoredSize(),
 		BootSet: bootSet, BootPieces: bootPieces,
 	}
 	return r, b.Store.ReplacePack(b.Version, r, b.Now().UTC())

@@ -28,7 +28,8 @@ func TestPieceEncoder(t *testing.T) {
 	if err := os.WriteFile(bad+"/zstd", []byte("#!/bin/sh\necho nothing of the kind\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, path := range map[string]string{"zstd": filepath.Dir(program), "none": t.TempDir(), "broken": bad + ":/bin"} {
+	for name, path := range map[string]string{"zstd": filepath.Dir(program), "none": t.TempDir(),
+		"broken": bad + ":/bin"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("PATH", path)
 			enc, err := newPieceEncoder()
@@ -40,7 +41,8 @@ func TestPieceEncoder(t *testing.T) {
 				if err != nil || e.ID != chunk.Sum(stored) {
 					t.Fatalf("%+v, %v", e, err)
 				}
-				if want := map[bool]chunk.Codec{true: chunk.Zstd, false: chunk.Stored}[&raw[0] == &text[0]]; e.Codec != want {
+				if want := map[bool]chunk.Codec{true: chunk.Zstd,
+					false: chunk.Stored}[&raw[0] == &text[0]]; e.Codec != want {
 					t.Errorf("%s, want %s", e.Codec, want)
 				}
 				back := make([]byte, len(raw))
@@ -95,7 +97,8 @@ func testFull(t *testing.T, g grain) {
 // fewer for it.
 func TestGrain(t *testing.T) {
 	for mega, want := range map[int]grain{62: fine(), 191: fine(), 192: coarse(), 400: coarse()} {
-		if got := (Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}).grain(); got != want {
+		o := Order{Extents: []bootpack.Extent{{Blocks: uint32(mega << 20 / chunk.BlockSize)}}}
+		if got := o.grain(); got != want {
 			t.Errorf("%d MiB: %+v", mega, got)
 		}
 	}

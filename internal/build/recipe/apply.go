@@ -20,7 +20,8 @@ import (
 func (b *Maker) Apply(ctx context.Context) error {
 	r := b.Recipe
 	for _, p := range r.Repositories {
-		if err := b.putFile(ctx, File{Path: sourcesDir + "/" + p.Name + sourcesSuffix, Content: p.sources(r)}); err != nil {
+		if err := b.putFile(ctx,
+			File{Path: sourcesDir + "/" + p.Name + sourcesSuffix, Content: p.sources(r)}); err != nil {
 			return fmt.Errorf("repositories: %s: %w", p.Name, err)
 		}
 	}
@@ -97,7 +98,8 @@ func RunInside(ctx context.Context, root, tmp, script string, stdin *os.File, ea
 	}
 	out := &lineWriter{each: each}
 	err := mount.Command{
-		Root: root, Tmp: tmp, Resolver: resolver, Args: []string{"/bin/sh", "-euc", script}, Stdin: stdin, Stdout: out, Stderr: out,
+		Root: root, Tmp: tmp, Resolver: resolver, Args: []string{"/bin/sh", "-euc", script}, Stdin: stdin,
+		Stdout: out, Stderr: out,
 		Env: append(
 			proxies(),
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

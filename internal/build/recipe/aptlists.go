@@ -149,9 +149,11 @@ func (b *Maker) newer(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	args := []string{"apt-get", "-q"}
-	for _, o := range []string{"Dir=" + l.File(baseTree), "Dir::State::lists=" + l.File(aptLists), "Dir::Cache=" + l.File(aptCache),
+	for _, o := range []string{"Dir=" + l.File(baseTree), "Dir::State::lists=" + l.File(aptLists),
+		"Dir::Cache=" + l.File(aptCache),
 		"Dir::State::status=" + l.File(baseTree) + "/var/lib/dpkg/status", "APT::Architecture=" + b.Recipe.Architecture,
-		"APT::Architectures=" + b.Recipe.Architecture, "APT::Sandbox::User=root", "APT::Update::Error-Mode=any", "APT::Get::List-Cleanup=false", "Debug::NoLocking=true",
+		"APT::Architectures=" + b.Recipe.Architecture, "APT::Sandbox::User=root", "APT::Update::Error-Mode=any",
+		"APT::Get::List-Cleanup=false", "Debug::NoLocking=true",
 		"Acquire::Languages=none", "APT::Install-Recommends=false"} {
 		args = append(args, "-o", o)
 	}

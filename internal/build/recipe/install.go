@@ -169,9 +169,11 @@ func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''
 // Untidy are the files that tidy removes.
 func Untidy() []string {
 	return []string{
-		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed", "var/lib/dbus/machine-id",
+		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed",
+		"var/lib/dbus/machine-id",
 		"var/cache/ldconfig/aux-cache", "var/cache/apt/*.bin", "var/cache/apt/archives/*.deb", "var/lib/apt/lists/*",
-		"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "var/log/apt/*", "var/log/*.log", "boot/initrd*", "initrd.img*", "etc/*-",
+		"etc/apt/apt.conf.d/99mmdebstrap", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "var/log/apt/*", "var/log/*.log",
+		"boot/initrd*", "initrd.img*", "etc/*-",
 	}
 }
 

@@ -129,7 +129,8 @@ func (b *Maker) makeBase(ctx context.Context, of string) error {
 		if err := b.Install(ctx, b.Recipe.installed(), l.File(baseTree), l.File(aptLists)); err != nil {
 			return err
 		}
-		if err := workdir.SyncTree(l.Path); err != nil { // the stamp is durable by itself; what it vouches for must be before
+		// the stamp is durable by itself; what it vouches for must be before
+		if err := workdir.SyncTree(l.Path); err != nil {
 			return fmt.Errorf("write tree: %w", err)
 		}
 		made = workdir.Stamp{Of: of, Made: b.Now(), Kernel: b.Kernel}

@@ -19,7 +19,8 @@ func TestBuiltinRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"linux-image-" + r.Architecture, "systemd-sysv", "udev", "openssh-server", "kmod", "systemd-journal-remote"} {
+		for _, want := range []string{"linux-image-" + r.Architecture, "systemd-sysv", "udev", "openssh-server",
+			"kmod", "systemd-journal-remote"} {
 			if !slices.Contains(r.Packages, want) {
 				t.Errorf("%s: no %s in %q", name, want, r.Packages)
 			}

@@ -87,7 +87,8 @@ var kinds = []struct {
 		"qcow2",
 		"QFI\xfb",
 		0,
-	}, {"vmdk", "KDMV", 0}, {"vmdk", "COWD", 0}, {"vmdk", "# Disk Descript", 0}, {"vhdx", "vhdxfile", 0}, {"vpc", "conectix", 0},
+	}, {"vmdk", "KDMV", 0}, {"vmdk", "COWD", 0}, {"vmdk", "# Disk Descript", 0}, {"vhdx", "vhdxfile", 0},
+	{"vpc", "conectix", 0},
 	{"vdi", "\x7f\x10\xda\xbe", 64}, {"qed", "QED\x00", 0},
 }
 

@@ -60,7 +60,8 @@ func checkDisk(t *testing.T, disk string) {
 		}
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"etc/os-release": true, "boot/vmlinuz-6.1.0-test": true, "etc/krb5.keytab": false, "home/lab/.profile": true,
+	for name, want := range map[string]bool{"etc/os-release": true, "boot/vmlinuz-6.1.0-test": true,
+		"etc/krb5.keytab": false, "home/lab/.profile": true,
 		"home/desk": false, "lost+found": false, "usr/bin/link": true} {
 		if _, err := os.Lstat(filepath.Join(p.Root, name)); (err == nil) != want {
 			t.Errorf("%s: there %t, want %t", name, err == nil, want)
@@ -82,7 +83,8 @@ func checkDisk(t *testing.T, disk string) {
 
 // The root of a virtual machine is found by what is on it, and its /boot by each of the ways that fstab has.
 func TestDisk(t *testing.T) {
-	for boot, label := range map[string]string{"UUID=11111111-2222-3333-4444-555555555555": "gpt", "LABEL=BOOT": "dos", "/dev/vda2": "gpt"} {
+	for boot, label := range map[string]string{"UUID=11111111-2222-3333-4444-555555555555": "gpt",
+		"LABEL=BOOT": "dos", "/dev/vda2": "gpt"} {
 		t.Run(label+" "+boot[:5], func(t *testing.T) {
 			checkDisk(t, vmDisk(t, label, strings.ReplaceAll(diskFstab, "%BOOT%", boot)))
 		})
@@ -121,7 +123,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 			if kind != "xfs" {
 				return
 			}
-			if out, err := exec.Command("sh", "-euc", `cd "${1%/*}"; cp "$1" off.raw; mount -o loop,offset=1M off.raw m; echo last > m/last; xfs_io -x -c "shutdown -f" m; umount m`, "sh", disk).CombinedOutput(); err != nil {
+			if out, err := exec.Command("sh", "-euc",
+				`cd "${1%/*}"; cp "$1" off.raw; mount -o loop,offset=1M off.raw m; echo last > m/last; xfs_io -x -c "shutdown -f" m; umount m`, "sh", disk).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			off := filepath.Join(filepath.Dir(disk), "off.raw")
@@ -152,7 +155,8 @@ func TestDiskQcow2(t *testing.T) {
 	run("convert", "-O", "vmdk", "disk.raw", "disk.vmdk")
 	for name, want := range map[string]string{"part.qcow2": "a part only, of disk.raw", "disk.vmdk": "qemu-img " +
 		"convert -O qcow2"} {
-		if _, err := (Disk{File: filepath.Join(dir, name)}).Fill(t.Context(), newPlace(t), func(Progress) {}); err == nil ||
+		if _, err := (Disk{File: filepath.Join(dir, name)}).Fill(t.Context(), newPlace(t),
+			func(Progress) {}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, want)
 		}
@@ -173,7 +177,8 @@ func TestDiskErrors(t *testing.T) {
 		"empty": {1 << 20, "", "no root file system was found"},
 	} {
 		disk := filepath.Join(t.TempDir(), "disk")
-		out, err := exec.Command("sh", "-euc", `truncate -s 16M "$1"; echo 'start=2048' | sfdisk -q --label gpt "$1"`, "sh", disk).
+		out, err := exec.Command("sh", "-euc", `truncate -s 16M "$1"; echo 'start=2048' | sfdisk -q --label gpt "$1"`,
+			"sh", disk).
 			CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -52,7 +52,8 @@ func FuzzUnpack(f *testing.F) {
 			for _, e := range entries {
 				got = append(got, e.Name())
 			}
-			if want := map[string][]string{above: {"outside"}, filepath.Dir(tree): {"secret", "tree"}}[dir]; !slices.Equal(
+			if want := map[string][]string{above: {"outside"},
+				filepath.Dir(tree): {"secret", "tree"}}[dir]; !slices.Equal(
 				got,
 				want,
 			) {

@@ -28,10 +28,12 @@ func TestLayers(t *testing.T) {
 		"nothing":                 {nil, "a a/old a/sub a/sub/deep b c d d/x"},
 		"whiteout of a file":      {[]entry{file(".wh.b", "")}, "a a/old a/sub a/sub/deep c d d/x"},
 		"whiteout of a directory": {[]entry{file(".wh.a", "")}, "b c d d/x"},
-		"whiteout of nothing":     {[]entry{file(".wh.zz", ""), file("zz/.wh.y", ""), file("b/.wh.y", "")}, "a a/old a/sub a/sub/deep b c d d/x"},
+		"whiteout of nothing": {[]entry{file(".wh.zz", ""), file("zz/.wh.y", ""), file("b/.wh.y", "")},
+			"a a/old a/sub a/sub/deep b c d d/x"},
 		"opaque": {[]entry{dir("a"), file("a/.wh..wh..opq", ""), file("a/new", "5")}, "a a/new b " +
 			"c d d/x"},
-		"opaque after its files": {[]entry{dir("a"), file("a/new", "5"), dir("a/sub"), file("a/sub/n", "6"), file("a/.wh..wh..opq", "")}, "a a/new a/sub a/sub/n b c d d/x"},
+		"opaque after its files": {[]entry{dir("a"), file("a/new", "5"), dir("a/sub"), file("a/sub/n", "6"),
+			file("a/.wh..wh..opq", "")}, "a a/new a/sub a/sub/n b c d d/x"},
 		"opaque, parents not there": {[]entry{file("a/sub/n", "6"), file("a/.wh..wh..opq", "")}, "a a/sub a/sub/n " +
 			"b c d d/x"},
 		"opaque root":              {[]entry{file(".wh..wh..opq", ""), file("n", "")}, "n"},
@@ -41,8 +43,10 @@ func TestLayers(t *testing.T) {
 		"a directory for a file":   {[]entry{dir("b"), file("b/x", "")}, "a a/old a/sub a/sub/deep b b/x c d d/x"},
 		"a file for a directory":   {[]entry{file("a", "")}, "a b c d d/x"},
 		"a link for a directory":   {[]entry{link("a", "d"), file("a/y", "")}, "a b c d d/x d/y"},
-		"what aufs left":           {[]entry{dir(".wh..wh.plnk"), file(".wh..wh.plnk/12.3", ""), file(".wh..wh.aufs", "")}, "a a/old a/sub a/sub/deep b c d d/x"},
-		"a link to nothing":        {[]entry{link("run", "var/run"), file("run/x", ""), link("l", "/var/run/k"), file("l/y", "")}, "a a/old a/sub a/sub/deep b c d d/x l run var var/run var/run/k var/run/k/y var/run/x"},
+		"what aufs left": {[]entry{dir(".wh..wh.plnk"), file(".wh..wh.plnk/12.3", ""),
+			file(".wh..wh.aufs", "")}, "a a/old a/sub a/sub/deep b c d d/x"},
+		"a link to nothing": {[]entry{link("run", "var/run"), file("run/x", ""), link("l", "/var/run/k"),
+			file("l/y", "")}, "a a/old a/sub a/sub/deep b c d d/x l run var var/run var/run/k var/run/k/y var/run/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, _, err := unpackLayers(t, archiveOf(t, lower...), archiveOf(t, c.upper...))

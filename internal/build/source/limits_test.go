@@ -55,7 +55,8 @@ func TestTarballsPacked(t *testing.T) {
 	check(t, err)
 	_, err = s.Write(plain)
 	check(t, errors.Join(err, s.Close()))
-	for name, archive := range map[string][]byte{"plain": plain, "gzip": gz.Bytes(), "zstd": zst.Bytes(), "bzip2": piped(t, "bzip2", plain), "xz": piped(t, "xz", plain)} {
+	for name, archive := range map[string][]byte{"plain": plain, "gzip": gz.Bytes(), "zstd": zst.Bytes(),
+		"bzip2": piped(t, "bzip2", plain), "xz": piped(t, "xz", plain)} {
 		tree, m, err := fillTar(t, archive, Limits{})
 		if err != nil || strings.Join(names(t, tree), " ") != "etc etc/issue z" ||
 			!strings.HasPrefix(m.Digest, "sha256:") {
@@ -153,7 +154,8 @@ func TestSparseFile(t *testing.T) {
 	check(t, errors.Join(err, f.Truncate(size), f.Close()))
 	for _, format := range []string{"gnu", "posix"} {
 		name := filepath.Join(at, format+".tar")
-		if out, err := exec.Command("tar", "-C", at, "--format="+format, "-Scf", name, "disk").CombinedOutput(); err != nil {
+		if out, err := exec.Command("tar", "-C", at, "--format="+format, "-Scf", name,
+			"disk").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		tree, _, err := fillTarFile(t, name, Limits{MaxSize: 4 << 30})

@@ -21,13 +21,18 @@ func pilot(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"etc/os-release": "ID=test\n", "etc/hostname": "pilot\n", "etc/machine-id": "0123\n", "etc/ssh/ssh_host_ed25519_key": "key", "etc/ssh/sshd_config": "x",
-		"etc/krb5.keytab": "secret", "etc/passwd": "root:x:0:0::/root:/bin/sh\n", "etc/shadow": "root:$y$x:1::::::\n", "etc/wireguard/wg0.conf": "PrivateKey",
+		"etc/os-release": "ID=test\n", "etc/hostname": "pilot\n", "etc/machine-id": "0123\n",
+		"etc/ssh/ssh_host_ed25519_key": "key", "etc/ssh/sshd_config": "x",
+		"etc/krb5.keytab": "secret", "etc/passwd": "root:x:0:0::/root:/bin/sh\n", "etc/shadow": "root:$y$x:1::::::\n",
+		"etc/wireguard/wg0.conf": "PrivateKey",
 		"etc/fstab": "# mine\nUUID=1-2 / ext4 defaults 0 1\n/dev/sda2 none swap sw 0 0\nserver:/home /home " +
 			"nfs defaults 0 0\n",
-		"var/log/syslog": "lines", "var/log/nginx/access.log": "lines", "var/cache/apt/archives/x.deb": "deb", "var/cache/man/index.db": "kept",
-		"home/desk/letter": "dear", "home/lab/.profile": "PATH", "tmp/x": "x", "proc/1/environ": "x", "root/.ssh/id_ed25519": "key", "root/.ssh/authorized_keys": "ssh-ed25519 A",
-		"usr/bin/tool": "#!/bin/sh\n", "boot/vmlinuz-6.1.0-test": "kernel", "boot/initrd.img-6.1.0-test": "initrd", "srv/data/big": "big", "srv/site": "kept", "var/lib/pando/keys/site": "key",
+		"var/log/syslog": "lines", "var/log/nginx/access.log": "lines", "var/cache/apt/archives/x.deb": "deb",
+		"var/cache/man/index.db": "kept",
+		"home/desk/letter":       "dear", "home/lab/.profile": "PATH", "tmp/x": "x", "proc/1/environ": "x",
+		"root/.ssh/id_ed25519": "key", "root/.ssh/authorized_keys": "ssh-ed25519 A",
+		"usr/bin/tool": "#!/bin/sh\n", "boot/vmlinuz-6.1.0-test": "kernel", "boot/initrd.img-6.1.0-test": "initrd",
+		"srv/data/big": "big", "srv/site": "kept", "var/lib/pando/keys/site": "key",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -37,7 +42,8 @@ func pilot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("sh", "-euc", `cd "$1"; ln usr/bin/tool usr/bin/same; ln -s tool usr/bin/link; chmod 4755 usr/bin/tool; chown 8:9 var/cache/man/index.db
+	if out, err := exec.Command("sh", "-euc",
+		`cd "$1"; ln usr/bin/tool usr/bin/same; ln -s tool usr/bin/link; chmod 4755 usr/bin/tool; chown 8:9 var/cache/man/index.db
 		mkfifo var/pipe; touch -d @12345 usr/bin/tool; truncate -s 20M usr/sparse`, "sh", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -61,26 +67,34 @@ func newPlace(t *testing.T) Place {
 func checkCopy(t *testing.T, tree string, made Made) {
 	t.Helper()
 	for name, want := range map[string]bool{
-		"etc/os-release": true, "etc/hostname": false, "etc/ssh/ssh_host_ed25519_key": false, "etc/ssh/sshd_config": true, "etc/krb5.keytab": false, "etc/shadow": true,
-		"etc/wireguard": true, "etc/wireguard/wg0.conf": false, "var/log/nginx": true, "var/log/nginx/access.log": false, "var/log/syslog": false,
-		"var/cache/apt/archives/x.deb": false, "var/cache/man/index.db": true, "home": true, "home/desk": false, "home/lab/.profile": true, "tmp": true, "tmp/x": false,
-		"proc": true, "proc/1": false, "root/.ssh/id_ed25519": false, "root/.ssh/authorized_keys": true, "boot/vmlinuz-6.1.0-test": true, "boot/initrd.img-6.1.0-test": false,
-		"srv/data": false, "srv/site": true, "var/pipe": true, "run": true, "sys": true, "dev": true, "var/lib/pando": false,
+		"etc/os-release": true, "etc/hostname": false, "etc/ssh/ssh_host_ed25519_key": false,
+		"etc/ssh/sshd_config": true, "etc/krb5.keytab": false, "etc/shadow": true,
+		"etc/wireguard": true, "etc/wireguard/wg0.conf": false, "var/log/nginx": true,
+		"var/log/nginx/access.log": false, "var/log/syslog": false,
+		"var/cache/apt/archives/x.deb": false, "var/cache/man/index.db": true, "home": true, "home/desk": false,
+		"home/lab/.profile": true, "tmp": true, "tmp/x": false,
+		"proc": true, "proc/1": false, "root/.ssh/id_ed25519": false, "root/.ssh/authorized_keys": true,
+		"boot/vmlinuz-6.1.0-test": true, "boot/initrd.img-6.1.0-test": false,
+		"srv/data": false, "srv/site": true, "var/pipe": true, "run": true, "sys": true, "dev": true,
+		"var/lib/pando": false,
 	} {
 		if _, err := os.Lstat(filepath.Join(tree, name)); (err == nil) != want {
 			t.Errorf("%s: there %t, want %t", name, err == nil, want)
 		}
 	}
-	got, err := exec.Command("sh", "-euc", `cd "$1"; stat -c '%a %Y %h' usr/bin/tool; stat -c '%u:%g %a' var/cache/man/index.db; readlink usr/bin/link
+	got, err := exec.Command("sh", "-euc",
+		`cd "$1"; stat -c '%a %Y %h' usr/bin/tool; stat -c '%u:%g %a' var/cache/man/index.db; readlink usr/bin/link
 		test usr/bin/tool -ef usr/bin/same; test $(stat -c %b usr/sparse) -lt 100; wc -c < etc/machine-id; cat etc/fstab`, "sh", tree).
 		CombinedOutput()
 	const disk = "# a disk of the machine that this image is a copy of: "
-	want := "4755 12345 2\n8:9 640\ntool\n0\n# mine\n" + disk + "UUID=1-2 / ext4 defaults 0 1\n" + disk + "/dev/sda2 none swap sw 0 0\nserver:/home /home nfs defaults 0 0\n"
+	want := "4755 12345 2\n8:9 640\ntool\n0\n# mine\n" + disk + "UUID=1-2 / ext4 defaults 0 1\n" + disk +
+		"/dev/sda2 none swap sw 0 0\nserver:/home /home nfs defaults 0 0\n"
 	if err != nil || string(got) != want {
 		t.Errorf("%v; got:\n%s\nwant:\n%s", err, got, want)
 	}
 	said := strings.Join(made.Notes, "\n")
-	for _, want := range []string{"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/wireguard/*", "/var/log/**", "/home/*", "/etc/fstab, lines of local disks are comments now: / none"} {
+	for _, want := range []string{"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/wireguard/*", "/var/log/**",
+		"/home/*", "/etc/fstab, lines of local disks are comments now: / none"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}

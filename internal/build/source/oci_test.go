@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/compression"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -140,17 +140,21 @@ func places(t testing.TB) map[string]string {
 	check(t, err)
 	saved := filepath.Join(at, "saved.tar")
 	check(t, tarball.WriteToFile(saved, tag, img))
-	for _, args := range [][]string{{"tar", "-C", dir, "-cf", dir + ".tar", "."}, {"gzip", "-k", saved}, {"zstd", "-q", dir + ".tar"}} {
+	for _, args := range [][]string{{"tar", "-C", dir, "-cf", dir + ".tar", "."}, {"gzip", "-k", saved},
+		{"zstd", "-q", dir + ".tar"}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
 	host := newRegistry(t)
 	return map[string]string{
-		"layout": dir, "layout by digest": dir + "@" + digestOf(t, img), "layout, skopeo's way": "oci:" + dir, "index": multi,
+		"layout": dir, "layout by digest": dir + "@" + digestOf(t, img), "layout, skopeo's way": "oci:" + dir,
+		"index":               multi,
 		"archive of a layout": dir + ".tar", "packed archive of a layout": dir + ".tar.zst",
-		"docker save": saved, "docker save by name": saved + ":registry.lab/lab:1", "docker save by tag": "docker-archive:" + saved + ":1",
-		"packed docker save": saved + ".gz", "registry": host + "/lab:1", "registry without TLS": "http://" + host + "/lab:1",
+		"docker save": saved, "docker save by name": saved + ":registry.lab/lab:1",
+		"docker save by tag": "docker-archive:" + saved + ":1",
+		"packed docker save": saved + ".gz", "registry": host + "/lab:1",
+		"registry without TLS": "http://" + host + "/lab:1",
 		"registry by digest": "docker://" + host + "/lab@" + digestOf(
 			t,
 			img,
@@ -234,8 +238,10 @@ func TestOCIRefused(t *testing.T) {
 	for ref, want := range map[string]string{
 		two: "several images; name one of a, b", two + ":c": "no image c, but a, b", chart: "not the image of a " +
 			"root file system", bare: "--architecture arm64",
-		none: "no layers", at: "no index.json", rootfs: "--from-tar", host + "/lab:2": "no such image", host + "/nosuch": "no such image",
-		"Debian:Bookworm": "no file has this name", "/nosuch": "no such file", "oci:/nosuch": "no such file", "./nosuch.tar": "no such file",
+		none: "no layers", at: "no index.json", rootfs: "--from-tar", host + "/lab:2": "no such image",
+		host + "/nosuch":  "no such image",
+		"Debian:Bookworm": "no file has this name", "/nosuch": "no such file", "oci:/nosuch": "no such file",
+		"./nosuch.tar":           "no such file",
 		write("multi", index(t)): "", // the last: everything about it is right
 	} {
 		tree, _, err := fillOCI(t, ref, "amd64")
@@ -272,7 +278,8 @@ func TestOCIDamaged(t *testing.T) {
 	for _, blob := range blobs {
 		good, err := os.ReadFile(blob)
 		check(t, err)
-		for what, bad := range map[string][]byte{"cut off": good[:len(good)-1], "longer": append(slices.Clone(good), 0), "changed": flipped(good)} {
+		for what, bad := range map[string][]byte{"cut off": good[:len(good)-1],
+			"longer": append(slices.Clone(good), 0), "changed": flipped(good)} {
 			check(t, os.WriteFile(blob, bad, 0o644))
 			tree, _, err := fillOCI(t, dir, "amd64")
 			if err == nil || len(names(t, tree)) > 0 {

@@ -176,7 +176,8 @@ var signatures = []struct {
 		"swap",
 		"SWAPSPACE2",
 		4086,
-	}, {"ntfs", "NTFS    ", 3}, {"vfat", "FAT32", 82}, {"vfat", "FAT1", 54}, {"squashfs", "hsqs", 0}, {"erofs", "\xe2\xe1\xf5\xe0", 1024},
+	}, {"ntfs", "NTFS    ", 3}, {"vfat", "FAT32", 82}, {"vfat", "FAT1", 54}, {"squashfs", "hsqs", 0},
+	{"erofs", "\xe2\xe1\xf5\xe0", 1024},
 	{
 		"RAID",
 		"\xfc\x4e\x2b\xa9",
@@ -285,8 +286,10 @@ func named(parts []partition, field string) (partition, bool) {
 			key == "LABEL" && p.label != "" && p.label == value,
 			key == "PARTUUID" && p.id != "" && strings.EqualFold(p.id, value),
 			key == "PARTLABEL" && p.name != "" && p.name == value,
-			strings.HasPrefix(field, "/dev/disk/by-uuid/") && p.uuid != "" && strings.EqualFold(p.uuid, strings.TrimPrefix(field, "/dev/disk/by-uuid/")),
-			strings.HasPrefix(field, "/dev/") && !strings.HasPrefix(field, "/dev/disk/") && !strings.HasPrefix(field, "/dev/mapper/") &&
+			strings.HasPrefix(field, "/dev/disk/by-uuid/") && p.uuid != "" &&
+				strings.EqualFold(p.uuid, strings.TrimPrefix(field, "/dev/disk/by-uuid/")),
+			strings.HasPrefix(field, "/dev/") && !strings.HasPrefix(field, "/dev/disk/") &&
+				!strings.HasPrefix(field, "/dev/mapper/") &&
 				p.number > 0 && strings.TrimLeft(field, "/abcdefghijklmnopqrstuvwxyz") == strconv.Itoa(p.number):
 			return p, true
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
@@ -41,7 +41,9 @@ func TestRegistryWithPassword(t *testing.T) {
 					inner.ServeHTTP(w, r)
 				default:
 					w.Header().
-						Set("WWW-Authenticate", map[string]string{"basic": `Basic realm="lab"`, "bearer": `Bearer realm="` + s.URL + `/token",service="lab"`}[way])
+						Set("WWW-Authenticate",
+							map[string]string{"basic": `Basic realm="lab"`,
+								"bearer": `Bearer realm="` + s.URL + `/token",service="lab"`}[way])
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			}))

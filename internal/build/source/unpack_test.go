@@ -19,7 +19,10 @@ func TestUnpackKeepsAll(t *testing.T) {
 		file(
 			"usr/ping",
 			"x",
-		).with(func(h *tar.Header) { h.PAXRecords = map[string]string{xattrPrefix + "security.capability": capability} }),
+		).with(func(h *tar.Header) {
+			h.PAXRecords = map[string]string{xattrPrefix +
+				"security.capability": capability}
+		}),
 		file("usr/su", "su").with(func(h *tar.Header) { h.Mode, h.Uid, h.Gid = 0o4755, 0, 7 }),
 		hard("usr/su2", "/usr/su"),
 		link("usr/abs", "/etc/passwd").with(func(h *tar.Header) { h.Uid = 5 }),
@@ -62,7 +65,8 @@ func TestUnpackKeepsAll(t *testing.T) {
 		}
 	}
 	said := strings.Join(notes, "\n")
-	for _, part := range []string{`1 set-uid programs are kept; the first is "usr/su"`, `1 programs with file capabilities`, "2 device nodes",
+	for _, part := range []string{`1 set-uid programs are kept; the first is "usr/su"`,
+		`1 programs with file capabilities`, "2 device nodes",
 		`1 attributes of the machine that the archive comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the notes do not say %q:\n%s", part, said)
@@ -127,9 +131,10 @@ func TestNothingLeavesTheTree(t *testing.T) {
 		"whiteout with a file":     {[][]entry{{file(".wh.a/b", "")}}, "prefix .wh."},
 		"the tree as a link": {[][]entry{{link(".", outside), file("new", "x")}}, "something else than a " +
 			"directory"},
-		"link in place of a parent": {[][]entry{{dir("a"), file("a/x", "1"), link("a", outside), file("a/new", "x")}}, ""},
-		"a magic link":              {[][]entry{{link("a", "/proc/self/root"), file("a"+outside+"/new", "x")}}, ""},
-		"a loop of links":           {[][]entry{{link("a", "b"), link("b", "a"), file("a/x", "x")}}, "too many levels"},
+		"link in place of a parent": {[][]entry{{dir("a"), file("a/x", "1"), link("a", outside), file("a/new", "x")}},
+			""},
+		"a magic link":    {[][]entry{{link("a", "/proc/self/root"), file("a"+outside+"/new", "x")}}, ""},
+		"a loop of links": {[][]entry{{link("a", "b"), link("b", "a"), file("a/x", "x")}}, "too many levels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var layers [][]byte

@@ -69,7 +69,11 @@ func DecodeRecords(b []byte) (p Records, err error) {
 		return p, fmt.Errorf("decode boot pack records: %w", err)
 	}
 	if p.Format != image.Format {
-		return p, fmt.Errorf("decode boot pack records: format %d, this Pando knows %d; upgrade it", p.Format, image.Format)
+		return p, fmt.Errorf(
+			"decode boot pack records: format %d, this Pando knows %d; upgrade it",
+			p.Format,
+			image.Format,
+		)
 	}
 	return p, nil
 }

@@ -93,7 +93,7 @@ func keptIn(tx *registry.Tx, node string, k fleet.Keeping) (fleet.StateRecord, e
 }
 
 // RecordPlace puts on record where a node keeps its state, for nodes that booted with a release that did not.
-func RecordPlace(tx *registry.Tx, n fleet.Node) error {
+func (*Service) RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	g, err := tx.Group(n.Group)
 	if err != nil {
 		return err

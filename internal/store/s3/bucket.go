@@ -76,7 +76,8 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 // keychain is where other S3 clients find their keys too: the environment, ~/.aws/credentials, the machine's role.
 func keychain() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
-		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}})
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
+		&credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}})
 }
 
 func connect(c Config, base string, keys *credentials.Credentials) (*minio.Client, error) {
@@ -169,7 +170,8 @@ func (b *Bucket) Touch(ctx context.Context, name string) error {
 func (b *Bucket) List(ctx context.Context, prefix string, each func(store.RemoteFile) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // else the one who lists waits for a reader
-	for o := range b.core.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
+	for o := range b.core.Client.ListObjects(ctx, b.bucket,
+		minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if o.Err != nil {
 			return fmt.Errorf("list %s in %s: %w", prefix, b.cfg.URL, plain(o.Err))
 		}

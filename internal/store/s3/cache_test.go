@@ -315,7 +315,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	for _, c := range []Config{{URL: "s3:///x"}, {URL: "http://b/x"}, {URL: "s3://b/../x"}, {URL: "s3://b/x//y"},
-		{URL: "s3://b", Endpoint: "10.0.0.1:80"}, {URL: "s3://b", Endpoint: "http://h/path"}, {URL: "s3://b", Direct: "yes"}} {
+		{URL: "s3://b", Endpoint: "10.0.0.1:80"}, {URL: "s3://b", Endpoint: "http://h/path"},
+		{URL: "s3://b", Direct: "yes"}} {
 		if err := c.Validate(); err == nil {
 			t.Errorf("%+v was taken", c)
 		}

@@ -81,7 +81,8 @@ func (c Config) Validate() error {
 func endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(cmp.Or(text, "https://s3.amazonaws.com"))
 	if err == nil &&
-		(u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+		(u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
+			u.RawQuery != "") {
 		err = errors.New("not of the form http://HOST:PORT or https://HOST:PORT")
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 // What is damaged or lost in a bucket is found, past the cache of who looks, and fixed from another bucket, from a
 // directory and from a server; it is there for everybody then.
-func TestBucketIsMended(t *testing.T) {
+func TestBucketIsRepaired(t *testing.T) {
 	s := service(t)
 	public, key, err := minisign.GenerateKey(nil)
 	if err != nil {
@@ -49,8 +49,9 @@ func TestBucketIsMended(t *testing.T) {
 		http.ServeFile(w, r, filepath.Join(beside.Path(), "objects", name[:2], name))
 	}))
 	defer server.Close()
-	for what, from := range map[string]store.RepairSource{"bucket": store.RemoteSource{In: other}, "directory": store.DirSource{Dir: beside},
-		"server": &store.HTTP{URL: server.URL, Client: server.Client()}} {
+	for what, from := range map[string]store.RepairSource{"bucket": store.RemoteSource{In: other},
+		"directory": store.DirSource{Dir: beside},
+		"server":    &store.HTTP{URL: server.URL, Client: server.Client()}} {
 		t.Run(what, func(t *testing.T) {
 			for _, damage := range []func([]byte) []byte{nil, flipLast} {
 				for _, name := range files(t, beside) {

@@ -177,10 +177,11 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 		tracker func(*tracker.Server) http.RoundTripper
 		begins  time.Duration // the first piece is asked for by then
 	}{
-		"no tracker is known":        {func(*tracker.Server) http.RoundTripper { return nil }, 0},
-		"a server without a tracker": {func(*tracker.Server) http.RoundTripper { return by(http.NotFoundHandler()) }, aloneTrip},
-		"nobody listens":             {func(*tracker.Server) http.RoundTripper { return messenger(closed) }, aloneTrip},
-		"a tracker that is silent":   {func(*tracker.Server) http.RoundTripper { return messenger(silence) }, 300 * ms},
+		"no tracker is known": {func(*tracker.Server) http.RoundTripper { return nil }, 0},
+		"a server without a tracker": {func(*tracker.Server) http.RoundTripper { return by(http.NotFoundHandler()) },
+			aloneTrip},
+		"nobody listens":           {func(*tracker.Server) http.RoundTripper { return messenger(closed) }, aloneTrip},
+		"a tracker that is silent": {func(*tracker.Server) http.RoundTripper { return messenger(silence) }, 300 * ms},
 		// a join, and a request
 		"a tracker and no peer": {func(s *tracker.Server) http.RoundTripper { return by(s.Handler()) }, 2 * aloneTrip},
 	} {

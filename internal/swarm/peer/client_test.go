@@ -47,7 +47,9 @@ func TestHeaderBytes(t *testing.T) {
 	node := netip.MustParseAddrPort("127.0.0.1:8481")
 	have := swarm.NewBitmap(40)
 	var joined swarm.AnnounceReplyMessage
-	if err := client.post(t.Context(), "join", swarm.AnnounceMessage{Pack: s.pack.String(), Pieces: 40, Port: 8481, Prefix: 24, Have: have}, &joined, time.Minute); err != nil {
+	if err := client.post(t.Context(), "join",
+		swarm.AnnounceMessage{Pack: s.pack.String(), Pieces: 40, Port: 8481, Prefix: 24, Have: have}, &joined,
+		time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	near := func(what string, want int64) {

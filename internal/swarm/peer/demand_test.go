@@ -21,7 +21,7 @@ func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sharing.Load() && n.o.Slow.Least(0) > 4*time.Second })
+		waitFor(t, func() bool { return n.sharing.Load() && n.o.Slow.AtLeast(0) > 4*time.Second })
 	}
 }
 
@@ -125,7 +125,8 @@ func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
 	a, b := s.start(t, 1), s.start(t, 2)
 	get := func(n *live, i int) {
 		t.Helper()
-		if v, err := n.Get(t.Context(), chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
+		if v, err := n.Get(t.Context(),
+			chunk.Request{ID: chunk.Sum(extras[i]), Size: int64(len(extras[i]))}); err != nil ||
 			!bytes.Equal(v.Stored(), extras[i]) {
 			t.Fatal(err)
 		}
@@ -178,7 +179,7 @@ func TestRecentPeersInACircle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took, wait := time.Since(began), nodes[0].o.Slow.Least(0)/4; took >= wait {
+	if took, wait := time.Since(began), nodes[0].o.Slow.AtLeast(0)/4; took >= wait {
 		t.Errorf("took %v, and who waits in a circle takes %v", took, wait)
 	}
 }

@@ -37,8 +37,9 @@ func TestJoinOverSockets(t *testing.T) {
 	}
 	sum := sha256.Sum256(manifest)
 	name := hex.EncodeToString(sum[:])
-	for path, want := range map[string]string{"/m/" + name: "a manifest", "/m/" + name + ".minisig": "signed", "/m/" + name[1:]: "",
-		"/m/.minisig": "", "/o/" + s.pack.Name(): "pack"} {
+	for path, want := range map[string]string{"/m/" + name: "a manifest", "/m/" + name + ".minisig": "signed",
+		"/m/" + name[1:]: "",
+		"/m/.minisig":    "", "/o/" + s.pack.Name(): "pack"} {
 		resp, err := client.Get("http://" + peers[0].String() + path)
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +50,8 @@ func TestJoinOverSockets(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %v", path, resp.StatusCode, b, err)
 		}
 	}
-	if got := Join(t.Context(), client, []string{s.URL}, JoinOptions{Pack: chunk.Sum([]byte("another")), Prefix: 24}); got.Peers != nil {
+	if got := Join(t.Context(), client, []string{s.URL},
+		JoinOptions{Pack: chunk.Sum([]byte("another")), Prefix: 24}); got.Peers != nil {
 		t.Errorf("of a pack that the server has not: %v", got)
 	}
 }
@@ -61,7 +63,8 @@ func TestJoinNeverHangs(t *testing.T) {
 	s.spend(t)
 	begin := time.Now()
 	time.AfterFunc(time.Second, s.CloseClientConnections)
-	if got := Join(t.Context(), &http.Client{}, []string{s.URL}, JoinOptions{Pack: s.pack, Prefix: 24}); got.Peers != nil {
+	if got := Join(t.Context(), &http.Client{}, []string{s.URL},
+		JoinOptions{Pack: s.pack, Prefix: 24}); got.Peers != nil {
 		t.Errorf("named: %v", got)
 	}
 	if took := time.Since(begin); took < time.Second || took > startTime/2 {
@@ -87,7 +90,8 @@ func TestJoinAsksTheNextTracker(t *testing.T) {
 			t.Errorf("the first one %s: %+v after %s", name, h, took)
 		}
 	}
-	if h := Join(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"}, JoinOptions{Pack: s.pack}); h.Peers != nil ||
+	if h := Join(t.Context(), &http.Client{}, []string{"http://127.0.0.1:1", "http://127.0.0.1:1"},
+		JoinOptions{Pack: s.pack}); h.Peers != nil ||
 		h.Tracker != 0 {
 		t.Errorf("nobody is there: %+v", h)
 	}
@@ -109,7 +113,8 @@ func TestAccuse(t *testing.T) {
 	if s.tracker.Load().Nodes() != 1 {
 		t.Fatal("it may not join")
 	}
-	if err := ReportCorrupt(t.Context(), &http.Client{}, s.URL, netip.AddrPortFrom(bad.o.Self, bad.o.Port)); err != nil {
+	if err := ReportCorrupt(t.Context(), &http.Client{}, s.URL,
+		netip.AddrPortFrom(bad.o.Self, bad.o.Port)); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.tracker.Load().Nodes(); n != 0 {

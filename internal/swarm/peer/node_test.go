@@ -79,7 +79,8 @@ func TestHostilePeers(t *testing.T) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		}, false},
 		"no word": {func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, false},
-		"busy":    {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusServiceUnavailable) }, false},
+		"busy": {func(w http.ResponseWriter, r *http.Request) { http.Error(w, "", http.StatusServiceUnavailable) },
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, 20, 0)

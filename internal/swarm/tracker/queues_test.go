@@ -131,7 +131,8 @@ func TestLongQueueGoesOneByOne(t *testing.T) {
 func TestJoinWaitsForItsOwnLocalityOnly(t *testing.T) {
 	s := New(swarm.TrackerOptions{Uplink: 1, Random: chance()}, nil, nil)
 	s.spend(t, chunk.Sum(nil))
-	if _, ok := s.tracker.Announce(0, swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(1), LocalOnly: true, Location: "r1"}); !ok {
+	if _, ok := s.tracker.Announce(0,
+		swarm.Announcement{Swarm: "p", Pieces: 40, Node: at(1), LocalOnly: true, Location: "r1"}); !ok {
 		t.Fatal("it may not join")
 	}
 	start := func(ctx context.Context, place string) (a swarm.JoinReplyMessage, ok bool) {

@@ -59,7 +59,8 @@ func TestTrackerMessages(t *testing.T) {
 	if err != nil || fmt.Sprint(a.Peers) != "[127.0.0.1:80 127.0.0.1:8481]" {
 		t.Errorf("joined: %s, %v", text, err)
 	}
-	for pack, status := range map[string]int{pack.String(): 200, pack.String()[:shortKey]: 200, "": 404, pack.String()[:shortKey] + "x": 404, "sha256:x": 404} {
+	for pack, status := range map[string]int{pack.String(): 200, pack.String()[:shortKey]: 200, "": 404,
+		pack.String()[:shortKey] + "x": 404, "sha256:x": 404} {
 		if code, text := send("ask", `{"pack":"`+pack+`","port":81,"want":"0","max":1}`); code != status {
 			t.Errorf("a question about pack %q: status %d %s", pack, code, text)
 		}

@@ -1,0 +1,19 @@
+package nodeconfig
+
+import (
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// Outdated tells which config files of a running node are not what it would be given now.
+func (c *Renderer) Outdated(tx *registry.Tx, n fleet.Node, b registry.Boot) (old, gone []string, err error) {
+	if b.Session.IsZero() || b.Config == nil {
+		return nil, nil, nil
+	}
+	now, err := Read(tx, n, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	old, gone = Changes(b.Config, c.Digests(c.Render(now, c.Secrets(now)).All()))
+	return old, gone, nil
+}

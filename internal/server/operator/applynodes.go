@@ -1,0 +1,158 @@
+package operator
+
+import (
+	"net/netip"
+	"slices"
+
+	"pando/internal/api"
+	"pando/internal/discovery"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
+)
+
+// nodeChange is a node before and after.
+type nodeChange struct{ was, is fleet.Node }
+
+// nodes deletes, changes and makes nodes. Nodes that change give up MACs and addresses before any node takes one,
+// so that two can swap theirs.
+func (a *application) nodes() error {
+	all, err := a.tx.Nodes()
+	if err != nil {
+		return err
+	}
+	known := make(map[string]fleet.Node, len(all))
+	for _, n := range all {
+		known[n.Name] = n
+	}
+	changes, fresh, err := a.nodeChanges(known)
+	if err != nil {
+		return err
+	}
+	if err := a.pruneNodes(all); err != nil {
+		return err
+	}
+	for _, t := range changes {
+		if err := about("node", t.is.Name, a.release(t)); err != nil {
+			return err
+		}
+	}
+	for _, t := range changes {
+		a.step("node", t.is.Name, api.Alters, nodeDiff(t.was, t.is))
+		err := a.checkRefs(t.was, t.is)
+		if err == nil {
+			err = a.tx.PutNode(t.is.Name, t.is)
+		}
+		if err != nil {
+			return about("node", t.is.Name, err)
+		}
+	}
+	for _, n := range fresh {
+		a.step("node", n.Name, api.Creates, newNodeFields(n))
+		err := a.checkRefs(fleet.Node{}, n)
+		if err == nil {
+			_, err = discovery.Declare(a.tx, n)
+		}
+		if err != nil {
+			return about("node", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// nodeChanges are the nodes that change, and those that there are not yet.
+func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeChange, fresh []fleet.Node, err error) {
+	named := make(map[string]bool, len(a.req.Nodes))
+	for _, d := range a.req.Nodes {
+		if named[d.Name] {
+			return nil, nil, duplicate(d.Name)
+		}
+		named[d.Name] = true
+		was, there := known[d.Name]
+		if !there {
+			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.at}
+		}
+		is, err := declaredNode(cloneNode(was), d)
+		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
+			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
+		}
+		switch {
+		case err != nil:
+			return nil, nil, about("node", d.Name, err)
+		case !there:
+			fresh = append(fresh, is)
+		case len(nodeDiff(was, is)) > 0:
+			changes = append(changes, nodeChange{was, is})
+		}
+	}
+	return changes, fresh, nil
+}
+
+// release takes from a node the MACs and the address that it will not have.
+func (a *application) release(t nodeChange) error {
+	n := cloneNode(t.was)
+	n.MACs = slices.DeleteFunc(n.MACs, func(m fleet.MAC) bool { return !slices.Contains(t.is.MACs, m) })
+	if t.is.Address != t.was.Address {
+		n.Address = netip.Addr{}
+	}
+	if len(n.MACs) == len(t.was.MACs) && n.Address == t.was.Address {
+		return nil
+	}
+	return a.tx.PutNode(n.Name, n)
+}
+
+// checkRefs checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
+// nobody adopted, is forgotten: it is this node.
+func (a *application) checkRefs(was, is fleet.Node) error {
+	if was.Version != is.Version {
+		if err := fleetview.CheckRef(a.tx, is.Version); err != nil {
+			return err
+		}
+	}
+	if err := a.extensions.ofNode(a.tx, was, is); err != nil {
+		return err
+	}
+	if was.Serial != is.Serial {
+		if err := discovery.CheckSerial(a.tx, is); err != nil {
+			return err
+		}
+	}
+	if was.Name == "" {
+		return nil // discovery.Declare takes it over
+	}
+	for _, m := range is.MACs {
+		other, err := a.tx.NodeByMAC(m)
+		if err == nil && other.Name != is.Name && other.State == fleet.Discovered {
+			err = a.tx.DeleteNode(other.Name)
+		}
+		if err != nil && !fleetview.Absent(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneNodes deletes nodes that are owned and not declared.
+func (a *application) pruneNodes(all []fleet.Node) error {
+	if !a.req.Prune || a.req.Owns.Nodes == "" {
+		return nil
+	}
+	set, err := fleet.ParseSet(a.req.Owns.Nodes)
+	if err != nil {
+		return httpapi.Invalid(err)
+	}
+	named := make(map[string]bool, len(a.req.Nodes))
+	for _, d := range a.req.Nodes {
+		named[d.Name] = true
+	}
+	for _, n := range all {
+		if named[n.Name] || n.State != fleet.Adopted || !set.Match(n) {
+			continue
+		}
+		a.step("node", n.Name, api.Deletes, nil)
+		if err := retire(a.tx, a.data, n, a.at); err != nil {
+			return about("node", n.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/httpapi"
+)
+
+// applyNodeSet changes n as a request says.
+func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
+	if req.Name != nil {
+		n.Name = *req.Name
+	}
+	if req.Group != nil {
+		n.Group = *req.Group
+	}
+	if req.Version != nil {
+		n.Version = *req.Version
+	}
+	if req.KernelArgs != nil {
+		n.KernelArgs = *req.KernelArgs
+	}
+	if req.Serial != nil {
+		n.Serial = *req.Serial
+	}
+	for _, name := range req.Inherit {
+		if err := n.Drop(name); err != nil {
+			return httpapi.Invalid(err)
+		}
+	}
+	n.Merge(req.Settings)
+	if req.Address != nil {
+		if n.Address, err = address(*req.Address); err != nil {
+			return err
+		}
+	}
+	for k, v := range req.Labels {
+		if v == nil {
+			delete(n.Labels, k)
+			continue
+		}
+		if n.Labels == nil {
+			n.Labels = map[string]string{}
+		}
+		n.Labels[k] = *v
+	}
+	for _, m := range req.AddMACs {
+		if !slices.Contains(n.MACs, m) {
+			n.MACs = append(n.MACs, m)
+		}
+	}
+	n.MACs = slices.DeleteFunc(n.MACs, func(m fleet.MAC) bool { return slices.Contains(req.RemoveMACs, m) })
+	return nil
+}
+
+func cloneNode(n fleet.Node) fleet.Node {
+	n.MACs, n.KernelArgs, n.Labels = slices.Clone(n.MACs), slices.Clone(n.KernelArgs), maps.Clone(n.Labels)
+	return n
+}
+
+// diff collects "field: was -> is" for people.
+type diff []string
+
+func (d *diff) add(field, was, is string) {
+	if was == is {
+		return
+	}
+	for _, s := range []*string{&was, &is} {
+		if *s == "" {
+			*s = "none"
+		}
+	}
+	*d = append(*d, fmt.Sprintf("%s: %s -> %s", field, was, is))
+}
+
+func nodeDiff(was, is fleet.Node) []string {
+	d := diff{}
+	d.add("name", was.Name, is.Name)
+	d.add("state", string(was.State), string(is.State))
+	d.add("group", was.Group, is.Group)
+	d.add("version", string(was.Version), string(is.Version))
+	d.add("address", addressText(was.Address), addressText(is.Address))
+	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
+	d.add("MACs", macText(was.MACs), macText(is.MACs))
+	d.add("serial", was.Serial, is.Serial)
+	d.add("TPM key", api.KeyPrint(was.TPMKey), api.KeyPrint(is.TPMKey))
+	d.settings(was.Settings, is.Settings, "the group's")
+	keys := map[string]bool{}
+	for _, m := range []map[string]string{was.Labels, is.Labels} {
+		for k := range m {
+			keys[k] = true
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		d.add("label "+k, was.Labels[k], is.Labels[k])
+	}
+	return d
+}
+
+// settings adds the settings that differ. What is not set is shown as unset or, if that is "", as its default.
+func (d *diff) settings(was, is fleet.Settings, unset string) {
+	for _, c := range was.Diff(is, unset) {
+		*d = append(*d, c.String())
+	}
+}
+
+func addressText(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
+}
+
+func macText(macs []fleet.MAC) string {
+	var s []string
+	for _, m := range macs {
+		s = append(s, m.String())
+	}
+	return strings.Join(s, " ")
+}
+
+func groupDiff(was, is fleet.Group) []string {
+	d := diff{}
+	d.add("image", string(was.Image), string(is.Image))
+	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
+	d.settings(was.Settings, is.Settings, "")
+	return d
+}

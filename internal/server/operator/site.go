@@ -1,0 +1,131 @@
+package operator
+
+import (
+	"net/http"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/fleetview"
+	"pando/internal/httpapi"
+	"pando/internal/registry"
+	"pando/internal/trace"
+)
+
+// StatusFaults is how many faulty boots are in the status of the site.
+const StatusFaults = 10
+
+// siteAPI answers what is about the whole site.
+type siteAPI struct {
+	reg     *registry.Registry
+	views   fleetview.Nodes
+	faults  Faults
+	release string
+	started time.Time
+	now     func() time.Time
+	dhcp    func() api.DHCP
+	loads   func() api.Loads
+	logs    func() api.Logs
+}
+
+func (a *siteAPI) status(r *http.Request) (any, error) {
+	out := api.Status{
+		Release: a.release, Started: a.started, Time: a.now(), DHCP: a.dhcp(), Loads: a.loads(), Logs: a.logs(),
+		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
+	}
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
+		p, err := tx.Policy()
+		if err != nil {
+			return err
+		}
+		out.Policy = api.Policy(p)
+		groups, err := tx.Groups()
+		if err != nil {
+			return err
+		}
+		if out.Groups, err = fleetview.Groups(tx, groups); err != nil {
+			return err
+		}
+		if out.Rollouts, err = fleetview.Rollouts(tx, registry.RolloutFilter{Live: true}); err != nil {
+			return err
+		}
+		nodes, err := tx.Nodes()
+		if err != nil {
+			return err
+		}
+		views, err := a.views.Views(r.Context(), tx, nodes)
+		for _, n := range views {
+			countNode(&out, n)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	own, err := fleetview.OwnNodes(r.Context(), a.reg)
+	if err != nil {
+		return nil, err
+	}
+	failed, err := a.faults.List(r.Context(), own)
+	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), StatusFaults)]
+	return out, err
+}
+
+// countNode adds a node to the counts of a status.
+func countNode(out *api.Status, n api.Node) {
+	out.Nodes[string(n.State)]++
+	if n.Boot == nil {
+		return
+	}
+	for source, bytes := range n.Boot.Bytes {
+		out.Bytes[source] += bytes
+	}
+	if n.State != fleet.Adopted {
+		return
+	}
+	out.Nodes[string(n.Boot.State)]++
+	if n.Drift {
+		out.Nodes["drift"]++
+	}
+	if n.Status != nil && n.Boot.State == trace.Up && n.Status.Fullness() > fleet.Roomy {
+		out.Full = append(out.Full, n.Name)
+	}
+	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
+		out.Stages[n.Boot.Stage]++
+	}
+}
+
+func (a *siteAPI) listLeases(r *http.Request) (any, error) {
+	out := api.LeaseList{}
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		out.Leases, err = tx.Leases()
+		return err
+	})
+	if out.Leases == nil {
+		out.Leases = []fleet.Lease{}
+	}
+	return out, err
+}
+
+func (a *siteAPI) showPolicy(r *http.Request) (any, error) {
+	var p registry.Policy
+	err := a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
+		p, err = tx.Policy()
+		return err
+	})
+	return api.Policy(p), err
+}
+
+func (a *siteAPI) setPolicy(r *http.Request) (any, error) {
+	p, err := httpapi.Body[api.Policy](r)
+	if err != nil {
+		return nil, err
+	}
+	if p.Adoption != fleet.Open && p.Adoption != fleet.Approve {
+		return nil, httpapi.BadRequest("adoption policy "+string(p.Adoption)+": use open or approve", "")
+	}
+	if _, err := fleet.ParseNaming(p.Naming); err != nil {
+		return nil, httpapi.Invalid(err)
+	}
+	return p, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.PutPolicy(registry.Policy(p)) })
+}
