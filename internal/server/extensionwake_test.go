@@ -15,7 +15,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// woken are words to a node at an address: those who are told at once that there is something to ask.
+// woken stands for a node at an address, and checks whether it was woken.
 func (s *site) woken(addr string) (waits func(what string, want bool)) {
 	s.t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(addr, strconv.Itoa(swarm.Port)))
