@@ -174,7 +174,7 @@ func TestWatchTenThousand(t *testing.T) {
 	p.resize(132, 40)
 	lines, wide := p.shows("a larger window", func(l []string) bool { return strings.HasPrefix(l[37], "1 to 35 of") })
 	if !strings.Contains(lines[2], "fetch manifest: 404 Not Found") ||
-		!strings.Contains(lines[4], "K 12.0M peer 19.0M server 2.0M") {
+		!strings.Contains(lines[4], "initrd 12.0M peer 19.0M server 2.0M") {
 		t.Errorf("in a larger window:\n%s", strings.Join(lines, "\n"))
 	}
 	p.resize(60, 12)

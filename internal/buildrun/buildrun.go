@@ -33,7 +33,7 @@ func WithHint(err error) error {
 	if errors.Is(err, context.Canceled) || exitcode.HintOf(err) != "" {
 		return err
 	}
-	return exitcode.WithHint(err, "the store is as it was; mend that, and the same command goes on from where it can")
+	return exitcode.WithHint(err, "the store is as it was; fix that, and the same command goes on from where it can")
 }
 
 // PrintResult prints what was built, with notes and warnings.

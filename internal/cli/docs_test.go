@@ -3,87 +3,142 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"pando/internal/cmdenv"
-	"pando/internal/exitcode"
 )
 
-// cliDoc holds hand-written words and, after the mark, the reference that is made from the commands themselves.
+// The reference and the man pages are made from the commands themselves.
 const (
-	cliDoc     = "../../docs/cli.md"
-	cliDocMark = "<!-- from here on made by `go test ./cmd/pando -update` -->\n"
+	cliDoc = "../../docs/cli.md"
+	manDir = "../../docs/man"
 )
 
-// TestCLIDoc: every command and flag is in docs/cli.md, as it is.
+// TestCLIDoc: docs/cli.md has every command, flag and topic as it is.
 func TestCLIDoc(t *testing.T) {
-	b, err := os.ReadFile(cliDoc)
+	t.Setenv("PANDO_SERVER", "")
+	root := newRoot(&cmdenv.Env{})
+	var b strings.Builder
+	b.WriteString("<!-- made by `go test ./internal/cli -update` from the commands; edit their help -->\n# The command line\n")
+	fmt.Fprintf(&b, "\n%s\n", markdown(root.Long))
+	describe(&b, root)
+	if *update {
+		if err := os.WriteFile(cliDoc, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(cliDoc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words, got, ok := strings.Cut(string(b), cliDocMark)
-	if !ok {
-		t.Fatalf("%s has no line %s", cliDoc, cliDocMark)
+	if string(got) != b.String() {
+		t.Errorf("%s is not what the commands say; run go test ./internal/cli -update", cliDoc)
 	}
-	var want strings.Builder
+	for i, line := range strings.Split(b.String(), "\n") {
+		bars := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+		if strings.HasPrefix(line, "| ") && bars != 3 {
+			t.Errorf("%s:%d: a row of a table has %d bars: %s", cliDoc, i+1, bars, line)
+		}
+	}
+}
+
+// TestManPages: docs/man has a page for each command, as cobra makes it.
+func TestManPages(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
+	dir := t.TempDir()
 	root := newRoot(&cmdenv.Env{})
-	describe(&want, root)
+	root.DisableAutoGenTag = true
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the pages change with the commands only
+	head := &doc.GenManHeader{Section: "1", Source: "Pando", Manual: "Pando", Date: &day}
+	if err := doc.GenManTree(root, head, dir); err != nil {
+		t.Fatal(err)
+	}
 	if *update {
-		if err := os.WriteFile(cliDoc, []byte(words+cliDocMark+want.String()), 0o644); err != nil {
+		if err := os.RemoveAll(manDir); err != nil {
 			t.Fatal(err)
 		}
-		return
+		if err := os.CopyFS(manDir, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got != want.String() {
-		t.Errorf("%s is not what the commands say; run go test ./cmd/pando -update", cliDoc)
+	want, err := filepath.Glob(dir + "/*.1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for c, meaning := range exitCodes {
-		if !strings.Contains(words, fmt.Sprintf("| %d | %s |", c, meaning)) {
-			t.Errorf("exit code %d (%s) is not in the table of %s", c, meaning, cliDoc)
+	have, err := filepath.Glob(manDir + "/*.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) < 50 || len(have) != len(want) {
+		t.Errorf("%s has %d pages, there are %d commands", manDir, len(have), len(want))
+	}
+	for _, page := range want {
+		made, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := os.ReadFile(filepath.Join(manDir, filepath.Base(page)))
+		if err != nil || !slices.Equal(kept, made) {
+			t.Errorf("%s: not what the command says (%v); run go test ./internal/cli -update", filepath.Base(page), err)
 		}
 	}
 }
 
-// exitCodes are the exit codes as they are documented.
-var exitCodes = map[int]string{
-	exitcode.OK: "done", exitcode.Failed: "tried, and failed", exitcode.Usage: "the command line makes no " +
-		"sense", exitcode.NotFound: "no such node, group, image, boot or token",
-	exitcode.Conflict: "exists already, or is still in use", exitcode.Unreachable: "no server answers", exitcode.Denied: "the server does not know the token",
-	exitcode.Problem: "`doctor`, `up`: something keeps nodes from booting; `store check`, `image verify`: something is " +
-		"broken", exitcode.Warning: "`doctor`: nothing worse than warnings", exitcode.Returned: "`rollout`: it halted, or " +
-		"returned to the version before", exitcode.Interrupted: "stopped by SIGINT or SIGTERM",
-}
-
+// describe writes a command and those below it.
 func describe(w *strings.Builder, c *cobra.Command) {
-	if !c.IsAvailableCommand() && c.HasParent() {
+	topic := c.IsAdditionalHelpTopicCommand()
+	if !c.IsAvailableCommand() && !topic && c.HasParent() {
 		return
 	}
-	if c.HasParent() {
-		fmt.Fprintf(
-			w,
-			"\n%s `%s`\n\n%s.\n",
-			strings.Repeat("#", min(4, 2+depth(c))),
-			strings.TrimSuffix(c.UseLine(), " [flags]"),
-			c.Short,
-		)
+	switch {
+	case topic:
+		fmt.Fprintf(w, "\n## %s\n\n%s\n", c.Short, markdown(c.Long))
+		return
+	case c.HasParent():
+		use := strings.TrimSuffix(c.UseLine(), " [flags]")
+		fmt.Fprintf(w, "\n%s `%s`\n\n%s.\n", strings.Repeat("#", min(4, 2+depth(c))), use, c.Short)
 		if c.Long != "" {
-			fmt.Fprintf(w, "\n%s\n", c.Long)
+			fmt.Fprintf(w, "\n%s\n", markdown(c.Long))
 		}
 		if c.Example != "" {
 			fmt.Fprintf(w, "\n    %s\n", strings.ReplaceAll(strings.TrimLeft(c.Example, " "), "\n", "\n  "))
 		}
-	} else {
+	default:
 		fmt.Fprintf(w, "\n## Flags of every command\n")
 	}
 	flags(w, c)
-	for _, sub := range c.Commands() {
+	subs := slices.Clone(c.Commands())
+	slices.SortStableFunc(subs, func(a, b *cobra.Command) int { // topics first
+		if a, b := a.IsAdditionalHelpTopicCommand(), b.IsAdditionalHelpTopicCommand(); a != b {
+			if a {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	for _, sub := range subs {
 		describe(w, sub)
 	}
+}
+
+// markdown keeps Markdown from reading stars and the like in help, which is plain text; what is indented stays code.
+func markdown(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, "    ") && !strings.Contains(line, "`") {
+			lines[i] = strings.NewReplacer("*", `\*`, "<", `\<`).Replace(line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func depth(c *cobra.Command) int {
@@ -95,22 +150,15 @@ func depth(c *cobra.Command) int {
 }
 
 // placeholders are what pflag calls kinds of values, in words for people.
-var placeholders = strings.NewReplacer(
-	"STRINGARRAY",
-	"VALUE ...",
-	"STRINGS",
-	"VALUE,...",
-	"STRING",
-	"VALUE",
-	"INT",
-	"N",
-)
+var placeholders = strings.NewReplacer("STRINGARRAY", "VALUE ...", "STRINGS", "VALUE,...", "STRING", "VALUE", "INT", "N")
 
+// flags writes a table of a command's own flags.
 func flags(w *strings.Builder, c *cobra.Command) {
 	set := c.NonInheritedFlags()
 	if !set.HasAvailableFlags() {
 		return
 	}
+	bar := strings.NewReplacer("|", `\|`)
 	fmt.Fprintf(w, "\n| flag | |\n| --- | --- |\n")
 	set.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || f.Hidden {
@@ -125,6 +173,6 @@ func flags(w *strings.Builder, c *cobra.Command) {
 			!strings.Contains(usage, "default") {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(w, "| `--%s%s` | %s |\n", f.Name, value, strings.ReplaceAll(usage, "|", "\\|"))
+		fmt.Fprintf(w, "| `--%s%s` | %s |\n", bar.Replace(f.Name), bar.Replace(value), bar.Replace(usage))
 	})
 }

@@ -87,6 +87,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 		config.Command(env),
 		config.SecretCommand(env),
 	)
+	root.AddCommand(topics()...)
 	checkArgs(root)
 	return root
 }

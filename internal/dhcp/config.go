@@ -46,8 +46,6 @@ type Config struct {
 	BaseURL    string          // the data path as nodes see it; "": http://<address that answers>:DataPort
 	Menu       bool            // proxy: offer a PXE boot menu of one entry, for ROMs that ignore a plain boot file
 
-	// NoRouterAnswer leaves iPXE's search for an IPv6 router unanswered, which makes it wait 16 seconds.
-	NoRouterAnswer bool
 	// NoProbe leaves out the probe before an address is offered, for segments where ARP does not work.
 	NoProbe bool
 }

@@ -70,7 +70,7 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 		return l, err
 	}
 	l.arp = &arpProber{sock: sock}
-	if l.look, err = newLooker(l.ifi); err != nil || s.Config.NoRouterAnswer {
+	if l.look, err = newLooker(l.ifi); err != nil {
 		return l, err
 	}
 	l.router, err = openRouter(l.ifi)

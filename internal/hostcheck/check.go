@@ -18,12 +18,12 @@ const (
 	Problem Level = "problem" // no node boots
 )
 
-// Finding is what one look at one thing showed, and how to mend it.
+// Finding is what one look at one thing showed, and how to fix it.
 type Finding struct {
 	Check   string `json:"check"` // "interface", "ports", ...
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
-	Mend    string `json:"mend,omitempty"`
+	Fix     string `json:"mend,omitempty"`
 }
 
 // Options say where to look. The paths are parameters so that tests can show it another machine.
@@ -80,11 +80,11 @@ func Rank(l Level) int {
 // Print prints a finding and its fix.
 func Print(env *cmdenv.Env, f Finding) {
 	env.Printf("%-8s %-11s %s\n", f.Level, f.Check, f.Message)
-	if f.Mend != "" {
-		env.Printf("%20s mend: %s\n", "", f.Mend)
+	if f.Fix != "" {
+		env.Printf("%20s fix: %s\n", "", f.Fix)
 	}
 }
 
-func found(l Level, mend, format string, args ...any) []Finding {
-	return []Finding{{Level: l, Message: fmt.Sprintf(format, args...), Mend: mend}}
+func found(l Level, fix, format string, args ...any) []Finding {
+	return []Finding{{Level: l, Message: fmt.Sprintf(format, args...), Fix: fix}}
 }

@@ -97,8 +97,8 @@ func TestFirewall(t *testing.T) {
 		fmt.Fprintf(&b, "%s\n", filepath.Base(f))
 		for _, f := range firewallFindings(kind, blocked) {
 			fmt.Fprintf(&b, "  %s: %s\n", f.Level, f.Message)
-			if f.Mend != "" {
-				fmt.Fprintf(&b, "  mend: %s\n", f.Mend)
+			if f.Fix != "" {
+				fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
 			}
 		}
 	}
@@ -212,13 +212,13 @@ func TestBootFilesAndClock(t *testing.T) {
 	if err := os.Chtimes(future, time.Time{}, time.Now().Add(48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if got := checkClock(t.Context(), o); got[0].Level != Problem || got[0].Mend == "" {
+	if got := checkClock(t.Context(), o); got[0].Level != Problem || got[0].Fix == "" {
 		t.Errorf("a clock two days behind: %+v", got)
 	}
 }
 
-// TestEveryProblemSaysHowToMendIt: a finding that is bad and gives no advice is half a finding.
-func TestEveryProblemSaysHowToMendIt(t *testing.T) {
+// TestEveryProblemSaysHowToFixIt: a finding that is bad and gives no advice is half a finding.
+func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	var all []Finding
 	all = append(all, checkPorts(t.Context(), Options{Proc: procDir(t, "x")})...)
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
@@ -228,7 +228,7 @@ func TestEveryProblemSaysHowToMendIt(t *testing.T) {
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {
-		if Rank(f.Level) >= Rank(Warning) && f.Mend == "" {
+		if Rank(f.Level) >= Rank(Warning) && f.Fix == "" {
 			t.Errorf("%s: %s: no advice", f.Level, f.Message)
 		}
 	}

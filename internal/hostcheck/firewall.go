@@ -56,7 +56,7 @@ func firewallFindings(kind string, blocked []port) []Finding {
 			tcp = append(tcp, fmt.Sprint(p.number))
 		}
 	}
-	var mend []string
+	var fix []string
 	for _, set := range []struct {
 		net   string
 		ports []string
@@ -65,8 +65,8 @@ func firewallFindings(kind string, blocked []port) []Finding {
 			continue
 		}
 		if kind == "nftables" {
-			mend = append(
-				mend,
+			fix = append(
+				fix,
 				fmt.Sprintf(
 					"nft add rule inet filter input %s dport { %s } accept",
 					set.net,
@@ -74,13 +74,13 @@ func firewallFindings(kind string, blocked []port) []Finding {
 				),
 			)
 		} else {
-			mend = append(mend, fmt.Sprintf("iptables -I INPUT -p %s -m multiport --dports %s -j "+
+			fix = append(fix, fmt.Sprintf("iptables -I INPUT -p %s -m multiport --dports %s -j "+
 				"ACCEPT", set.net, strings.Join(set.ports, ",")))
 		}
 	}
 	return found(
 		Warning,
-		"before the rule that drops: "+strings.Join(mend, "; "),
+		"before the rule that drops: "+strings.Join(fix, "; "),
 		"%s drops what comes in, and no rule lets in %s",
 		kind,
 		strings.Join(names, ", "),

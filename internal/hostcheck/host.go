@@ -183,7 +183,7 @@ func checkDisk(_ context.Context, o Options) []Finding {
 		return found(Problem, "", "cannot ask for the free space of %s: %v", dir, err)
 	}
 	free := int64(s.Bavail) * s.Bsize
-	mend := "make room, or move the data directory with --data"
+	fix := "make room, or move the data directory with --data"
 	switch {
 	case s.Flags&unix.ST_RDONLY != 0:
 		return found(
@@ -193,11 +193,11 @@ func checkDisk(_ context.Context, o Options) []Finding {
 			dir,
 		)
 	case free < diskProblem:
-		return found(Problem, mend, "%s free for %s", output.Size(free), o.Data)
+		return found(Problem, fix, "%s free for %s", output.Size(free), o.Data)
 	case free < diskWarning:
-		return found(Warning, mend, "%s free for %s: room for few images", output.Size(free), o.Data)
+		return found(Warning, fix, "%s free for %s: room for few images", output.Size(free), o.Data)
 	case s.Files > 0 && s.Ffree < 100_000:
-		return found(Warning, mend, "%d inodes free for %s: an image takes about 15,000", s.Ffree, o.Data)
+		return found(Warning, fix, "%d inodes free for %s: an image takes about 15,000", s.Ffree, o.Data)
 	}
 	return found(Fine, "", "%s free for %s", output.Size(free), o.Data)
 }

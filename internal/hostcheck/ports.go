@@ -22,7 +22,7 @@ type port struct {
 
 var serverPorts = [...]port{
 	{"udp", 67, "DHCP"}, {"udp", 69, "TFTP"}, {"udp", 4011, "proxyDHCP"},
-	{"tcp", 8480, "boot files and images"}, {"tcp", 8443, "control channel"},
+	{"tcp", 8480, "boot files and images"}, {"tcp", 8443, "control port"},
 }
 
 // checkPorts finds who holds a port that the server needs. A Pando that runs already is no finding.
@@ -40,14 +40,14 @@ func checkPorts(_ context.Context, o Options) []Finding {
 				ours++
 				continue
 			}
-			mend := fmt.Sprintf("stop it, or run Pando on another machine (`ss -lnp sport = :%d` shows more)", p.number)
+			fix := fmt.Sprintf("stop it, or run Pando on another machine (`ss -lnp sport = :%d` shows more)", p.number)
 			if owner.pid > 0 {
-				mend = fmt.Sprintf(
+				fix = fmt.Sprintf(
 					"stop it (`systemctl status %d` names its service), or run Pando on another machine",
 					owner.pid,
 				)
 			}
-			out = append(out, found(Problem, mend, "port %d/%s (%s) is taken by %s", p.number, p.net, p.use, owner)...)
+			out = append(out, found(Problem, fix, "port %d/%s (%s) is taken by %s", p.number, p.net, p.use, owner)...)
 		}
 	}
 	switch {

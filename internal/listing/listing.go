@@ -38,7 +38,7 @@ func BootOwner(b api.Boot) string {
 
 // Groups prints a table of groups.
 func Groups(w io.Writer, groups []api.Group) {
-	t := output.NewTable(w, "GROUP", "IMAGE", "VERSION", "NODES")
+	t := output.NewTable(w, "GROUP", "IMAGE", "SHOULD RUN", "NODES")
 	for _, g := range groups {
 		t.Row(g.Name, string(g.Image), g.Desired.Short(), strconv.Itoa(g.Nodes))
 	}
@@ -72,12 +72,27 @@ var phaseOrder = []fleet.RolloutPhase{
 	fleet.PhaseLeft,
 }
 
+// PhaseText is a node's phase in a rollout for people.
+func PhaseText(p fleet.RolloutPhase) string {
+	switch p {
+	case fleet.PhaseAway:
+		return "offline"
+	case fleet.PhaseReturned:
+		return "rolled back"
+	case fleet.PhaseLost:
+		return "unreachable"
+	case fleet.PhaseLeft:
+		return "left group"
+	}
+	return string(p)
+}
+
 // PhaseCounts is "2 passed, 1 booting, 27 waiting".
 func PhaseCounts(r api.Rollout) string {
 	var parts []string
 	for _, p := range phaseOrder {
 		if n := r.Phases[p]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, p))
+			parts = append(parts, fmt.Sprintf("%d %s", n, PhaseText(p)))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -101,7 +116,7 @@ func DHCPText(d api.DHCP) string {
 		parts = append(parts, "on "+d.Interface)
 	}
 	if d.StoodDown {
-		parts = append(parts, "STOOD DOWN: another server answers")
+		parts = append(parts, "STOPPED GIVING ADDRESSES: another server answers")
 	}
 	if len(d.Others) > 0 {
 		parts = append(parts, "seen "+strings.Join(d.Others, " "))

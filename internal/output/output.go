@@ -105,27 +105,26 @@ func Time(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// BySource is "K 14.2 MB, server 33.1 MB": bytes by source, in a fixed order. K is what came before init: boot
-// loader, kernel and initramfs.
-func BySource(m map[string]int64) string { return bySource(m, Size, ", ") }
+// BySource is "kernel+initrd 14.2 MB, server 33.1 MB": bytes by source, in a fixed order.
+func BySource(m map[string]int64) string { return bySource(m, "kernel+initrd", Size, ", ") }
 
-// BySourceShort is the same for narrow columns: "K 14.2M server 33.1M".
+// BySourceShort is the same for narrow columns: "initrd 14.2M server 33.1M".
 func BySourceShort(m map[string]int64) string {
 	short := func(n int64) string { return strings.TrimSuffix(strings.ReplaceAll(Size(n), " ", ""), "B") }
-	return bySource(m, short, " ")
+	return bySource(m, "initrd", short, " ")
 }
 
-func bySource(m map[string]int64, text func(int64) string, between string) string {
+func bySource(m map[string]int64, k string, text func(int64) string, between string) string {
 	var parts []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if m[k] == 0 {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		n := m[name]
+		if n == 0 {
 			continue
 		}
-		name := k
-		if k == trace.SourceK {
-			name = "K"
+		if name == trace.SourceK {
+			name = k
 		}
-		parts = append(parts, name+" "+text(m[k]))
+		parts = append(parts, name+" "+text(n))
 	}
 	return strings.Join(parts, between)
 }

@@ -16,7 +16,7 @@ func TestRealBootWaitsItsTurn(t *testing.T) {
 	needFull(t)
 	slots <- struct{}{}
 	t.Cleanup(func() { <-slots })
-	s := newSite(t, "own", "--uplink", "1mbit", "--node-link", "1mbit")
+	s := newSite(t, "own", "--uplink", "1mbit")
 	var loading []*testkit.Machine
 	for i, name := range []string{"pc001", "pc002"} {
 		n := node{name: name, mac: fleet.MAC{0x52, 0x54, 0, 9, 0, byte(i + 1)}, firmware: testkit.BIOS, group: bookworm}

@@ -41,15 +41,15 @@ func PlanCommand(env *cmdenv.Env) *cobra.Command {
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
 		Long: fmt.Sprintf(
 			`Simulate a boot storm: all nodes are switched on at the same moment. Nodes and servers decide as real ones do; the network
-between them is links with the given rates. K, the kernel and initramfs, comes first: each server sends it to about as many
-nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch the boot set,
+between them is links with the given rates. Kernel and initrd come first: each server sends them to about as many
+nodes at a time as fill its link twice, and the others wait for their turn. Then the nodes fetch what a boot reads,
 each byte from a server about once and else from each other; with --peers off everything from the servers.
 
-The time of a node is from its question for a script, which all ask at the same moment, until it has its whole boot set:
+The time of a node is from its question for a script, which all ask at the same moment, until it has all that a boot reads:
 that of the network, and %s between script and kernel. The firmware's self-test and DHCP, and what a boot does between
-its reads, come on top and are the same for one node as for a thousand: a boot that works longer than its boot set takes
-to come ends that much later; the times of K, what servers send and the bottleneck stay about as they are.
-Storms of 1 to 200 real nodes, and of 1 to 40 that loaded K first, on links so slow that their processors had time, with the pauses of their boots simulated,
+its reads, come on top and are the same for one node as for a thousand: a boot that works longer than what it reads takes
+to come ends that much later; the times of kernel and initrd, what servers send and the bottleneck stay about as they are.
+Storms of 1 to 200 real nodes, and of 1 to 40 that loaded kernel and initrd first, on links so slow that their processors had time, with the pauses of their boots simulated,
 took %.2f to %.2f times what is simulated, and up to %s more.`,
 			output.Span(sim.Firmware),
 			sim.LabLeast,
@@ -81,9 +81,9 @@ took %.2f to %.2f times what is simulated, and up to %s more.`,
 	fs.IntVar(&f.servers, "servers", 1, "how many servers they share")
 	fs.Var(f.nodeLink, "node-link", "link of a node")
 	fs.Var(f.serverLink, "server-link", "link of a server (default: as a node's)")
-	fs.StringVar(&f.image, "image", "", "take boot set and K of this image from the server")
-	fs.Var(f.workingSet, "working-set", "bytes of the boot set as they are sent")
-	fs.Var(f.k, "k", "bytes of K: kernel and initramfs as they are sent")
+	fs.StringVar(&f.image, "image", "", "take the sizes of this image from the server: what a boot reads, and its kernel and initrd")
+	fs.Var(f.workingSet, "boot-reads", "what a boot reads, in bytes as they are sent")
+	fs.Var(f.k, "kernel-initrd", "kernel and initrd, in bytes as they are sent")
 	fs.StringVar(&f.peers, "peers", "on", "whether nodes give each other what they have: on or off")
 	return env.ReadFlags(c)
 }
@@ -100,8 +100,8 @@ func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(
 		return c, exitcode.WithHint(exitcode.Usagef("plan: how many nodes?"), "pass --nodes N")
 	case f.peers != "on" && f.peers != "off":
 		return c, exitcode.Usagef("--peers %q: want on or off", f.peers)
-	case f.image != "" && (changed("working-set") || changed("k")):
-		return c, exitcode.Usagef("--image says what --working-set and --k would say; pass one or the other")
+	case f.image != "" && (changed("boot-reads") || changed("kernel-initrd")):
+		return c, exitcode.Usagef("--image says what --boot-reads and --kernel-initrd would say; pass one or the other")
 	}
 	c.Pieces = int(max(1, c.W/usualPiece))
 	if f.image == "" {
@@ -115,7 +115,7 @@ func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(
 	return ofImage(ctx, client, c, fleet.Ref(f.image))
 }
 
-// ofImage takes the boot set and K from what the server knows of an image.
+// ofImage takes the sizes from what the server knows of an image.
 func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Ref) (sim.Config, error) {
 	if _, _, _, err := ref.Split(); err != nil {
 		return c, exitcode.AsUsage(err)
@@ -137,7 +137,7 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 		c.Pieces = int(max(1, c.W/usualPiece))
 	default:
 		return c, api.NewError(api.NotFound, fmt.Sprintf("image %s: no boot is known that tells what it reads", ref),
-			"boot one node, or pass --working-set and --k")
+			"boot one node, or pass --boot-reads and --kernel-initrd")
 	}
 	for _, v := range i.Versions {
 		if v.Digest == t.Version {
@@ -235,8 +235,8 @@ func (p plan) narrow() (short, meaning string) {
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
 		return "k", fmt.Sprintf(
-			"the servers' links while they send K, %s: nodes have it from nobody else; more servers, a faster "+
-				"link or a smaller K help",
+			"the servers' links while they send kernel and initrd, %s: nodes have them from nobody else; more servers, a faster "+
+				"link or a smaller initrd help",
 			output.Span(k),
 		)
 	case !p.Peers && p.Nodes > 1:
@@ -258,7 +258,7 @@ func printPlan(env *cmdenv.Env, p plan) {
 	}
 	k := ""
 	if p.K > 0 {
-		k = fmt.Sprintf("the last node has it after %s; each server sends to %d at a time", output.Span(p.LastK), p.Admitted)
+		k = fmt.Sprintf("the last node has them after %s; each server sends to %d at a time", output.Span(p.LastK), p.Admitted)
 	}
 	w := float64(p.WorkingSet)
 	output.Fields(
@@ -268,7 +268,7 @@ func printPlan(env *cmdenv.Env, p plan) {
 		"servers",
 		fmt.Sprintf("%d, %s each", p.Servers, output.RateText(p.ServerLink)),
 		"a node fetches",
-		strings.TrimPrefix(fmt.Sprintf("%sboot set %s in %d pieces", kText(p.K), output.Size(p.WorkingSet), p.Pieces), " "),
+		strings.TrimPrefix(fmt.Sprintf("%swhat a boot reads %s in %d pieces", kText(p.K), output.Size(p.WorkingSet), p.Pieces), " "),
 		"one node alone",
 		output.Span(p.One),
 		"last node",
@@ -278,10 +278,10 @@ func printPlan(env *cmdenv.Env, p plan) {
 			p.Last.Seconds()/p.One.Seconds(),
 			output.Span(p.Median),
 		),
-		"K",
+		"kernel+initrd",
 		k,
 		"servers send",
-		fmt.Sprintf("%sroot %s, %.2f boot sets", kText(p.ServerK), output.Size(p.ServerRoot), float64(p.ServerRoot)/w),
+		fmt.Sprintf("%sroot %s, %.2f times what a boot reads", kText(p.ServerK), output.Size(p.ServerRoot), float64(p.ServerRoot)/w),
 		"without peers",
 		output.Span(p.Without),
 		"bottleneck",
@@ -293,5 +293,5 @@ func kText(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return "K " + output.Size(n) + ", "
+	return "kernel+initrd " + output.Size(n) + ", "
 }

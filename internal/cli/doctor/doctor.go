@@ -16,7 +16,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 	o := hostcheck.Options{Proc: "/proc"}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find what keeps nodes from booting, and say how to mend it",
+		Short: "Find what keeps nodes from booting, and say how to fix it",
 		Long: `Look at this machine for what goes wrong in practice: the interface, ports that others hold, a second
 DHCP server, firewall rules, boot files, tools, disk space, the clock, and NICs of nodes that the image's kernel
 has no module for. Exit code 0: fine; 7: something keeps nodes from booting; 8: warnings only.`,

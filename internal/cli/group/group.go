@@ -17,7 +17,7 @@ import (
 
 // Command is `group`.
 func Command(env *cmdenv.Env) *cobra.Command {
-	return cmdenv.Noun("group", "Sets of nodes with one desired image",
+	return cmdenv.Noun("group", "Sets of nodes that boot one image",
 		groupList(env), groupShow(env), groupCreate(env), groupSet(env), groupDelete(env),
 		cmdenv.PasswordCommand(env, "group", env.CompleteGroups, (*api.Client).SetGroupPassword))
 }
@@ -58,7 +58,7 @@ func groupShow(env *cmdenv.Env) *cobra.Command {
 			output.Fields(env.Out, append([]string{
 				"group", g.Name,
 				"image", string(g.Image),
-				"version", string(g.Desired),
+				"should run", string(g.Desired),
 				"nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "),
 			}, settingflags.Pairs(g.Settings)...)...)
@@ -77,7 +77,7 @@ type groupFlags struct {
 
 func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.image, "image", "", "desired image: NAME, NAME:TAG or NAME@sha256:...")
+	fl.StringVar(&f.image, "image", "", "image that its nodes boot: NAME, NAME:TAG or NAME@sha256:...")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	f.Flags.Add(c)
 }

@@ -184,7 +184,7 @@ func shellHint(err error) error {
 	}
 	return exitcode.WithHint(
 		err,
-		"no version was made; if the command had ended well, its changes are kept: mend that and run it with "+
+		"no version was made; if the command had ended well, its changes are kept: fix that and run it with "+
 			"--continue",
 	)
 }

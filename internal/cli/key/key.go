@@ -54,7 +54,7 @@ func keyShow(env *cmdenv.Env) *cobra.Command {
 				k.Site,
 				"trusted beside it",
 				strings.Join(also, " "),
-				"server (control channel)",
+				"server (control port)",
 				k.Server,
 			)
 			return nil

@@ -107,7 +107,7 @@ func filesUsed(n, total int64) string {
 func running(n api.Node) string {
 	s := n.Running.Short()
 	if n.Drift {
-		s += " (drift)"
+		s += " (needs a reboot)"
 	}
 	return s
 }
@@ -141,7 +141,7 @@ func printNode(env *cmdenv.Env, n api.Node) {
 		"MACs", output.Join(n.MACs), "fixed address", address,
 		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
 		"created", output.Time(n.Created), "seen", output.Ago(env.Now(), n.Seen),
-		"desired", string(n.Desired), "running", string(n.Running), "staged", staged(n), "drift", drift(n.Drift), "rollout", n.Rollout}
+		"should run", string(n.Desired), "running", string(n.Running), "staged", staged(n), "needs a reboot", drift(n.Drift), "rollout", n.Rollout}
 	pairs = append(pairs, extensionPairs(n)...)
 	pairs = append(
 		pairs,
@@ -280,9 +280,10 @@ func extensionPairs(n api.Node) []string {
 	return append(pairs, "extensions fail", cmp.Or(why, strings.Join(n.OverProblems, "\n\t")))
 }
 
+// drift says that a reboot changes what the node runs.
 func drift(d bool) string {
 	if d {
-		return "yes: a reboot changes what it runs"
+		return "yes"
 	}
 	return ""
 }

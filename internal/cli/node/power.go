@@ -222,8 +222,8 @@ func nodeReboot(env *cmdenv.Env) *cobra.Command {
 	var method string
 	c := &cobra.Command{
 		Use:   "reboot NODES",
-		Short: "Have running nodes boot what is desired, with their firmware or without",
-		Long: `Have running nodes boot what is desired.
+		Short: "Have running nodes boot what they should run, with their firmware or without",
+		Long: `Have running nodes boot what they should run.
 
 Each is asked when it speaks next, within about a minute, and shuts down as it would for any reboot. With --method kexec it starts the kernel of its next
 boot itself: no firmware, no DHCP of it, no loader. With --method soft-reboot the kernel goes on, and systemd (254 and later) goes to the next

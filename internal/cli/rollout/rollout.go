@@ -19,7 +19,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 		rolloutStart(env), rolloutList(env), rolloutShow(env), rolloutWatch(env),
 		rolloutVerb(env, "pause", "Take no node more; those that were taken go on", (*api.Client).PauseRollout),
 		rolloutVerb(env, "resume", "Go on with a rollout that is paused or has halted", (*api.Client).ResumeRollout),
-		rolloutVerb(env, "abort", "Return to the version before", (*api.Client).AbortRollout),
+		rolloutVerb(env, "abort", "Roll back to the version before", (*api.Client).AbortRollout),
 		rolloutDelete(env))
 }
 
@@ -154,7 +154,7 @@ func printRollout(env *cmdenv.Env, r api.Rollout) {
 	t := output.NewTable(env.Out, "NODE", "WAVE", "PHASE", "TARGET", "REASON")
 	for _, n := range r.Nodes {
 		_, _, d, _ := n.Target.Split()
-		t.Row(n.Node, strconv.Itoa(n.Wave+1), string(n.Phase), d.Short(), n.Reason)
+		t.Row(n.Node, strconv.Itoa(n.Wave+1), listing.PhaseText(n.Phase), d.Short(), n.Reason)
 	}
 	t.Flush()
 }

@@ -51,7 +51,7 @@ func (f *rolloutFlags) add(c *cobra.Command) {
 		"booted,units",
 		"what a node must meet: booted, booted:TIMES, units, speed, script:NAME, joined with commas",
 	)
-	fl.DurationVar(&f.soak, "soak", 0, "time from a wave that has passed to the next, such as 30m")
+	fl.DurationVar(&f.soak, "soak", 0, "observation time from a wave that has passed to the next, such as 30m")
 	fl.StringVar(
 		&f.onFail,
 		"on-fail",

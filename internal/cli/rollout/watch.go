@@ -25,7 +25,7 @@ func rolloutWatch(env *cmdenv.Env) *cobra.Command {
 		Use:   "watch ROLLOUT|@GROUP",
 		Short: "Watch a rollout until it ends",
 		Long: `Watch a rollout until it ends: on a terminal a table that is drawn in place, otherwise a line for each thing that happens, with
---json an event of the API for each. It ends with 0 when the rollout is done, and with 9 when it halted or returned.`,
+--json an event of the API for each. It ends with 0 when the rollout is done, and with 9 when it halted or was rolled back.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRollouts(env),
 		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
@@ -156,7 +156,7 @@ func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 		room--
 		line(
 			strings.TrimRight(
-				fmt.Sprintf("%-20s %-10s %8s  %s", terminal.Cut(n.Node, 20), n.Phase, output.Span(r.Clock-n.At), n.Reason),
+				fmt.Sprintf("%-20s %-11s %8s  %s", terminal.Cut(n.Node, 20), listing.PhaseText(n.Phase), output.Span(r.Clock-n.At), n.Reason),
 				" ",
 			),
 		)

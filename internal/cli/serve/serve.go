@@ -37,7 +37,7 @@ type serveFlags struct {
 	rebootAfter         time.Duration
 	store               storeflags.Flags
 	verbose, noProbe    bool
-	menu, noRouter      bool
+	menu                bool
 	dashboard           string
 	dashboardOpen       bool
 	metricsOpen         bool
@@ -70,14 +70,14 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	)
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
-	fl.StringVar(&f.http, "http", server.DefaultData, "address of the data path: boot files and images")
-	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control channel")
+	fl.StringVar(&f.http, "http", server.DefaultData, "address of the image port: boot files and images")
+	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes report")
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	f.addPages(c)
 	f.addLogs(c)
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
-	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of further data paths that hold the same store")
+	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")
 	f.uplink, f.nodeLink = output.NewRate(0), output.NewRate(0)
 	fl.Var(
 		f.uplink,
@@ -100,12 +100,6 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 		"pxe-menu",
 		false,
 		"as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file",
-	)
-	fl.BoolVar(
-		&f.noRouter,
-		"no-router-answer",
-		false,
-		"let iPXE wait for an IPv6 router, which takes 16 s where there is none",
 	)
 	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
 	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
@@ -182,7 +176,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve, and do nothing else: what a service manager starts",
-		Long: `Serve until stopped: DHCP or proxyDHCP, TFTP, HTTP, the control channel and the API. Asks nothing and looks at
+		Long: `Serve until stopped: DHCP or proxyDHCP, TFTP, images and boot files by HTTP, and the API. Asks nothing and looks at
 nothing first; see ` + "`pando up`" + ` for that.`,
 		Example: `  pando serve --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250
   pando serve --dhcp off`,
@@ -256,7 +250,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	if err != nil {
 		return dhcp.Config{}, err
 	}
-	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu, NoRouterAnswer: f.noRouter}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu}
 	if mode == dhcp.Off {
 		return c, nil
 	}

@@ -37,9 +37,13 @@ func UpCommand(env *cmdenv.Env) *cobra.Command {
 
 A DHCP server answers on the interface: Pando works beside it (proxyDHCP) and gives no addresses. None answers: it
 asks whether to be one and proposes a range; --dhcp own, proxy or off decides without questions. If another DHCP
-server appears later, Pando stands down, and says so.
+server appears later, Pando stops giving addresses, and says so.
 
-If the image cannot be built, it ends and says why; started again, it goes on from where it can.`,
+At the first start it builds an image from a recipe (--image, --recipe; --no-image leaves that out), tags it latest and gives it to
+the group default. If the image cannot be built, it ends and says why; started again, it goes on from where it can.
+
+A service manager runs "pando serve" with what was decided here: --dhcp proxy, or --dhcp own --range FIRST-LAST. An own DHCP server
+probes each address before it offers it. It is the DHCP server of one network only.`,
 		Example: `  pando up --interface eth1
   pando up --interface eth1 --dhcp own --range 10.0.0.100-10.0.0.250`,
 		GroupID: "daily",
@@ -145,7 +149,7 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 		}
 	}
 	if worst == hostcheck.Problem {
-		env.Printf("\nMend what is called a problem and start again; `pando doctor` looks again.\n")
+		env.Printf("\nFix what is called a problem and start again; `pando doctor` looks again.\n")
 		return exitcode.Silent(exitcode.Problem)
 	}
 	return ctx.Err()
@@ -180,7 +184,7 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	switch {
 	case f.dhcp == string(dhcp.Own) && len(servers) > 0:
 		env.Printf(
-			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stand down and work "+
+			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stop giving addresses and work "+
 				"beside it.\n",
 			strings.Join(servers, " "),
 		)

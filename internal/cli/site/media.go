@@ -60,7 +60,7 @@ What is left of the medium is for the node's cache.`,
 		&f.control,
 		"control",
 		nil,
-		"control channel of a server, such as https://10.0.0.1:8443 (default: this server's addresses)",
+		"control port of a server, such as https://10.0.0.1:8443 (default: this server's addresses)",
 	)
 	_ = c.MarkFlagRequired("output") // the flag is there
 	return c

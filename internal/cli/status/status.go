@@ -173,7 +173,7 @@ func nodeCounts(n map[string]int) string {
 	var of []string
 	for _, k := range []string{"booted", "booting", "failed", "down", "drift"} {
 		if n[k] > 0 {
-			of = append(of, fmt.Sprintf("%d %s", n[k], k))
+			of = append(of, fmt.Sprintf("%d %s", n[k], strings.Replace(k, "drift", "need a reboot", 1)))
 		}
 	}
 	s := fmt.Sprintf("%d adopted", n["adopted"])

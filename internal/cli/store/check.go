@@ -45,9 +45,9 @@ have no names, and nodes no addresses.`,
 			return checkStore(env, cmd.Context(), nil, repair || len(from) > 0, from)
 		},
 	}
-	c.Flags().BoolVar(&repair, "repair", false, "mend what can be mended")
+	c.Flags().BoolVar(&repair, "repair", false, "fix what can be fixed")
 	c.Flags().
-		StringArrayVar(&from, "from", nil, "what to mend from: another store's directory, the address of a "+
+		StringArrayVar(&from, "from", nil, "what to fix it from: another store's directory, the address of a "+
 			"server, s3://BUCKET/PREFIX (its endpoint from AWS_ENDPOINT_URL), or node:SET, nodes that are up "+
 			"(node: is all)")
 	return env.ReadFlags(c)
@@ -207,13 +207,13 @@ func printChecked(env *cmdenv.Env, ctx context.Context, dir *store.Dir, names ve
 		}
 	} else {
 		sameHint(out.Problems)
-		printProblems(env, "mended", out.Mended)
+		printProblems(env, "fixed", out.Mended)
 		printProblems(env, "wrong", out.Problems)
 		env.Printf("%d versions are whole; %d objects of %s are good", out.Versions, out.Objects, output.Size(out.Bytes))
 		if out.Unnamed > 0 {
 			env.Printf(", %d of them named by nothing", out.Unnamed)
 		}
-		env.Printf("; %d mended, %d problems\n", len(out.Mended), len(out.Problems))
+		env.Printf("; %d fixed, %d problems\n", len(out.Mended), len(out.Problems))
 	}
 	if len(out.Problems) > 0 {
 		return exitcode.Silent(exitcode.Problem)
@@ -251,7 +251,7 @@ func chunk12(object string) string {
 	return strings.TrimPrefix(object, "sha256:")[:12]
 }
 
-// namedProblem says of a problem which image and which files it is in, and what to do if it is not mended.
+// namedProblem says of a problem which image and which files it is in, and what to do if it is not fixed.
 func namedProblem(
 	ctx context.Context,
 	dir *store.Dir,

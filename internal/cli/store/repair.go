@@ -19,7 +19,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// seconds opens what a store is mended from: a data directory, a store, a server, a bucket, or nodes.
+// seconds opens what a store is fixed from: a data directory, a store, a server, a bucket, or nodes.
 func seconds(env *cmdenv.Env, ctx context.Context, from string) ([]store.RepairSource, error) {
 	if set, ok := strings.CutPrefix(from, "node:"); ok {
 		return nodeSeconds(env, ctx, set)
@@ -68,7 +68,7 @@ func nodeSeconds(env *cmdenv.Env, ctx context.Context, set string) ([]store.Repa
 		return nil, api.NewError(
 			api.NotFound,
 			"--from node:"+set+": none of these nodes is up",
-			"`pando node list` shows which are; or mend from another store",
+			"`pando node list` shows which are; or fix from another store",
 		)
 	}
 	client := store.NewClient(1, nil)
