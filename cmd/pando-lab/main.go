@@ -8,9 +8,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
+	"pando/internal/bench"
+	"pando/internal/lab/demo"
+	labfault "pando/internal/lab/fault"
+	"pando/internal/lab/images"
+	"pando/internal/lab/rivals"
+	"pando/internal/lab/storm"
+	"pando/internal/lab/updates"
 	"pando/internal/mount"
 )
 
@@ -35,11 +41,11 @@ const usage = `Usage:
   pando-lab demo [--keep] [--dir build/demo] [--recipe debian:bookworm]
   pando-lab stop [--dir build/demo]
   pando-lab alone [--runs 5] [--ways pando,disk] [--dir build/storm]; -h lists all flags
-  pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm] | --page docs/benchmarks-images.md
-  pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build] | --page docs/benchmarks-build.md
+  pando-lab update [--archive ADDRESS] [--days 30] [--dir build/storm]
+  pando-lab build [--tree DIR] [--runs 3] [--docker DIR] [--dir build/build]
   pando-lab k [--data DIR,DIR] [--dir build/storm]
   pando-lab storm [--nodes 1,10,40] [--systems chunks,pack] [--rate 10mbit] [--dir build/storm]; -h lists all flags
-  pando-lab storm --fault all | --guests 2 | --page docs/benchmarks.md
+  pando-lab storm --fault all | --guests 2 | --against DIR
 `
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -51,7 +57,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	err = work(ctx)
-	var left *leftError
+	var left *bench.LeftError
 	switch {
 	case err == nil:
 		return 0
@@ -69,98 +75,52 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	if len(args) > 0 {
 		name = args[0]
 	}
+	others := storm.Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
 	switch name {
 	case "demo", "stop":
-		l, err := newLab(name, args[1:], stdout, stderr)
+		l, err := demo.New(name, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
 		if name == "stop" {
-			return func(context.Context) error { return l.stop() }, nil
+			return func(context.Context) error { return l.Stop() }, nil
 		}
-		return l.demo, nil
+		return l.Run, nil
 	case "alone":
-		a, err := newAlone(args[1:], stdout, stderr)
+		a, err := storm.NewAlone(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return a.measure, nil
+		return a.Measure, nil
 	case "update":
-		u, err := newUpdate(args[1:], stdout, stderr)
+		u, err := updates.New(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return u.measure, nil
+		return u.Measure, nil
 	case "build":
-		b, err := newBuildBench(args[1:], stdout, stderr)
+		b, err := images.NewBuild(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return b.measure, nil
+		return b.Measure, nil
 	case "build-once":
-		return func(ctx context.Context) error { return buildOnce(ctx, args[1:], stdout, stderr) }, nil
+		return func(ctx context.Context) error { return images.BuildOnce(ctx, args[1:], stdout, stderr) }, nil
 	case "k":
-		k, err := newKBytes(args[1:], stdout, stderr)
+		k, err := images.NewK(args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return k.measure, nil
+		return k.Measure, nil
 	case "bad-peer":
-		return runBadPeer(args[1:], stderr)
+		return labfault.BadPeer(args[1:], stderr)
 	case "storm":
-		s, err := newStorm(args[1:], stdout, stderr)
+		s, err := storm.New(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}
-		return s.measure, nil
+		return s.Measure, nil
 	}
 	fmt.Fprint(stderr, usage)
 	return nil, errors.New("no such command")
 }
-
-// lab is one run.
-type lab struct {
-	dir    string // everything of it, as an absolute path
-	data   string // the server's data directory; "": data below dir
-	bin    string // pando and pando-init
-	recipe string
-	keep   bool
-	out    io.Writer
-	err    io.Writer
-	state  state
-}
-
-func newLab(command string, args []string, stdout, stderr io.Writer) (*lab, error) {
-	l := &lab{out: stdout, err: stderr}
-	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
-	f.SetOutput(stderr)
-	f.StringVar(&l.dir, "dir", "build/demo", "where everything is kept")
-	if command == "demo" {
-		f.BoolVar(&l.keep, "keep", false, "leave server and machines running")
-		f.StringVar(&l.recipe, "recipe", "debian:bookworm", "image recipe")
-	}
-	if err := f.Parse(args); err != nil {
-		return nil, err
-	}
-	err := l.place(f.Args())
-	if err != nil {
-		fmt.Fprint(stderr, usage)
-	}
-	return l, err
-}
-
-// place finds where things are. rest is what was left of the arguments: nothing may be.
-func (l *lab) place(rest []string) error {
-	if len(rest) > 0 {
-		return fmt.Errorf("unknown argument %q", rest[0])
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	l.bin = filepath.Dir(self)
-	l.dir, err = filepath.Abs(l.dir)
-	return err
-}
-
-func (l *lab) say(format string, args ...any) { fmt.Fprintf(l.out, format+"\n", args...) }

@@ -213,6 +213,15 @@ var mayImport = []rule{
 		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
 		"netboot",
 	}},
+	{"bench", []string{
+		"api", "blockdev", "build", "build/*", "chunk", "fleet", "identity", "image", "imagefs", "nbd", "steps",
+		"store", "testkit", "trace",
+	}},
+	{"lab/*", []string{
+		"api", "bench", "blockapi", "blockdev", "build", "build/*", "cache", "chunk", "fleet", "identity", "image",
+		"image/bootpack", "imagefs", "link", "mount", "nbd", "node/agent", "node/blockd", "sim", "store", "swarm",
+		"swarm/peer", "testkit", "trace",
+	}},
 }
 
 // TestImportDirection also sees a package that is missing in the table, and one that is only in the table.
@@ -333,7 +342,8 @@ func TestNoTestingInPrograms(t *testing.T) {
 			if p == "testing" || strings.HasPrefix(p, "testing/") {
 				t.Errorf("%s imports %s", s.path, p)
 			}
-			if p == "pando/internal/testkit" && s.dir != "cmd/pando-lab" {
+			lab := s.dir == "internal/bench" || strings.HasPrefix(s.dir, "internal/lab/")
+			if p == "pando/internal/testkit" && !lab {
 				t.Errorf("%s imports the testkit; only tests and the lab do", s.path)
 			}
 		}

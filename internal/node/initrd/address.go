@@ -12,15 +12,25 @@ import (
 
 // getAddress gets a lease and gives the address to the adapter. The lease is kept for the agent, which
 // renews it.
-func (n *network) getAddress(ctx context.Context) (string, error) {
-	l, err := link.DiscoverAny(ctx, n.nics)
+func (n *network) getAddress(ctx context.Context, on Link) (link.Lease, string, error) {
+	l, err := link.DiscoverAny(ctx, on.Up)
 	if err != nil {
-		return n.fallback.offlineAddress(ctx, &problem.Problem{Err: err, Tried: link.Names(n.nics)})
+		return n.offlineAddress(ctx, on, &problem.Problem{Err: err, Tried: link.Names(on.Up)})
 	}
-	if err := n.useLease(l); err != nil {
-		return "", err
+	return l, describeLease(l), n.useLease(l)
+}
+
+// offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP
+// server.
+func (n *network) offlineAddress(ctx context.Context, on Link, err error) (link.Lease, string, error) {
+	b := n.lastBoot(ctx, on.Adapters)
+	if b == nil {
+		return link.Lease{}, "", err
 	}
-	return describeLease(l), nil
+	nic := on.Adapters[nicOf(on.Adapters, b.Lease.MAC)]
+	l := b.Lease
+	l.Interface, l.Name, l.Acquired = nic.Index, nic.Name, rundir.Monotonic()-l.Rebind
+	return l, "no DHCP server answers; " + l.Address.String() + " as in the last boot", n.useLease(l)
 }
 
 // useLease puts a lease to work and keeps it for the agent.

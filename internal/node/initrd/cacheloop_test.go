@@ -91,15 +91,15 @@ func TestCacheOnALoopDevice(t *testing.T) {
 		t.Fatalf("the cache is %q; the devices are %v", part, devicesOf(device))
 	}
 	m := testMachine()
-	m.disks = &diskFinder{done: make(chan struct{}), name: part}
-	close(m.disks.done)
+	m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: part}
+	close(m.cacheDisk.disks.done)
 	var c blockapi.Config
 	for boot := range 3 {
 		var err error
 		if boot == 2 {
 			setDevice(t, "--setro", part)
 		}
-		if c.Disk, err = m.openCacheDisk(t.Context(), hardware.Sysfs, 80e6); err != nil {
+		if c.Disk, err = m.cacheDisk.openCacheDisk(t.Context(), hardware.Sysfs, 80e6); err != nil {
 			t.Fatal(err)
 		}
 		if c.Disk.ReadOnly != (boot == 2) {

@@ -10,76 +10,88 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/fleet"
+	"pando/internal/link"
 	"pando/internal/rootdir"
 	"pando/internal/rundir"
 	"pando/internal/trace"
 )
 
 // configure makes the root this node's: config files, the few edits, units and drop-ins in /run.
-func (g *settings) configure(ctx context.Context) (string, error) {
-	if err := g.extend(ctx); err != nil {
-		return "", err
-	}
-	root, err := rootdir.Open(g.rootDevice.at.root)
+// It returns which files it put into /run.
+func (g *settings) configure(
+	ctx context.Context, s *Session, lease link.Lease,
+) (runFiles []string, text string, err error) {
+	extensions, err := g.extend(ctx, s, lease)
 	if err != nil {
-		return "", err
+		return nil, "", err
+	}
+	root, err := rootdir.Open(g.at.root)
+	if err != nil {
+		return nil, "", err
 	}
 	defer root.Close()
-	if g.timeline.assigned().LockRoot {
+	if s.Assignment.LockRoot {
 		if _, err := root.Edit("/etc/shadow", lockRoot); err != nil {
-			return "", fmt.Errorf("lock root's password: %w", err)
+			return nil, "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
 	masked, err := root.Edit("/etc/fstab", maskFstab)
 	if err != nil {
-		return "", fmt.Errorf("mask lines of fstab: %w", err)
+		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
-	files := append(withResolver(g.timeline.assigned().Files, g.network.lease), g.registration.answer.Secrets...)
+	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
 	run, err := rootdir.Open("/") // where /run still is
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	defer run.Close()
-	problems := g.timeline.assigned().Problems
-	g.runFiles = nil
-	for _, f := range slices.Concat(files, g.unitFiles(g.network.lease.Interface), extensionFiles(g.extensions.On)) {
+	problems := s.Assignment.Problems
+	for _, f := range slices.Concat(files, g.unitFiles(lease.Interface), extensionFiles(extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
-			g.runFiles = append(g.runFiles, f.Path)
+			runFiles = append(runFiles, f.Path)
 		}
 		switch err := to.Put(f); {
 		case errors.Is(err, unix.ENOSPC):
-			return "", err
+			return nil, "", err
 		case err != nil:
 			problems = append(problems, err.Error())
 		}
 	}
-	for _, old := range lacking(g.stale, g.runFiles) {
+	for _, old := range lacking(g.stale, runFiles) {
 		_ = os.Remove(old) // of the boot before; it may be gone
 	}
 	for _, p := range problems {
 		g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
-	g.cacheDisk.settleCache(ctx)
-	if err := g.leaveSession(); err != nil {
-		return "", err
-	}
 	message := fmt.Sprintf("%d files", len(files))
 	if masked {
 		message += ", lines of fstab masked"
 	}
-	message += g.extendedText()
-	return message, nil
+	message += extendedText(extensions)
+	return runFiles, message, nil
 }
 
-// leaveSession leaves what the agent has to know.
-func (g *settings) leaveSession() error {
-	s := rundir.Session{Boot: g.timeline.bootID(), Node: g.timeline.assigned().Node, MAC: g.network.mac(), Version: g.timeline.assigned().Version,
-		Control: g.timeline.config.Control, ServerKey: g.timeline.config.ServerKey, Origin: g.timeline.origin, Interface: g.network.lease.Interface,
-		Until: g.timeline.assigned().RecordUntil, TrustKeys: g.timeline.config.TrustKeys, Hardware: g.registration.hardware(), RunFiles: g.runFiles,
-		Block: g.rootDevice.at.block, Device: g.rootDevice.at.device, Former: g.former, Writes: g.rootMount.writes, Kept: g.fallback.kept}
+// leaving is what the agent has to know of a boot.
+type leaving struct {
+	runFiles []string
+	session  *Session
+	lease    link.Lease
+	root     Root
+	hardware fleet.Hardware
+	kept     *rundir.KeptMark
+}
+
+// leaveSession leaves it.
+func (g *settings) leaveSession(x leaving) error {
+	cfg, as := g.timeline.config, &x.session.Assignment
+	s := rundir.Session{Boot: g.timeline.bootID(), Node: as.Node, MAC: nodeMAC(cfg, x.lease), Version: as.Version,
+		Control: cfg.Control, ServerKey: cfg.ServerKey, Origin: g.timeline.origin, Interface: x.lease.Interface,
+		Until: as.RecordUntil, TrustKeys: cfg.TrustKeys, Hardware: x.hardware, RunFiles: x.runFiles,
+		Block: g.at.block, Device: g.at.device, Former: g.former, Writes: x.root.Writes, Kept: x.kept}
 	if p := g.timeline.channel.session.Load(); p != nil {
 		s.Session = *p
 	}

@@ -12,13 +12,14 @@ import (
 	"pando/internal/bootfiles"
 	"pando/internal/fleet"
 	"pando/internal/hardware"
+	"pando/internal/link"
 	"pando/internal/rootdir"
 	"pando/internal/rundir"
 	"pando/internal/trace"
 )
 
 // attachDevice starts the daemons behind the root and waits until the kernel has its device.
-func (d *rootDevice) attachDevice(ctx context.Context) (string, error) {
+func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, lease link.Lease) (string, error) {
 	if d.device != nil {
 		d.device.Stop()
 		d.device = nil
@@ -28,13 +29,16 @@ func (d *rootDevice) attachDevice(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer log.Close()
-	r := d.version.manifest.Root
-	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize,
-		Pack: d.version.pack, Swarm: d.swarm(), Keep: d.timeline.assigned().Share, Servers: d.timeline.assigned().Servers, Stores: d.timeline.assigned().Stores, Network: d.network.lease.Network(), Device: d.at.device}
-	if config.Swarm != nil {
-		config.Manifest, config.Signature = d.version.manifestBytes, d.version.manifestSignature
+	r, as := v.Manifest.Root, &s.Assignment
+	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Pack: v.Pack, Keep: as.Share,
+		Servers: as.Servers, Stores: as.Stores, Network: lease.Network(), Device: d.at.device}
+	if as.Swarm != nil { // the node shares its boot pack
+		config.Swarm = bootfiles.SwarmConfig(as.Swarm, v.Sources)
 	}
-	cached := d.cacheDisk.useCache(ctx, hardware.Sysfs, &config)
+	if config.Swarm != nil {
+		config.Manifest, config.Signature = v.Bytes, v.Signature
+	}
+	cached := d.useCache(ctx, hardware.Sysfs, s, &config)
 	if config.Late != nil {
 		defer config.Late.File.Close() // the daemons have their own
 	}
@@ -54,46 +58,36 @@ func (d *rootDevice) attachDevice(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d MB%s", d.at.node(), r.Size/1e6, cached), nil
 }
 
-// swarm is how the node shares its boot pack, as it was assigned; nil: not at all.
-func (d *rootDevice) swarm() *blockapi.SwarmConfig {
-	s := d.timeline.assigned().Swarm
-	if s == nil {
-		return nil
-	}
-	return bootfiles.SwarmConfig(s, d.version.sources)
-}
-
 // mountRoot mounts the root read-only and puts the overlay over it. Both are unmounted again when something
 // fails, so that the next attempt starts clean.
-func (w *rootMount) mountRoot(ctx context.Context) (string, error) {
-	for _, d := range []string{w.rootDevice.at.upper, w.rootDevice.at.root} {
+func (w *rootMount) mountRoot(ctx context.Context, s *Session, v *Verified) (Root, string, error) {
+	for _, d := range []string{w.at.upper, w.at.root} {
 		if err := rootdir.MountPoint(d); err != nil {
-			return "", err
+			return Root{}, "", err
 		}
 	}
+	kind := v.Manifest.Root.FileSystem
 	if !w.lowered {
-		if err := w.mountLower(); err != nil {
-			return "", err
+		if err := w.mountLower(kind); err != nil {
+			return Root{}, "", err
 		}
 	}
 	w.lowered = false // the overlay holds it from here on
-	as := w.timeline.assigned()
+	as := &s.Assignment
 	writes, text, err := w.writable().Mount(ctx, as.WriteLayer, as.WriteLimit, as.Version)
 	if err != nil {
-		return "", err
+		return Root{}, "", err
 	}
-	w.writes = writes
-	return w.version.manifest.Root.FileSystem + ", writable " + text, nil
+	return Root{writes}, kind + ", writable " + text, nil
 }
 
 // mountLower mounts the verified, read-only root by itself.
-func (w *rootMount) mountLower() error {
-	if err := rootdir.MountPoint(w.rootDevice.at.lower); err != nil {
+func (w *rootMount) mountLower(kind string) error {
+	if err := rootdir.MountPoint(w.at.lower); err != nil {
 		return err
 	}
-	kind := w.version.manifest.Root.FileSystem
-	if err := unix.Mount(w.rootDevice.at.node(), w.rootDevice.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("mount %s on %s: %w", kind, w.rootDevice.at.node(), err)
+	if err := unix.Mount(w.at.node(), w.at.lower, kind, unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", kind, w.at.node(), err)
 	}
 	return nil
 }
@@ -119,7 +113,7 @@ type Parts struct {
 // writable is the same for all attempts of a boot.
 func (w *rootMount) writable() Writable {
 	if w.writeLayer == nil {
-		w.writeLayer = w.parts.Writable(w.rootDevice.at.lower, w.rootDevice.at.upper, w.rootDevice.at.root, w.cacheDisk.findDevice, w.timeline.event)
+		w.writeLayer = w.newWritable()
 	}
 	return w.writeLayer
 }

@@ -25,9 +25,9 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := cacheMachine("")
-	m.diskWait = wait
-	m.disks = &diskFinder{done: make(chan struct{})}
-	m.disks.begin(func() (string, error) { return disk.CacheDevice(sys, dev, disk.BlockDevices(sys)), nil })
+	m.cacheDisk.diskWait = wait
+	m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
+	m.cacheDisk.disks.begin(func() (string, error) { return disk.CacheDevice(sys, dev, disk.BlockDevices(sys)), nil })
 	var c blockapi.Config
 	begun := time.Now()
 	if text := cacheOf(t, m, sys, &c); text != "" || c.Disk != nil || time.Since(begun) > 4*time.Second {
@@ -43,7 +43,7 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-m.disks.done
+	<-m.cacheDisk.disks.done
 	w.Close()
 }
 
@@ -52,8 +52,8 @@ func TestRecordsOnADiskThatStops(t *testing.T) {
 	const wait = 200 * time.Millisecond
 	disk := newCacheDisk(t)
 	m := cacheMachine("..") // of /dev
-	m.diskWait = wait
-	m.disks.name += disk.Name
+	m.cacheDisk.diskWait = wait
+	m.cacheDisk.disks.name += disk.Name
 	stops := make(chan struct{})
 	defer close(stops)
 	if got, err := withRecords(t.Context(), m.cacheDisk, func(r lastboot.Records) (string, error) {

@@ -21,7 +21,7 @@ const panicSeconds = "60"
 const runOptions = "mode=0755,size=20%"
 
 // early mounts what every phase needs and puts the program where it outlives the initramfs.
-func (m *machine) early() error {
+func early() error {
 	unix.Umask(0)
 	mounts := []struct {
 		source, target, kind string

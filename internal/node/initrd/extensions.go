@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"pando/internal/extension"
+	"pando/internal/link"
 	"pando/internal/problem"
 	"pando/internal/rundir"
 	"pando/internal/trace"
@@ -12,25 +13,24 @@ import (
 
 // extend attaches the extensions of this boot, before its services start; systemd-sysext lays them over the root.
 // What cannot be attached is told, and the boot goes on without.
-func (g *settings) extend(ctx context.Context) error {
-	g.extensions.On = nil
-	list := g.timeline.assigned().Extensions
-	if len(list) == 0 || g.fallback.isOffline() || g.rootDevice.at.device > 0 {
-		return nil
+func (g *settings) extend(ctx context.Context, s *Session, lease link.Lease) (state extension.State, err error) {
+	as := &s.Assignment
+	if len(as.Extensions) == 0 || s.Offline != nil || g.at.device > 0 {
+		return state, nil
 	}
 	source := extension.Source{
 		Dir:     rundir.Dir,
-		As:      g.timeline.assigned(),
-		Trust:   g.version.trust(),
-		Cgroup:  g.rootDevice.cgroup,
-		Running: g.timeline.assigned().Version,
-		Network: g.network.lease.Network(),
+		As:      *as,
+		Trust:   trust(g.timeline.config, *as),
+		Cgroup:  g.cgroup,
+		Running: as.Version,
+		Network: lease.Network(),
 		Idle:    true,
 		Tell: func(message, hint string) {
 			g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: message, Hint: hint})
 		},
 	}
-	for _, e := range list {
+	for _, e := range as.Extensions {
 		x, err := source.Attach(ctx, e, extension.Dir)
 		if err != nil {
 			g.timeline.event(
@@ -43,15 +43,15 @@ func (g *settings) extend(ctx context.Context) error {
 			)
 			continue
 		}
-		g.extensions.On = append(g.extensions.On, x)
+		state.On = append(state.On, x)
 	}
-	return rundir.WriteJSON(rundir.Dir, extension.StateName, 0o600, g.extensions)
+	return state, rundir.WriteJSON(rundir.Dir, extension.StateName, 0o600, state)
 }
 
 // extendedText is what to say of them.
-func (g *settings) extendedText() string {
+func extendedText(state extension.State) string {
 	var names []string
-	for _, x := range g.extensions.On {
+	for _, x := range state.On {
 		names = append(names, x.Short())
 	}
 	if len(names) == 0 {

@@ -46,7 +46,7 @@ func (k *cacheDisk) findDisk(ctx context.Context) {
 	}
 	f := k.disks
 	f.once.Do(func() {
-		loader, err := k.drivers.diskLoader()
+		loader, err := k.loader()
 		if err != nil {
 			f.err = err
 			close(f.done)
@@ -155,7 +155,7 @@ func (k *cacheDisk) findDevice(ctx context.Context, find func() string) (string,
 	if name = find(); name != "" || k.disks.name == "" {
 		return name, nil
 	}
-	loader, err := k.drivers.diskLoader()
+	loader, err := k.loader()
 	if err != nil {
 		return "", err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/control"
+	"pando/internal/link"
 	"pando/internal/problem"
 	"pando/internal/tpm"
 	"pando/internal/trace"
@@ -21,41 +22,61 @@ import (
 const clockError = 2 * time.Second
 
 // hello registers the node: it redeems the boot's token for a session and the assignment.
-func (q *registration) hello(ctx context.Context) (string, error) {
+func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease link.Lease) (*Session, string, error) {
 	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like
 		// somebody else's attempt.
-		return "said before, the assignment stays", nil
+		return q.session, "said before, the assignment stays", nil
 	}
 	if q.nonce == "" {
 		q.nonce = rand.Text()
 	}
-	if err := q.beginBoot(ctx); err != nil {
-		return q.fallback.offlineHello(ctx, err)
+	h := q.hardware(loaded, on, lease)
+	if err := q.beginBoot(ctx, h, lease); err != nil {
+		return q.offlineHello(ctx, on, err)
 	}
 	cfg := q.timeline.config
 	cfg.Boot = q.timeline.bootID()
-	req := api.HelloRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: q.network.lease.MAC,
-		Addr: q.network.lease.Address.Addr().String(), Release: q.timeline.release, Hardware: q.hardware(), Nonce: q.nonce}
+	req := api.HelloRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: lease.MAC,
+		Addr: lease.Address.Addr().String(), Release: q.timeline.release, Hardware: h, Nonce: q.nonce}
 	if !q.timeline.config.MAC.IsZero() {
 		req.MAC = q.timeline.config.MAC // the MAC that the token was made for, though another adapter may have the link
 	}
 	q.proveMachine(&req)
 	var resp api.HelloResponse
 	if err := q.timeline.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
-		return "", helloProblem(err, q.timeline.config.Control)
+		return nil, "", helloProblem(err, q.timeline.config.Control)
 	}
 	a, err := control.CheckAssignment(resp, cfg)
 	if err != nil {
-		return "", &problem.Problem{Err: err, Final: true,
+		return nil, "", &problem.Problem{Err: err, Final: true,
 			Hint: "the server answered with something that is not for this boot: look at its log"}
 	}
 	q.timeline.assignment.Store(&a)
-	q.answer = resp
+	q.session = &Session{Assignment: a, Answer: resp}
 	q.timeline.channel.session.Store(&resp.Session)
 	q.setClock(resp.Time)
 	q.timeline.report.Wake()
-	return fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+	return q.session, fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+}
+
+// offlineHello obeys the last assignment when no server answers. What a server says wins.
+func (q *registration) offlineHello(ctx context.Context, on Link, err error) (*Session, string, error) {
+	var r *control.Refused
+	b := q.lastBoot(ctx, on.Adapters)
+	if b == nil || errors.As(err, &r) {
+		return nil, "", err
+	}
+	a := b.As
+	q.timeline.assignment.Store(&a)
+	return &Session{Assignment: a, Offline: b}, fmt.Sprintf(
+		"no server answers; %s in group %s boots %s %s, which it was assigned on %s",
+		a.Node,
+		a.Group,
+		a.Image,
+		a.Version.Short(),
+		a.Issued.Format(time.DateTime),
+	), nil
 }
 
 // proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and

@@ -13,6 +13,7 @@ import (
 	"pando/internal/api"
 	"pando/internal/control"
 	"pando/internal/fleet"
+	"pando/internal/link"
 	"pando/internal/problem"
 	"pando/internal/trace"
 )
@@ -102,18 +103,19 @@ func TestHelloIsSaidOnce(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(resp)
 	})
 	m := testMachine()
-	m.config = cfg
+	m.timeline.config = cfg
 	var err error
-	if m.control, err = control.New([]string{url}, key, nil); err != nil {
+	if m.timeline.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if message, err := m.hello(t.Context()); err != nil {
-			t.Fatalf("%q, %v", message, err)
+		got, message, err := m.registration.hello(t.Context(), Modules{}, Link{}, link.Lease{})
+		if err != nil || got.Assignment.Node != "pc001" || got.Answer.Session != resp.Session {
+			t.Fatalf("%q, %+v, %v", message, got, err)
 		}
 	}
-	if said != 1 || m.assigned().Node != "pc001" {
-		t.Errorf("said %d times, assigned %+v", said, m.assigned())
+	if said != 1 || m.timeline.assigned().Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", said, m.timeline.assigned())
 	}
 }
 
@@ -126,21 +128,21 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(resp)
 	})
 	m := testMachine()
-	m.config = cfg
+	m.timeline.config = cfg
 	var err error
-	if m.control, err = control.New([]string{url}, key, nil); err != nil {
+	if m.timeline.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
 	said := make(chan error, 1)
 	go func() {
-		_, err := m.hello(t.Context())
+		_, _, err := m.registration.hello(t.Context(), Modules{}, Link{}, link.Lease{})
 		said <- err
 	}()
-	m.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
+	m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
 	close(speaking)
 	for done := false; !done; {
-		m.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
-		m.rebootAfter()
+		m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
+		m.timeline.rebootAfter()
 		select {
 		case err := <-said:
 			if err != nil {
@@ -150,8 +152,8 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		default:
 		}
 	}
-	m.event(trace.Event{Stage: trace.Hello, Kind: trace.End})
-	if q := m.report.Take(); q[len(q)-1].Node != "pc001" {
+	m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.End})
+	if q := m.timeline.report.Take(); q[len(q)-1].Node != "pc001" {
 		t.Errorf("event after hello: %+v", q[len(q)-1])
 	}
 }

@@ -20,23 +20,23 @@ import (
 // Run is the role of PID 1. It returns only when the machine is rebooting.
 func Run(release string, parts Parts) int {
 	m := newMachine(release, initramfsPlaces(), parts)
-	err := m.early()
-	m.console = openConsole()
-	m.console.logf("Pando %s", release)
+	err := early()
+	m.timeline.console = openConsole()
+	m.timeline.console.logf("Pando %s", release)
 	defer func() {
 		if r := recover(); r != nil {
-			m.console.print(logCritical, fmt.Sprintf("init panics: %v\n%s", r, debug.Stack()))
-			m.reboot(finalDelay)
+			m.timeline.console.print(logCritical, fmt.Sprintf("init panics: %v\n%s", r, debug.Stack()))
+			m.timeline.reboot(finalDelay)
 		}
 	}()
 	if err != nil {
-		m.giveUp("prepare the initramfs", err)
+		m.timeline.giveUp("prepare the initramfs", err)
 	}
 	if err := m.readTrust(); err != nil {
-		m.giveUp("read what the server sent along", err)
+		m.timeline.giveUp("read what the server sent along", err)
 	}
 	m.boot()
-	m.reboot(0)
+	m.timeline.reboot(0)
 	return 1
 }
 
@@ -44,46 +44,24 @@ func Run(release string, parts Parts) int {
 func (m *machine) boot() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go m.report.Run(ctx)
-	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: m.greeting(),
-		Attrs: map[string]string{trace.AttrKernel: m.origin.String()}})
-	r := Runner{Phases: m.phases(), Report: m.event, RebootAfter: m.rebootAfter}
+	l := m.timeline
+	go l.report.Run(ctx)
+	l.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: l.greeting(),
+		Attrs: map[string]string{trace.AttrKernel: l.origin.String()}})
+	var p results
+	r := Runner{Phases: m.phases(&p), Report: l.event, RebootAfter: l.rebootAfter}
 	err := r.Run(ctx)
 	if err == nil {
-		m.flush(switchFlush)
+		l.flush(switchFlush)
 		cancel()
-		m.collect(switchFlush)
-		err = m.execInit()
-		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: err.Error(),
+		l.collect(switchFlush)
+		err = m.execInit(p.init)
+		l.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: err.Error(),
 			Hint: "the image's init does not start: is it for this architecture, and complete?"})
 		time.Sleep(finalDelay)
 	}
 	cancel() // a report that hangs would hold up the last one
-	m.flush(rebootFlush)
-}
-
-// phases is the boot, in order.
-func (m *machine) phases() []Phase {
-	return []Phase{
-		{Stage: trace.Modules, Run: m.loadModules,
-			Hint: "is the kernel's modules package in the image? build it anew"},
-		{Stage: trace.Link, Run: m.waitLink, Back: trace.Modules,
-			Hint: "check cable, switch port and VLAN; `pando doctor` names adapters without a driver"},
-		{Stage: trace.Address, Run: m.getAddress, Back: trace.Link,
-			Hint: "is a DHCP server on this network? run `pando doctor` on the server"},
-		{Stage: trace.Hello, Run: m.hello, Back: trace.Address,
-			Hint: "is `pando serve` running, and is its port 8443 open in the firewall?"},
-		{Stage: trace.Manifest, Run: m.fetchManifest, Back: trace.Address,
-			Hint: "is `pando serve` running, and is its port 8480 open in the firewall?"},
-		{Stage: trace.Device, Run: m.attachDevice,
-			Hint: "is `pando serve` running? `pando image list` shows whether the version is whole"},
-		{Stage: trace.Root, Run: m.mountRoot,
-			Hint: "reads of the root wait for a server: is `pando serve` running?"},
-		{Stage: trace.Config, Run: m.configure,
-			Hint: "is the writable memory of the node large enough (write limit of its group)?"},
-		{Stage: trace.SwitchRoot, Run: m.prepareSwitch,
-			Hint: "does the image have systemd (/sbin/init)?"},
-	}
+	l.flush(rebootFlush)
 }
 
 // assigned is what hello brought, without content before.
@@ -99,7 +77,7 @@ func (l *timeline) event(e trace.Event) {
 	e.Boot, e.MAC, e.Node = l.bootID(), l.config.MAC, l.assigned().Node
 	e.Offset = time.Since(l.started)
 	if e.Kind == trace.End {
-		e.Bytes = l.rootDevice.received()
+		e.Bytes = l.received()
 	}
 	l.console.show(e, l.took(e))
 	l.report.Add(e)
@@ -141,14 +119,15 @@ func (m *machine) readTrust() error {
 	if err != nil {
 		return err
 	}
-	m.cmd = kmod.ParseCommandLine(string(line))
-	if m.config, err = readBootConfig(bootConfigFile); err != nil {
+	m.drivers.cmd = kmod.ParseCommandLine(string(line))
+	l := m.timeline
+	if l.config, err = readBootConfig(bootConfigFile); err != nil {
 		return err
 	}
-	if m.config.MAC.IsZero() {
-		m.config.MAC = m.cmd.MAC
+	if l.config.MAC.IsZero() {
+		l.config.MAC = m.drivers.cmd.MAC
 	}
-	m.control, err = control.New(m.config.Control, m.config.ServerKey, nil)
+	l.control, err = control.New(l.config.Control, l.config.ServerKey, nil)
 	return err
 }
 

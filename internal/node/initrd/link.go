@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"pando/internal/api"
 	"slices"
 	"strings"
 	"time"
@@ -24,33 +25,33 @@ const (
 
 // loadModules loads what every boot needs and what the devices ask for, until the adapter that booted is
 // there. Loading everything would take 8 to 20 s; this takes well under one.
-func (d *drivers) loadModules(ctx context.Context) (string, error) {
+func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 	if d.modules == nil {
 		index, err := kmod.ReadIndex(kmod.DriverSets, diskSet)
 		if err != nil {
-			return "", &problem.Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: build the image anew"}
+			return Modules{}, "", &problem.Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: build the image anew"}
 		}
 		d.modules = kmod.NewLoader(index, d.cmd)
 	}
 	begun := time.Now()
 	alwaysErr := d.modules.Load(d.modules.Index.Always)
 	deviceErr := d.settle(ctx)
-	d.all = link.Adapters(hardware.Sysfs)
+	all := link.Adapters(hardware.Sysfs)
 	if err := errors.Join(alwaysErr, deviceErr); err != nil {
 		d.timeline.console.logf("modules: %v", err)
 	}
 	if alwaysErr != nil {
-		return "", &problem.Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: build the image anew"}
+		return Modules{}, "", &problem.Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: build the image anew"}
 	}
-	d.cacheDisk.findDisk(context.WithoutCancel(ctx))
-	if len(d.all) == 0 {
-		return "", d.noAdapter(deviceErr)
+	d.findDisk(context.WithoutCancel(ctx))
+	if len(all) == 0 {
+		return Modules{}, "", d.noAdapter(all, deviceErr)
 	}
-	return fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(d.all),
+	return Modules{d.modules.Names}, fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(all),
 		time.Since(begun).Round(time.Millisecond)), nil
 }
 
-func (d *drivers) noAdapter(cause error) error {
+func (d *drivers) noAdapter(all []link.NIC, cause error) error {
 	p := &problem.Problem{Err: errors.New("no wired network adapter appeared"),
 		Tried: fmt.Sprintf("%d modules loaded by the machine's devices", len(d.modules.Names)),
 		Hint:  "does the firmware show the adapter? is it USB: plug it in again"}
@@ -60,7 +61,7 @@ func (d *drivers) noAdapter(cause error) error {
 			", ",
 		) + ": use a newer kernel in the image"
 	}
-	if d.shortOfDrivers() {
+	if shortOfDrivers(d.timeline.config, all) {
 		p.Hint, p.Final = shortHint, true
 	}
 	if cause != nil {
@@ -74,8 +75,8 @@ func (d *drivers) noAdapter(cause error) error {
 const shortHint = "the server sent the drivers of only the adapters that it knew of; it sends all to the next boot"
 
 // shortOfDrivers reports whether the adapter that booted is missing, perhaps because its driver was not sent.
-func (d *drivers) shortOfDrivers() bool {
-	return d.timeline.config.ShortDrivers && !slices.ContainsFunc(d.all, func(n link.NIC) bool { return n.MAC == d.timeline.config.MAC })
+func shortOfDrivers(cfg api.BootConfig, all []link.NIC) bool {
+	return cfg.ShortDrivers && !slices.ContainsFunc(all, func(n link.NIC) bool { return n.MAC == cfg.MAC })
 }
 
 // settle loads modules by modalias until the adapter that booted is there, or nothing new has appeared for a
@@ -118,21 +119,23 @@ func (d *drivers) settled(total, quiet time.Duration) bool {
 
 // waitLink brings up the adapter that booted and waits for its link. Without a link there, or when no adapter
 // has that MAC, all adapters are tried and the first ones with a link are taken.
-func (n *network) waitLink(ctx context.Context) (string, error) {
-	n.drivers.all = link.Adapters(hardware.Sysfs)
-	candidates := link.Pick(n.drivers.all, n.timeline.config.MAC)
+func (n *network) waitLink(ctx context.Context) (Link, string, error) {
+	all := link.Adapters(hardware.Sysfs)
+	candidates := link.Pick(all, n.timeline.config.MAC)
 	up, err := link.WaitCarrier(ctx, candidates)
-	if len(up) == 0 && len(candidates) < len(n.drivers.all) {
+	if len(up) == 0 && len(candidates) < len(all) {
 		n.timeline.console.logf("link: none on %s, trying the other adapters", link.Names(candidates))
-		up, err = link.WaitCarrier(ctx, n.drivers.all)
+		up, err = link.WaitCarrier(ctx, all)
 	}
-	if len(up) == 0 {
-		p := &problem.Problem{Err: errors.Join(errors.New("no network link"), err), Tried: link.Names(n.drivers.all) + ", 15 s each"}
-		if n.drivers.shortOfDrivers() {
-			p.Hint, p.Final = shortHint, true
-		}
-		return n.fallback.offlineLink(ctx, p)
+	if len(up) > 0 {
+		return Link{all, up}, link.Names(up), nil
 	}
-	n.nics = up
-	return link.Names(up), nil
+	p := &problem.Problem{Err: errors.Join(errors.New("no network link"), err), Tried: link.Names(all) + ", 15 s each"}
+	if shortOfDrivers(n.timeline.config, all) {
+		p.Hint, p.Final = shortHint, true
+	}
+	if b := n.lastBoot(ctx, all); b != nil { // its adapter, cable or not
+		return Link{all, []link.NIC{all[nicOf(all, b.Lease.MAC)]}}, "none; goes on without a network", nil
+	}
+	return Link{}, "", p
 }

@@ -25,13 +25,13 @@ func TestShortOfDrivers(t *testing.T) {
 		"few drivers, the one":      {true, []link.NIC{{MAC: other}, {MAC: mac}}, false},
 		"every driver, another one": {false, []link.NIC{{MAC: other}}, false},
 	} {
-		m := testMachine()
-		m.config = api.BootConfig{MAC: mac, ShortDrivers: c.short}
-		m.all, m.modules = c.all, kmod.NewLoader(&kmod.Index{}, kmod.CommandLine{})
-		if got := m.shortOfDrivers(); got != c.want {
+		cfg := api.BootConfig{MAC: mac, ShortDrivers: c.short}
+		d := testMachine().drivers
+		d.timeline.config, d.modules = cfg, kmod.NewLoader(&kmod.Index{}, kmod.CommandLine{})
+		if got := shortOfDrivers(cfg, c.all); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		if err := m.noAdapter(errors.New("cause")); problem.IsFinal(err) != c.want || c.want != (problem.HintOf(err) == shortHint) {
+		if err := d.noAdapter(c.all, errors.New("cause")); problem.IsFinal(err) != c.want || c.want != (problem.HintOf(err) == shortHint) {
 			t.Errorf("%s: final %t, hint %q", name, problem.IsFinal(err), problem.HintOf(err))
 		}
 	}

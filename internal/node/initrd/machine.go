@@ -1,6 +1,7 @@
 package initrd
 
 import (
+	"context"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -8,11 +9,8 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/blockapi"
-	"pando/internal/bootfiles"
 	"pando/internal/control"
-	"pando/internal/extension"
 	"pando/internal/fleet"
-	"pando/internal/image"
 	"pando/internal/kmod"
 	"pando/internal/lastboot"
 	"pando/internal/link"
@@ -20,57 +18,51 @@ import (
 	"pando/internal/trace"
 )
 
-// machine is one boot: it wires the parts that the phases are made of. Each part owns what its phase learns; a later
-// phase reads it there. The phases run one after another, so only what the reporter or the runner reads while a phase
-// works is guarded.
+// machine is one boot: the parts that its phases are made of. A part keeps what its own phase needs when it is tried
+// again. What later phases need, a phase returns, and the list of phases passes it on.
 type machine struct {
-	*timeline
-	*drivers
-	*network
-	*registration
-	*fallback
-	*version
-	*cacheDisk
-	*rootDevice
-	*rootMount
-	*settings
+	timeline     *timeline
+	drivers      *drivers
+	network      *network
+	registration *registration
+	fallback     *fallback
+	version      *version
+	cacheDisk    *cacheDisk
+	rootDevice   *rootDevice
+	rootMount    *rootMount
+	settings     *settings
 }
 
 // newMachine is a boot that begins now.
 func newMachine(release string, at places, parts Parts) *machine {
-	m := &machine{
-		timeline: &timeline{
-			release: release,
-			started: time.Now(),
-			origin:  rundir.Monotonic(),
-			console: &console{kmsg: io.Discard},
-			begun:   map[trace.Stage]time.Time{},
-		},
-		drivers:      &drivers{},
-		network:      &network{},
-		registration: &registration{},
-		fallback:     &fallback{},
-		version:      &version{},
-		cacheDisk:    &cacheDisk{diskWait: diskWait},
-		rootDevice:   &rootDevice{at: at},
-		rootMount:    &rootMount{parts: parts},
-		settings:     &settings{unitFiles: parts.RunFiles},
+	l := &timeline{
+		release: release,
+		started: time.Now(),
+		origin:  rundir.Monotonic(),
+		console: &console{kmsg: io.Discard},
+		begun:   map[trace.Stage]time.Time{},
 	}
-	l, d, n, h, f, v, k := m.timeline, m.drivers, m.network, m.registration, m.fallback, m.version, m.cacheDisk
-	l.rootDevice = m.rootDevice
 	l.report = control.NewReporter(l.post)
-	d.timeline, d.cacheDisk = l, k
-	n.timeline, n.drivers, n.fallback = l, d, f
-	h.timeline, h.drivers, h.network, h.fallback = l, d, n, f
-	f.timeline, f.drivers, f.network, f.registration, f.version, f.cacheDisk = l, d, n, h, v, k
-	v.timeline, v.network, v.fallback = l, n, f
-	k.timeline, k.drivers, k.registration, k.fallback = l, d, h, f
-	m.rootDevice.timeline, m.rootDevice.network, m.rootDevice.version, m.rootDevice.cacheDisk = l, n, v, k
-	m.rootMount.timeline, m.rootMount.version, m.rootMount.cacheDisk, m.rootMount.rootDevice = l, v, k, m.rootDevice
-	g := m.settings
-	g.timeline, g.network, g.registration, g.fallback, g.version, g.cacheDisk = l, n, h, f, v, k
-	g.rootDevice, g.rootMount = m.rootDevice, m.rootMount
-	return m
+	d := &drivers{timeline: l}
+	k := &cacheDisk{diskWait: diskWait, timeline: l, loader: d.diskLoader}
+	d.findDisk = k.findDisk
+	f := &fallback{timeline: l, cacheDisk: k}
+	device := &rootDevice{at: at, timeline: l, useCache: k.useCache}
+	l.received = device.received
+	return &machine{
+		timeline:     l,
+		drivers:      d,
+		network:      &network{timeline: l, lastBoot: f.offlineBoot},
+		registration: &registration{timeline: l, lastBoot: f.offlineBoot},
+		fallback:     f,
+		version:      &version{timeline: l},
+		cacheDisk:    k,
+		rootDevice:   device,
+		rootMount: &rootMount{at: at, newWritable: func() Writable {
+			return parts.Writable(at.lower, at.upper, at.root, k.findDevice, l.event)
+		}},
+		settings: &settings{at: at, timeline: l, unitFiles: parts.RunFiles},
+	}
 }
 
 // timeline reports what the phases do: on the console, and to the server as soon as there is a way to it. It knows who
@@ -91,39 +83,38 @@ type timeline struct {
 	telling sync.Mutex                // of begun: the search for the cache's disk reports beside the phases
 	begun   map[trace.Stage]time.Time // for the console
 
-	rootDevice *rootDevice // for the bytes that it received
+	received func() map[string]int64 // bytes that the root's device received, by source
 }
 
 // drivers loads kernel modules until the adapter that booted is there.
 type drivers struct {
-	cmd     kmod.CommandLine
-	modules *kmod.Loader
-	all     []link.NIC // adapters with a driver
+	cmd      kmod.CommandLine
+	modules  *kmod.Loader              // nil: none were loaded yet
+	findDisk func(ctx context.Context) // begins to look for the cache's disk, whose drivers are loaded beside
 
-	timeline  *timeline
-	cacheDisk *cacheDisk // whose drivers are loaded beside
+	timeline *timeline
 }
 
 // network waits for a link, and gets an address.
 type network struct {
-	nics  []link.NIC // adapters with a link
-	lease link.Lease
+	lease    link.Lease // the one at work; without an address: none yet
+	lastBoot findLastBoot
 
 	timeline *timeline
-	drivers  *drivers
-	fallback *fallback
 }
+
+// findLastBoot returns what a machine with such adapters may boot without a server; nil: it has to go on looking for
+// one.
+type findLastBoot func(ctx context.Context, adapters []link.NIC) *lastboot.Boot
 
 // registration redeems the boot's token for a session and an assignment.
 type registration struct {
-	nonce  string // with which it may be sent again when its answer was lost
-	answer api.HelloResponse
-	known  *fleet.Hardware // of a machine that runs: what it was when it started; nil: it is read
+	nonce    string          // with which it may be sent again when its answer was lost
+	session  *Session        // once it is redeemed
+	known    *fleet.Hardware // of a machine that runs: what it was when it started; nil: it is read
+	lastBoot findLastBoot
 
 	timeline *timeline
-	drivers  *drivers
-	network  *network
-	fallback *fallback
 }
 
 // fallback boots a machine that was started from its boot medium without a server, as it booted before.
@@ -132,25 +123,13 @@ type fallback struct {
 	told    sync.Once        // logs once why it needs one
 	kept    *rundir.KeptMark // where the agent notes that this boot came up; nil: nowhere
 
-	timeline     *timeline
-	drivers      *drivers
-	network      *network
-	registration *registration
-	version      *version
-	cacheDisk    *cacheDisk
+	timeline  *timeline
+	cacheDisk *cacheDisk // which has the records of boots
 }
 
 // version fetches and verifies the description of the assigned version, and the map of its boot pack.
 type version struct {
-	manifest          image.Manifest
-	manifestBytes     []byte
-	manifestSignature []byte
-	pack              []byte             // the boot pack's map, verified; nil: none
-	sources           []bootfiles.Source // of the manifest and the map: the first one had the manifest
-
 	timeline *timeline
-	network  *network
-	fallback *fallback
 }
 
 // cacheDisk finds the disk of the node's cache, beside the phases.
@@ -159,53 +138,39 @@ type cacheDisk struct {
 	disks    *diskFinder   // nil: the group has nothing on a disk
 	cache    *cacheSearch  // nil: the group has no cache on a disk, or the root is not to be attached yet
 	// closed when the daemons got the cache's disk, or know that there is none; nil: they were started with it
-	handed chan struct{}
+	handed  chan struct{}
+	running bool // the machine boots from what runs on it, and looks for no disks
 
-	timeline     *timeline
-	drivers      *drivers
-	registration *registration
-	fallback     *fallback
+	timeline *timeline
+	loader   func() (*kmod.Loader, error) // of drivers of disks
 }
 
 // rootDevice starts the daemons behind the root's block device.
 type rootDevice struct {
 	at     places
-	cgroup string // of the daemons; "": this process's
-	device *blockapi.Process
+	cgroup string            // of the daemons; "": this process's
+	device *blockapi.Process // nil: none was started yet
+	// completes a configuration by the node's cache, and says what of it is worth telling
+	useCache func(ctx context.Context, sys string, s *Session, c *blockapi.Config) string
 
-	timeline  *timeline
-	network   *network
-	version   *version
-	cacheDisk *cacheDisk
+	timeline *timeline
 }
 
 // rootMount mounts the root and what takes the node's writes.
 type rootMount struct {
-	lowered    bool // the read-only root is mounted by itself
-	writes     string
-	parts      Parts
-	writeLayer Writable // nil: none was tried yet
-
-	timeline   *timeline
-	version    *version
-	cacheDisk  *cacheDisk
-	rootDevice *rootDevice
+	at          places
+	lowered     bool // the read-only root is mounted by itself
+	newWritable func() Writable
+	writeLayer  Writable // nil: none was tried yet
 }
 
 // settings makes the root this node's: config files, extensions, units, and what the agent has to know.
 type settings struct {
-	unitFiles  func(nic int) []fleet.File
-	runFiles   []string            // that were put into /run
-	former     []rundir.FormerRoot // roots that this one replaces
-	stale      []string            // files in /run of the boot before, which this one may not have
-	extensions extension.State
+	at        places
+	cgroup    string // of the daemons of extensions; "": this process's
+	unitFiles func(nic int) []fleet.File
+	former    []rundir.FormerRoot // roots that this one replaces
+	stale     []string            // files in /run of the boot before, which this one may not have
 
-	timeline     *timeline
-	network      *network
-	registration *registration
-	fallback     *fallback
-	version      *version
-	cacheDisk    *cacheDisk
-	rootDevice   *rootDevice
-	rootMount    *rootMount
+	timeline *timeline
 }

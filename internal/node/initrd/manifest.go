@@ -9,25 +9,28 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/api"
 	"pando/internal/bootfiles"
+	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/image/bootpack"
+	"pando/internal/lastboot"
+	"pando/internal/link"
 	"pando/internal/problem"
 	"pando/internal/trace"
 )
 
 // startSources are where the root's start is asked for.
-func (v *version) startSources(ctx context.Context, client *http.Client) []bootfiles.Source {
-	n := v.network.lease.Network()
-	return bootfiles.Sources(ctx, client, v.timeline.assigned(), v.timeline.assigned().Pack, n.PrefixLength())
+func startSources(
+	ctx context.Context, client *http.Client, as fleet.Assignment, lease link.Lease,
+) []bootfiles.Source {
+	n := lease.Network()
+	return bootfiles.Sources(ctx, client, as, as.Pack, n.PrefixLength())
 }
 
 // peerFailed tells that a peer did not send what it should have: somebody else is asked.
-func (v *version) peerFailed(s bootfiles.Source, err error) {
-	v.sources = slices.DeleteFunc(
-		slices.Clone(v.sources),
-		func(x bootfiles.Source) bool { return x == s },
-	) // nor is it asked for what is read next
-	bootfiles.ReportCorrupt(v.timeline.assigned().Servers, s, err)
+func (v *version) peerFailed(as fleet.Assignment, s bootfiles.Source, err error) {
+	bootfiles.ReportCorrupt(as.Servers, s, err)
 	v.timeline.event(
 		trace.Event{
 			Stage:   trace.Manifest,
@@ -38,68 +41,85 @@ func (v *version) peerFailed(s bootfiles.Source, err error) {
 	)
 }
 
-// usePack gets the map of the assigned boot pack and returns what to say of it, "" when none was assigned. A boot
-// whose pack cannot be had goes on without.
-func (v *version) usePack(ctx context.Context, client *http.Client, sources []bootfiles.Source) string {
-	v.pack = nil
-	ref := v.timeline.assigned().Pack
+// usePack gets the map of the assigned boot pack into got, and returns what to say of it, "" when none was assigned. A
+// boot whose pack cannot be had goes on without.
+func (v *version) usePack(ctx context.Context, client *http.Client, as fleet.Assignment, got *Verified) string {
+	ref := as.Pack
 	if ref == nil {
 		return ""
 	}
-	f := bootfiles.Pack{Ref: *ref, Version: v.timeline.assigned().Version, Keys: v.packKeys(v.manifest), Failed: v.peerFailed}
-	p, data, err := f.From(ctx, client, sources)
+	f := bootfiles.Pack{Ref: *ref, Version: as.Version, Keys: v.packKeys(as, got.Manifest),
+		Failed: func(s bootfiles.Source, err error) { // nor is it asked for what is read next
+			got.Sources = slices.DeleteFunc(slices.Clone(got.Sources), func(x bootfiles.Source) bool { return x == s })
+			v.peerFailed(as, s, err)
+		}}
+	p, data, err := f.From(ctx, client, got.Sources)
 	if err != nil {
 		v.timeline.event(trace.Event{Stage: trace.Manifest, Kind: trace.Info, Message: "no boot pack: " + err.Error(),
 			Hint: "the boot goes on with chunks; `pando image trace` shows the state of the pack"})
 		return ""
 	}
-	v.pack = data
+	got.Pack = data
 	return fmt.Sprintf(", boot pack %d of %.1f MB", p.Sequence, float64(p.StoredSize())/1e6)
 }
 
 // fetchManifest gets the description of the assigned version. Neither digest nor signature depends on who
 // sends it, so any server will do.
-func (v *version) fetchManifest(ctx context.Context) (string, error) {
-	if v.fallback.isOffline() {
-		return v.fallback.offlineManifest(v.fallback.offline), nil
+func (v *version) fetchManifest(ctx context.Context, s *Session, lease link.Lease) (*Verified, string, error) {
+	if s.Offline != nil {
+		got, text := v.offlineManifest(s.Offline)
+		return got, text, nil
 	}
+	as := s.Assignment
 	client := bootfiles.NewClient()
 	defer client.CloseIdleConnections()
 	var errs []error
-	sources := v.startSources(ctx, client)
+	sources := startSources(ctx, client, as, lease)
 	for i, source := range sources {
-		man, err := v.manifestFrom(ctx, client, source)
+		got, err := v.manifestFrom(ctx, client, as, source)
 		if err == nil {
-			v.manifest, v.sources = man, sources[i:]
-			pack := v.usePack(ctx, client, sources[i:])
-			return fmt.Sprintf(
+			got.Sources = sources[i:]
+			pack := v.usePack(ctx, client, as, got)
+			return got, fmt.Sprintf(
 				"%s, %d MB root, signature good%s",
-				v.timeline.assigned().Version.Short(),
-				man.Root.Size/1e6,
+				as.Version.Short(),
+				got.Manifest.Root.Size/1e6,
 				pack,
 			), nil
 		}
 		if source.Peer {
-			v.peerFailed(source, err)
+			v.peerFailed(as, source, err)
 			continue
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", source.URL, err))
 	}
-	return "", &problem.Problem{
+	return nil, "", &problem.Problem{
 		Err:   errors.Join(errs...),
-		Tried: strings.Join(v.timeline.assigned().Servers, ", "),
+		Tried: strings.Join(as.Servers, ", "),
 		Hint:  v.manifestHint(errors.Join(errs...)),
 	}
 }
 
 // trust is whose signatures count: those of the trust cpio but for the ones that the assignment revokes.
-func (v *version) trust() image.Trust {
-	return image.Trust{Keys: v.timeline.config.TrustKeys, Revoked: v.timeline.assigned().RevokedKeys}
+func trust(cfg api.BootConfig, as fleet.Assignment) image.Trust {
+	return image.Trust{Keys: cfg.TrustKeys, Revoked: as.RevokedKeys}
+}
+
+// offlineManifest is the manifest of the last boot, and its boot pack.
+func (v *version) offlineManifest(b *lastboot.Boot) (*Verified, string) {
+	got := &Verified{Manifest: b.Man}
+	if ref := b.As.Pack; ref != nil && len(b.Pack) > 0 {
+		keys := v.packKeys(b.As, b.Man)
+		if _, err := bootpack.Verify(b.Pack, []byte(ref.Signature), b.As.Version, keys...); err == nil {
+			got.Pack = b.Pack
+		}
+	}
+	return got, fmt.Sprintf("%s, %d MB root, as kept, signature good", b.As.Version.Short(), b.Man.Root.Size/1e6)
 }
 
 // packKeys are the keys that may sign the boot pack of a version.
-func (v *version) packKeys(man image.Manifest) []string {
-	t := v.trust()
+func (v *version) packKeys(as fleet.Assignment, man image.Manifest) []string {
+	t := trust(v.timeline.config, as)
 	if man.PackKey != "" {
 		t.Keys = []string{man.PackKey}
 	}
@@ -123,19 +143,20 @@ func (v *version) manifestHint(all error) string {
 	return ""
 }
 
-func (v *version) manifestFrom(ctx context.Context, client *http.Client, from bootfiles.Source) (image.Manifest, error) {
+func (v *version) manifestFrom(
+	ctx context.Context, client *http.Client, as fleet.Assignment, from bootfiles.Source,
+) (*Verified, error) {
 	ctx, cancel := from.Bound(ctx)
 	defer cancel()
-	man, data, signature, err := bootfiles.SignedManifest(ctx, client, from.URL, v.timeline.assigned().Version, v.trust())
+	man, data, signature, err := bootfiles.SignedManifest(ctx, client, from.URL, as.Version, trust(v.timeline.config, as))
 	if err != nil {
-		return man, err
+		return nil, err
 	}
 	if man.IsExtension() {
-		return man, errors.New("the version is an extension, which boots nothing")
+		return nil, errors.New("the version is an extension, which boots nothing")
 	}
-	if man.Architecture != runtime.GOARCH {
-		return man, fmt.Errorf("the version is for %s, this machine is %s", man.Architecture, runtime.GOARCH)
+	if a := man.Architecture; a != runtime.GOARCH {
+		return nil, fmt.Errorf("the version is for %s, this machine is %s", a, runtime.GOARCH)
 	}
-	v.manifestBytes, v.manifestSignature = data, signature
-	return man, nil
+	return &Verified{Manifest: man, Bytes: data, Signature: signature}, nil
 }

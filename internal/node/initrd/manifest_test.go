@@ -13,14 +13,19 @@ import (
 
 	"pando/internal/fleet"
 	"pando/internal/image"
+	"pando/internal/link"
 	"pando/internal/problem"
 )
 
 func machineFor(p published, servers ...string) *machine {
 	m := testMachine()
-	m.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
-	m.config.TrustKeys = []string{p.key}
+	m.timeline.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
+	m.timeline.config.TrustKeys = []string{p.key}
 	return m
+}
+
+func fetch(t *testing.T, m *machine) (*Verified, string, error) {
+	return m.version.fetchManifest(t.Context(), sessionOf(m), link.Lease{})
 }
 
 func TestFetchManifestFailsOver(t *testing.T) {
@@ -28,8 +33,8 @@ func TestFetchManifestFailsOver(t *testing.T) {
 	empty := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(empty.Close)
 	m := machineFor(good, "http://127.0.0.1:1", empty.URL, good.serve(t)+"/")
-	message, err := m.fetchManifest(t.Context())
-	if err != nil || m.manifest.Root.Size != 1<<20 {
+	got, message, err := fetch(t, m)
+	if err != nil || got.Manifest.Root.Size != 1<<20 {
 		t.Fatalf("%q, %v", message, err)
 	}
 }
@@ -60,7 +65,7 @@ func TestFetchManifestRefuses(t *testing.T) {
 		"nothing, it is gone":     {good, other, nil, "lost this version"},
 	} {
 		m := machineFor(c.asked, c.served.serve(t))
-		_, err := m.fetchManifest(t.Context())
+		_, _, err := fetch(t, m)
 		if err == nil {
 			t.Errorf("%s: taken", name)
 			continue
@@ -83,9 +88,9 @@ func TestRevokedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	revoke := func(m *machine) {
-		a := m.assigned()
+		a := m.timeline.assigned()
 		a.RevokedKeys = []string{p.key}
-		m.assignment.Store(&a)
+		m.timeline.assignment.Store(&a)
 	}
 	for name, c := range map[string]struct {
 		change func(*machine, *published)
@@ -94,9 +99,9 @@ func TestRevokedKey(t *testing.T) {
 	}{
 		"revoked": {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
 			"signed this version"},
-		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
+		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.timeline.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
 		"a medium that is older": {func(m *machine, p *published) {
-			m.config.Medium = "sha256:x"
+			m.timeline.config.Medium = "sha256:x"
 			p.signature = image.Sign(stranger, p.data)
 		}, image.ErrWrongSignature, "pando media create"},
 		"another one beside it":   {func(m *machine, p *published) { p.signature = append(image.Sign(stranger, p.data), p.signature...) }, nil, ""},
@@ -105,10 +110,10 @@ func TestRevokedKey(t *testing.T) {
 		served := p
 		m := machineFor(p)
 		c.change(m, &served)
-		a := m.assigned()
+		a := m.timeline.assigned()
 		a.Servers = []string{served.serve(t)}
-		m.assignment.Store(&a)
-		_, err := m.fetchManifest(t.Context())
+		m.timeline.assignment.Store(&a)
+		_, _, err := fetch(t, m)
 		if !errors.Is(err, c.is) || (err == nil) != (c.is == nil) || !strings.Contains(problem.HintOf(err), c.hint) {
 			t.Errorf("%s: %v, hint %q", name, err, problem.HintOf(err))
 		}

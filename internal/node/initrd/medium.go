@@ -9,6 +9,7 @@ import (
 	"pando/internal/control"
 	"pando/internal/fleet"
 	"pando/internal/hardware"
+	"pando/internal/link"
 	"pando/internal/problem"
 )
 
@@ -21,29 +22,27 @@ func (l *timeline) bootID() fleet.BootID {
 }
 
 // hardware is what the machine says of itself.
-func (q *registration) hardware() fleet.Hardware {
+func (q *registration) hardware(loaded Modules, on Link, lease link.Lease) fleet.Hardware {
 	if q.known != nil {
 		return *q.known
 	}
 	h := hardware.Read()
-	if q.drivers.modules != nil {
-		h.Modules = q.drivers.modules.Names
-	}
-	for _, n := range q.network.nics {
-		if n.Index == q.network.lease.Interface {
+	h.Modules = loaded.Names
+	for _, n := range on.Up {
+		if n.Index == lease.Interface {
 			h.NIC = n.Driver
 		}
 	}
 	return h
 }
 
-// mac is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of the one it
+// nodeMAC is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of the one it
 // has an address on.
-func (n *network) mac() fleet.MAC {
-	if n.timeline.config.MAC.IsZero() {
-		return n.lease.MAC
+func nodeMAC(cfg api.BootConfig, lease link.Lease) fleet.MAC {
+	if cfg.MAC.IsZero() {
+		return lease.MAC
 	}
-	return n.timeline.config.MAC
+	return cfg.MAC
 }
 
 // token is the right to say hello, "" while there is none.
@@ -55,12 +54,11 @@ func (l *timeline) token() string {
 }
 
 // beginBoot gets id and token for a machine that was started from a boot medium, once.
-func (q *registration) beginBoot(ctx context.Context) error {
+func (q *registration) beginBoot(ctx context.Context, h fleet.Hardware, lease link.Lease) error {
 	if q.timeline.config.Medium == "" || q.timeline.begin.Load() != nil {
 		return nil
 	}
-	h := q.hardware()
-	req := api.BeginRequest{MAC: q.network.lease.MAC, Medium: q.timeline.config.Medium, UUID: h.UUID, Serial: h.Serial}
+	req := api.BeginRequest{MAC: lease.MAC, Medium: q.timeline.config.Medium, UUID: h.UUID, Serial: h.Serial}
 	var resp api.BeginResponse
 	if err := q.timeline.control.Call(ctx, "/v1/node/begin", "", req, &resp); err != nil {
 		return q.beginProblem(err)

@@ -35,19 +35,19 @@ func TestStartFromPeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machineFor(p)
-			m.console, m.report, m.begun = &console{kmsg: io.Discard}, control.NewReporter(nil), map[trace.Stage]time.Time{}
+			m.timeline.console, m.timeline.report, m.timeline.begun = &console{kmsg: io.Discard}, control.NewReporter(nil), map[trace.Stage]time.Time{}
 			server, asked := trackerNaming(t, p, c.peers)
-			m.assignment.Load().Servers = []string{server}
-			m.assignment.Load().Swarm = &fleet.Swarm{}
-			m.assignment.Load().Pack = &fleet.PackRef{Object: chunk.Sum([]byte("no map")).String()}
-			if _, err := m.fetchManifest(t.Context()); err != nil || m.manifest.Root.Size == 0 {
+			m.timeline.assignment.Load().Servers = []string{server}
+			m.timeline.assignment.Load().Swarm = &fleet.Swarm{}
+			m.timeline.assignment.Load().Pack = &fleet.PackRef{Object: chunk.Sum([]byte("no map")).String()}
+			if got, _, err := fetch(t, m); err != nil || got.Manifest.Root.Size == 0 {
 				t.Fatal(err)
 			}
 			if got := asked.Load() > 0; got != c.server {
 				t.Errorf("the server was asked: %v", got)
 			}
 			failed := 0
-			for _, e := range m.report.Take() {
+			for _, e := range m.timeline.report.Take() {
 				if strings.HasPrefix(e.Message, "peer http://") && !strings.Contains(e.Message, "/o/") {
 					failed++
 				}

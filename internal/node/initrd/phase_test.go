@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pando/internal/link"
 	"pando/internal/problem"
 	"pando/internal/trace"
 )
@@ -194,4 +195,19 @@ func TestRunnerCancelled(t *testing.T) {
 			t.Errorf("error %v, want the context's", err)
 		}
 	})
+}
+
+// A phase that fails leaves the result of the attempt before it to those after it.
+func TestKeep(t *testing.T) {
+	var up Link
+	for _, x := range []struct {
+		name string
+		err  error
+		want string
+	}{{"a", nil, "a"}, {"b", errors.New("no"), "a"}, {"c", nil, "c"}} {
+		text, err := keep(&up)(Link{Up: []link.NIC{{Name: x.name}}}, "text", x.err)
+		if text != "text" || !errors.Is(err, x.err) || up.Up[0].Name != x.want {
+			t.Errorf("%s: %q, %v, kept %+v", x.name, text, err, up)
+		}
+	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/blockapi"
-	"pando/internal/fleet"
 	"pando/internal/problem"
 	"pando/internal/rootdir"
 	"pando/internal/rundir"
@@ -41,9 +40,9 @@ func (n *NextBoot) SoftReboot(ctx context.Context) {
 	}
 	why := "it reboots by its firmware, for it cannot go on with the kernel that runs: " + err.Error()
 	n.logf("%s", why)
-	if m != nil && m.channel.session.Load() != nil {
-		m.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: problem.HintOf(err)})
-		m.flush(rebootFlush)
+	if m != nil && m.timeline.channel.session.Load() != nil {
+		m.timeline.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: problem.HintOf(err)})
+		m.timeline.flush(rebootFlush)
 	} else {
 		n.agent.Info(why, problem.HintOf(err))
 		flush, cancel := context.WithTimeout(ctx, rebootFlush)
@@ -56,71 +55,53 @@ func (n *NextBoot) SoftReboot(ctx context.Context) {
 }
 
 // toNext begins the next boot, makes its root, and has systemd go there.
-func (n *NextBoot) toNext(ctx context.Context, m *machine) error {
+func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 	ctx, cancel := context.WithTimeout(ctx, softBegin)
 	defer cancel()
-	self, staged := n.agent.Self(), m.assigned().Version
+	self, before := n.agent.Self(), m.timeline.assigned().Version
 	n.leaving.Store(true)
 	n.agent.Goodbye(ctx, "goes on with its next boot, by soft-reboot")
 	var kept rundir.Session // as it is by now: roots of before may be gone
 	if err := rundir.ReadJSON(n.dir, rundir.SessionName, &kept); err != nil {
 		return err
 	}
-	m.former = append(kept.Former, rundir.FormerRoot{Block: self.Block, Device: self.Device})
+	m.settings.former = append(kept.Former, rundir.FormerRoot{Block: self.Block, Device: self.Device})
 	var next api.BeginResponse
 	if err := n.control.Call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &next); err != nil {
 		return err
 	}
-	m.report.Take() // of staging, which is no part of a boot
-	m.started, m.origin = time.Now(), rundir.Monotonic()
-	m.begin.Store(&next)
+	m.timeline.report.Take() // of staging, which is no part of a boot
+	m.timeline.started, m.timeline.origin = time.Now(), rundir.Monotonic()
+	m.timeline.begin.Store(&next)
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
-	go m.report.Run(reporting)
-	m.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, no kernel"})
+	go m.timeline.report.Run(reporting)
+	m.timeline.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, no kernel"})
 	r := Runner{
-		Phases:      m.softPhases(staged),
-		Report:      m.event,
+		Phases:      m.softPhases(&results{lease: m.lease}, before),
+		Report:      m.timeline.event,
 		RebootAfter: func() time.Duration { return softBegin / 2 },
 	}
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
-	m.flush(switchFlush)
+	m.timeline.flush(switchFlush)
 	stop()
-	m.collect(switchFlush)
+	m.timeline.collect(switchFlush)
 	return n.leaveFor(ctx, m)
 }
 
-// softPhases are those of a boot that has its kernel, its network and its device.
-func (m *machine) softPhases(staged fleet.Digest) []Phase {
-	return []Phase{
-		{Stage: trace.Hello, Run: m.hello},
-		{Stage: trace.Manifest, Run: m.fetchManifest},
-		{Stage: trace.Device, Run: func(ctx context.Context) (string, error) {
-			if m.assigned().Version == staged {
-				return m.at.node() + ", staged before", nil
-			}
-			m.unstage() // its group desires another one since
-			return m.attachDevice(ctx)
-		}},
-		{Stage: trace.Root, Run: m.mountRoot},
-		{Stage: trace.Config, Run: m.configure},
-		{Stage: trace.SwitchRoot, Run: m.prepareSoft},
-	}
-}
-
 // prepareSoft checks that the next root can be gone to.
-func (m *machine) prepareSoft(ctx context.Context) (string, error) {
-	root, err := rootdir.Open(m.at.root)
+func prepareSoft(dir string, s *Session, log *console) (init, text string, err error) {
+	root, err := rootdir.Open(dir)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer root.Close()
 	if err := knowsSoft(root); err != nil {
-		return "", err
+		return "", "", err
 	}
-	return m.prepareSwitch(ctx)
+	return prepareSwitch(dir, "", s, log)
 }
 
 func knowsSoft(root *rootdir.Dir) error {
@@ -134,17 +115,17 @@ func knowsSoft(root *rootdir.Dir) error {
 }
 
 // leaveFor leaves what the agent of the next boot has to know, and asks systemd to go there. It takes this agent along.
-func (n *NextBoot) leaveFor(ctx context.Context, m *machine) error {
-	if m.device != nil {
-		m.device.Release()
+func (n *NextBoot) leaveFor(ctx context.Context, m *staged) error {
+	if m.rootDevice.device != nil {
+		m.rootDevice.device.Release()
 	}
 	err := errors.Join(
-		rundir.WriteJSON(n.dir, rundir.EventsName, 0o600, m.report.Take()),
+		rundir.WriteJSON(n.dir, rundir.EventsName, 0o600, m.timeline.report.Take()),
 		rundir.WriteJSON(n.dir, rundir.ProgressName, 0o600, map[string]bool{"traced": true}),
 		os.RemoveAll(
 			filepath.Join(n.dir, rundir.MarksName),
 		),
-		replaceLink(filepath.Join(m.at.block, blockapi.Socket), filepath.Join(n.dir, blockapi.Socket)),
+		replaceLink(filepath.Join(m.rootDevice.at.block, blockapi.Socket), filepath.Join(n.dir, blockapi.Socket)),
 	)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/control"
 	"pando/internal/fleet"
+	"pando/internal/link"
 	"pando/internal/nbd"
 	"pando/internal/problem"
 	"pando/internal/rundir"
@@ -55,9 +56,15 @@ type NextBoot struct {
 	parts   Parts
 	log     io.Writer
 
-	staging sync.Mutex              // one version is made ready at a time
-	staged  atomic.Pointer[machine] // what is; nil: nothing
-	leaving atomic.Bool             // what the next boot's agent has to know is written; nothing of it may be changed
+	staging sync.Mutex             // one version is made ready at a time
+	staged  atomic.Pointer[staged] // what is; nil: nothing
+	leaving atomic.Bool            // what the next boot's agent has to know is written; nothing of it may be changed
+}
+
+// staged is a boot that was begun ahead: it has its device.
+type staged struct {
+	*machine
+	lease link.Lease // of the boot that runs
 }
 
 // NewNextBoot has staged nothing yet.
@@ -77,7 +84,7 @@ func (n *NextBoot) Leaving() bool { return n.leaving.Load() }
 // Staged is the version that is ready, "" for none.
 func (n *NextBoot) Staged() fleet.Digest {
 	if m := n.staged.Load(); m != nil {
-		return m.assigned().Version
+		return m.timeline.assigned().Version
 	}
 	return ""
 }
@@ -93,12 +100,12 @@ func (n *NextBoot) StageAhead(ctx context.Context) {
 		n.agent.Info("its next version cannot be staged: "+err.Error(), problem.HintOf(err))
 		return
 	}
-	n.agent.Info("staged "+m.assigned().Version.Short()+": it was fetched ahead", "")
+	n.agent.Info("staged "+m.timeline.assigned().Version.Short()+": it was fetched ahead", "")
 }
 
 // stage attaches the device of what the node boots next, and waits until its boot pack is there. Nothing of it is
 // seen by the system that runs. What is staged already is taken; what is not wanted any more goes. staging is held.
-func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
+func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 	self := n.agent.Self()
 	if _, err := os.Stat(filepath.Join(n.root, softTarget)); err != nil {
 		return nil, errors.New("the systemd that runs knows no soft reboot: it is older than 254")
@@ -118,7 +125,7 @@ func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
 		return nil, err
 	}
 	if m := n.staged.Load(); m != nil {
-		if m.assigned().Version == as.Version {
+		if m.timeline.assigned().Version == as.Version {
 			return m, nil
 		}
 		n.staged.Store(nil)
@@ -128,17 +135,21 @@ func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.assignment.Store(&as)
-	if _, err := m.fetchManifest(ctx); err != nil {
+	m.timeline.assignment.Store(&as)
+	session := &Session{Assignment: as}
+	v, _, err := m.version.fetchManifest(ctx, session, m.lease)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := m.attachDevice(ctx); err != nil {
+	if _, err := m.rootDevice.attachDevice(ctx, session, v, m.lease); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	err = m.prefetch(ctx)
+	if v.Pack != nil {
+		err = m.rootDevice.prefetch(ctx)
+	}
 	if err == nil {
-		err = m.warm()
+		err = m.rootMount.warm(v.Manifest.Root.FileSystem)
 	}
 	if err != nil {
 		m.unstage()
@@ -151,34 +162,21 @@ func (n *NextBoot) stage(ctx context.Context) (*machine, error) {
 
 // unstage takes a device away again that nobody has used yet.
 func (m *machine) unstage() {
-	if m.lowered {
-		_ = unix.Unmount(m.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
-		m.lowered = false
+	if m.rootMount.lowered {
+		_ = unix.Unmount(m.rootMount.at.lower, unix.MNT_DETACH) // else the device stays until the node reboots
+		m.rootMount.lowered = false
 	}
-	if m.device != nil {
-		m.device.Stop()
-		m.device = nil
+	if m.rootDevice.device != nil {
+		m.rootDevice.device.Stop()
+		m.rootDevice.device = nil
 	}
 }
 
 // machine is a boot as init would make it, on the machine that runs.
-func (n *NextBoot) machine() (*machine, error) {
+func (n *NextBoot) machine() (*staged, error) {
 	s := n.agent.Self()
-	m := newMachine(n.release, places{}, n.parts)
-	m.console = &console{kmsg: n.log}
-	m.control = n.control
-	m.known = &s.Hardware
-	m.cgroup = blockapi.InitScope
-	m.stale = s.RunFiles
-	m.config = api.BootConfig{
-		Format:    1,
-		MAC:       s.MAC,
-		ServerKey: s.ServerKey,
-		Control:   s.Control,
-		TrustKeys: s.TrustKeys,
-	}
-	m.channel.network.Store(true)
-	if err := rundir.ReadJSON(n.dir, rundir.LeaseName, &m.lease); err != nil {
+	var lease link.Lease
+	if err := rundir.ReadJSON(n.dir, rundir.LeaseName, &lease); err != nil {
 		return nil, err
 	}
 	device, err := freeDevice()
@@ -186,13 +184,26 @@ func (n *NextBoot) machine() (*machine, error) {
 		return nil, err
 	}
 	dir := filepath.Join(n.dir, rootPrefix+strconv.Itoa(device))
-	m.at = places{
+	m := newMachine(n.release, places{
 		lower:  filepath.Join(dir, blockapi.LowerName),
 		upper:  filepath.Join(dir, "upper"),
 		root:   nextRootDir,
 		block:  dir,
 		device: device,
+	}, n.parts)
+	l := m.timeline
+	l.console, l.control = &console{kmsg: n.log}, n.control
+	l.config = api.BootConfig{
+		Format:    1,
+		MAC:       s.MAC,
+		ServerKey: s.ServerKey,
+		Control:   s.Control,
+		TrustKeys: s.TrustKeys,
 	}
+	l.channel.network.Store(true)
+	m.registration.known, m.cacheDisk.running = &s.Hardware, true
+	m.rootDevice.cgroup, m.settings.cgroup = blockapi.InitScope, blockapi.InitScope
+	m.settings.stale = s.RunFiles
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, err
 	}
@@ -200,7 +211,7 @@ func (n *NextBoot) machine() (*machine, error) {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return m, nil
+	return &staged{m, lease}, nil
 }
 
 // freeDevice is a number of which there is no attached device.
@@ -221,9 +232,6 @@ func freeDevice() (int, error) {
 
 // prefetch waits until the boot pack is there, as far as there is room for it.
 func (d *rootDevice) prefetch(ctx context.Context) error {
-	if d.version.pack == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, prefetchMost)
 	defer cancel()
 	client, fetches, since := blockapi.Client{Socket: filepath.Join(d.at.block, blockapi.Socket)}, int64(-1), time.Now()

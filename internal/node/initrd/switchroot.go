@@ -1,7 +1,6 @@
 package initrd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,37 +14,36 @@ import (
 	"pando/internal/rundir"
 )
 
-// prepareSwitch checks that there is an init to hand over to. All that can fail and be tried again happens
+// prepareSwitch returns the init of a root, which it hands over to: the wanted one, "" for the usual. All that can fail and be tried again happens
 // before execInit.
-func (m *machine) prepareSwitch(context.Context) (string, error) {
-	root, err := rootdir.Open(m.at.root)
+func prepareSwitch(dir, wanted string, s *Session, log *console) (init, text string, err error) {
+	root, err := rootdir.Open(dir)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer root.Close()
-	init, err := m.findInit(root)
-	if err != nil {
-		return "", err
+	if init, err = findInit(root, wanted); err != nil {
+		return "", "", err
 	}
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run"} {
 		f, err := root.Mkdirs(d)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		f.Close()
 	}
-	if len(m.assigned().Extensions) == 0 { // what extensions bring may want what an update wants
+	if len(s.Assignment.Extensions) == 0 { // what extensions bring may want what an update wants
 		if _, err := markUpdated(root); err != nil {
-			m.console.logf("switchroot: what boots looks like an update, which takes longer: %v", err)
+			log.logf("switchroot: what boots looks like an update, which takes longer: %v", err)
 		}
 	}
-	return "to " + init, nil
+	return init, "to " + init, nil
 }
 
-func (m *machine) findInit(root *rootdir.Dir) (string, error) {
+func findInit(root *rootdir.Dir, wanted string) (string, error) {
 	candidates := []string{"/sbin/init", "/lib/systemd/systemd", "/usr/lib/systemd/systemd"}
-	if m.cmd.Init != "" {
-		candidates = []string{m.cmd.Init}
+	if wanted != "" {
+		candidates = []string{wanted}
 	}
 	for _, c := range candidates {
 		if root.Exists(c) {
@@ -57,28 +55,20 @@ func (m *machine) findInit(root *rootdir.Dir) (string, error) {
 }
 
 // execInit hands the machine to the image's init. It returns only an error, and then there is no way back.
-func (m *machine) execInit() error {
-	if err := rundir.WriteJSON(rundir.Dir, rundir.EventsName, 0o600, m.report.Take()); err != nil {
-		m.console.logf("switchroot: %v", err)
+func (m *machine) execInit(init string) error {
+	if err := rundir.WriteJSON(rundir.Dir, rundir.EventsName, 0o600, m.timeline.report.Take()); err != nil {
+		m.timeline.console.logf("switchroot: %v", err)
 	}
-	m.device.Release()
+	m.rootDevice.device.Release()
 	_ = os.WriteFile("/proc/sys/kernel/panic", []byte("0"), 0o644)
-	root, err := rootdir.Open(m.at.root)
-	if err != nil {
-		return err
-	}
-	init, err := m.findInit(root)
-	root.Close()
-	if err != nil {
-		return err
-	}
+	root := m.rootMount.at.root
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run"} {
-		if err := unix.Mount(d, m.at.root+d, "", unix.MS_MOVE, ""); err != nil {
+		if err := unix.Mount(d, root+d, "", unix.MS_MOVE, ""); err != nil {
 			return fmt.Errorf("move %s: %w", d, err)
 		}
 	}
 	removeInitramfs()
-	if err := unix.Chdir(m.at.root); err != nil {
+	if err := unix.Chdir(root); err != nil {
 		return fmt.Errorf("enter the new root: %w", err)
 	}
 	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
@@ -92,7 +82,7 @@ func (m *machine) execInit() error {
 	}
 	consoleAsStdio()
 	args := append([]string{init}, os.Args[1:]...)
-	err = unix.Exec(init, args, os.Environ())
+	err := unix.Exec(init, args, os.Environ())
 	return fmt.Errorf("start %s: %w", init, err)
 }
 

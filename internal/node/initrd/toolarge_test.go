@@ -10,6 +10,8 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
 	"pando/internal/lastboot"
+	"pando/internal/link"
+	"pando/internal/rundir"
 	"pando/internal/trace"
 )
 
@@ -24,36 +26,35 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		}
 		return index
 	}
-	try := func(files int) *machine {
+	try := func(files int) (*machine, *rundir.KeptMark) {
 		a := fleet.Assignment{Boot: fleet.BootID(strings.Repeat("1", 1+files>>20)), Offline: true,
 			Files: []fleet.File{{Data: random(files)}}}
 		m := cacheMachine("")
-		m.manifestBytes, m.manifestSignature, m.pack = []byte("m"), []byte("s"), random(bootpack.MaxSize)
+		v := &Verified{Bytes: []byte("m"), Signature: []byte("s"), Pack: random(bootpack.MaxSize)}
+		s := &Session{Assignment: a}
 		var err error
-		if m.answer.Assignment, err = json.Marshal(a); err != nil {
+		if s.Answer.Assignment, err = json.Marshal(a); err != nil {
 			t.Fatal(err)
 		}
-		m.assignment.Store(&a)
-		m.keepBoot(t.Context(), disk)
-		return m
+		return m, m.fallback.keepBoot(t.Context(), disk, s, v, link.Lease{})
 	}
-	m := try(1000)
-	if events := m.report.Take(); len(events) > 0 || m.kept == nil || m.kept.Device != disk.Name || m.kept.Boot != "1" {
-		t.Errorf("a small one: %+v, noted at %+v", events, m.kept)
+	m, kept := try(1000)
+	if events := m.timeline.report.Take(); len(events) > 0 || kept == nil || kept.Device != disk.Name || kept.Boot != "1" {
+		t.Errorf("a small one: %+v, noted at %+v", events, kept)
 	}
 	before := boots()
-	m = try(fleet.MaxConfigFiles)
-	events := m.report.Take()
+	m, kept = try(fleet.MaxConfigFiles)
+	events := m.timeline.report.Take()
 	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") || !strings.Contains(events[0].Message, " KB, its manifest") ||
 		!strings.Contains(events[0].Hint, "smaller config files") ||
-		m.kept != nil {
-		t.Errorf("a large one: %+v, noted at %+v", events, m.kept)
+		kept != nil {
+		t.Errorf("a large one: %+v, noted at %+v", events, kept)
 	}
 	if !bytes.Equal(boots(), before) || len(before) == 0 {
 		t.Error("what was kept before is not kept any more")
 	}
 	disk.ReadOnly = true
-	m = try(1000)
+	m, _ = try(1000)
 	wantNoCache(t, m, "read-only")
 }
 

@@ -21,8 +21,8 @@ import (
 // useCache completes the block daemon's configuration by what the group keeps, and returns what to say of it. A
 // cache that cannot be used is a fact on the timeline and nothing else. What may still be looked for is passed on
 // when it is there.
-func (k *cacheDisk) useCache(ctx context.Context, sys string, c *blockapi.Config) string {
-	a := k.timeline.assigned().Cache
+func (k *cacheDisk) useCache(ctx context.Context, sys string, s *Session, c *blockapi.Config) string {
+	a := s.Assignment.Cache
 	switch {
 	case a == nil:
 		return ""
@@ -32,12 +32,12 @@ func (k *cacheDisk) useCache(ctx context.Context, sys string, c *blockapi.Config
 		return less
 	}
 	if k.cache == nil || k.cache.failed() { // it may be there at the next attempt
-		k.cache = k.searchCache(context.WithoutCancel(ctx), sys, a.Size)
+		k.cache = k.searchCache(context.WithoutCancel(ctx), sys, a.Size, k.hadCache(s))
 	}
 	if k.disks.none() {
 		<-k.cache.done // at once
 	}
-	if !k.cache.settled() && k.handOver(c) == nil {
+	if !k.cache.settled() && k.handOver(c, k.hadCache(s)) == nil {
 		return ""
 	}
 	k.cache.need()
@@ -69,9 +69,9 @@ func (s *cacheSearch) settled() bool {
 func (s *cacheSearch) failed() bool { return s.settled() && s.disk == nil }
 
 // searchCache waits for the disk, opens it, makes a cache of a new one, and tells.
-func (k *cacheDisk) searchCache(ctx context.Context, sys string, size int64) *cacheSearch {
+func (k *cacheDisk) searchCache(ctx context.Context, sys string, size int64, had bool) *cacheSearch {
 	s := &cacheSearch{needed: make(chan struct{}), done: make(chan struct{})}
-	if k.hadCache() || k.disks == nil {
+	if had || k.disks == nil {
 		s.need()
 	}
 	go func() {
@@ -112,20 +112,20 @@ func (k *cacheDisk) tellCache(disk *blockapi.CacheDisk, made string, err error) 
 			e.Message += ", which is read-only"
 		}
 	}
-	if k.registration.known == nil {
+	if !k.running {
 		e.Attrs = map[string]string{trace.AttrCache: cache}
 	}
 	k.timeline.event(e)
 }
 
 // handOver has the daemons of a configuration get the disk when it is there.
-func (k *cacheDisk) handOver(c *blockapi.Config) error {
+func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 	ours, theirs, err := rootdaemon.SocketPair("cache")
 	if err != nil {
 		return err
 	}
 	c.Late = &blockapi.LateDisk{File: theirs}
-	if k.hadCache() {
+	if had {
 		c.Late.Wait = 3 * k.diskWait // for it to be found, to be opened, and to be made a cache
 	}
 	search, handed := k.cache, make(chan struct{})
@@ -147,23 +147,22 @@ func (k *cacheDisk) handOver(c *blockapi.Config) error {
 
 // hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
 // found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
-func (k *cacheDisk) hadCache() bool {
-	return k.registration.answer.Cached || k.timeline.config.Medium != "" || k.disks.found()
+func (k *cacheDisk) hadCache(s *Session) bool {
+	return s.Answer.Cached || k.timeline.config.Medium != "" || k.disks.found()
 }
 
-// settleCache waits until the daemons have the disk, or know that there is none, and keeps the boot there. From
-// here on nobody looks for it any more.
-func (k *cacheDisk) settleCache(ctx context.Context) {
-	var used *blockapi.CacheDisk
-	if k.cache != nil {
-		k.cache.need()
-		<-k.cache.done // it is bounded
-		if k.handed != nil {
-			<-k.handed
-		}
-		used = k.cache.disk
+// settleCache waits until the daemons have the disk, or know that there is none, and returns it. From here
+// on nobody looks for it any more.
+func (k *cacheDisk) settleCache() *blockapi.CacheDisk {
+	if k.cache == nil {
+		return nil
 	}
-	k.fallback.keepBoot(ctx, used)
+	k.cache.need()
+	<-k.cache.done // it is bounded
+	if k.handed != nil {
+		<-k.handed
+	}
+	return k.cache.disk
 }
 
 // cacheRAM is how many bytes a node with so much memory keeps of the asked ones, and what to say of it when they

@@ -13,14 +13,23 @@ import (
 )
 
 // testMachine is a boot that nobody hears of.
-func testMachine() *machine { return newMachine("test", places{}, Parts{}) }
+func testMachine() *machine {
+	m := newMachine("test", places{}, Parts{})
+	m.registration.session = &Session{}
+	return m
+}
+
+// sessionOf is what a machine was told when it registered.
+func sessionOf(m *machine) *Session {
+	return &Session{Assignment: m.timeline.assigned(), Answer: m.registration.session.Answer}
+}
 
 // cacheMachine is a machine whose group keeps a cache on a disk, and that found this one.
 func cacheMachine(device string) *machine {
 	m := testMachine()
-	m.disks = &diskFinder{done: make(chan struct{}), name: device}
-	close(m.disks.done)
-	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
+	m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: device}
+	close(m.cacheDisk.disks.done)
+	m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 	return m
 }
 
@@ -41,9 +50,9 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 		}
 	}
 	m := cacheMachine("")
-	m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheRAM, Size: 1 << 50}})
+	m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheRAM, Size: 1 << 50}})
 	var c blockapi.Config
-	if text := m.useCache(t.Context(), hardware.Sysfs, &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 ||
+	if text := m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 ||
 		c.RAM > hardware.Memory()/4 {
 		t.Errorf("%q, %d bytes of %d", text, c.RAM, hardware.Memory())
 	}
@@ -53,30 +62,30 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 // when there is one. Nobody but the configuration has the disk then.
 func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 	t.Helper()
-	m.cache, m.handed, c.Disk, c.Late = nil, nil, nil, nil
+	m.cacheDisk.cache, m.cacheDisk.handed, c.Disk, c.Late = nil, nil, nil, nil
 	found := func() {}
-	if m.disks.ended() { // it is found once the daemons run, and no sooner
-		m.disks = &diskFinder{done: make(chan struct{}), name: m.disks.name}
-		found = func() { close(m.disks.done) }
+	if m.cacheDisk.disks.ended() { // it is found once the daemons run, and no sooner
+		m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: m.cacheDisk.disks.name}
+		found = func() { close(m.cacheDisk.disks.done) }
 	}
-	if text := m.useCache(t.Context(), sys, c); text != "" || c.Disk != nil || c.Late == nil {
+	if text := m.cacheDisk.useCache(t.Context(), sys, sessionOf(m), c); text != "" || c.Disk != nil || c.Late == nil {
 		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
 	}
 	found()
 	late := c.Late
 	defer late.File.Close()
 	c.Late = nil
-	m.cache.need()
-	<-m.handed
+	m.cacheDisk.cache.need()
+	<-m.cacheDisk.handed
 	var err error
-	if c.Disk, err = late.Receive(); err != nil || !late.Came() || (c.Disk == nil) != (m.cache.disk == nil) {
-		t.Fatalf("%+v was sent, and received %+v, %v", m.cache.disk, c.Disk, err)
+	if c.Disk, err = late.Receive(); err != nil || !late.Came() || (c.Disk == nil) != (m.cacheDisk.cache.disk == nil) {
+		t.Fatalf("%+v was sent, and received %+v, %v", m.cacheDisk.cache.disk, c.Disk, err)
 	}
 	if c.Disk == nil {
 		return ""
 	}
-	m.cache.disk.File.Close()
-	events := m.report.Take()
+	m.cacheDisk.cache.disk.File.Close()
+	events := m.timeline.report.Take()
 	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Stage != trace.Device ||
 		events[0].Attrs[trace.AttrCache] != c.Disk.Name {
 		t.Fatalf("events %+v, want one of %s", events, c.Disk.Name)
@@ -87,7 +96,7 @@ func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 // wantNoCache wants a boot that said why it has no cache, with a hint, and nothing else.
 func wantNoCache(t *testing.T, m *machine, why string) {
 	t.Helper()
-	events := m.report.Take()
+	events := m.timeline.report.Take()
 	if len(events) != 1 || events[0].Kind != trace.Info || events[0].Hint == "" ||
 		!strings.Contains(events[0].Message, why) {
 		t.Errorf("events %+v, want one that says %q", events, why)
@@ -103,7 +112,7 @@ func wantNoCache(t *testing.T, m *machine, why string) {
 func TestWhichDiskIsAwaited(t *testing.T) {
 	searching := func() *machine {
 		m := cacheMachine("")
-		m.disks = &diskFinder{done: make(chan struct{})}
+		m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 		return m
 	}
 	for name, x := range map[string]struct {
@@ -116,29 +125,29 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	} {
 		switch name {
 		case "its last boot":
-			x.m.answer.Cached = true
+			x.m.registration.session.Answer.Cached = true
 		case "a boot medium":
-			x.m.config.Medium = fleet.Digest("sha256:" + strings.Repeat("ab", 32))
+			x.m.timeline.config.Medium = fleet.Digest("sha256:" + strings.Repeat("ab", 32))
 		}
 		var c blockapi.Config
-		if text := x.m.useCache(t.Context(), hardware.Sysfs, &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
+		if text := x.m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(x.m), &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
 			t.Fatalf("%s: %q, %+v", name, text, c.Late)
 		}
 		if c.Late.Came() {
 			t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
 		}
-		close(x.m.disks.done)
-		x.m.settleCache(t.Context())
-		if disk, err := c.Late.Receive(); disk != nil || err != nil || !x.m.cache.failed() {
+		close(x.m.cacheDisk.disks.done)
+		x.m.cacheDisk.settleCache()
+		if disk, err := c.Late.Receive(); disk != nil || err != nil || !x.m.cacheDisk.cache.failed() {
 			t.Errorf("%s: %+v, %v", name, disk, err)
 		}
 		c.Late.File.Close()
 		wantNoCache(t, x.m, "none is prepared")
 	}
-	found := cacheMachine("sdx1")
+	found := cacheMachine("sdx1").cacheDisk
 	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
 	var c blockapi.Config
-	if err := found.handOver(&c); err != nil || c.Late.Wait == 0 {
+	if err := found.handOver(&c, found.hadCache(&Session{})); err != nil || c.Late.Wait == 0 {
 		t.Errorf("a disk that was found by now: %+v, %v", c.Late, err)
 	}
 	close(found.cache.done)
@@ -146,9 +155,9 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 	c.Late.File.Close()
 	// Where it is clear that there is none, nothing is to come.
 	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": testMachine()} {
-		m.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
+		m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 		var c blockapi.Config
-		if m.useCache(t.Context(), hardware.Sysfs, &c); c.Late != nil || c.Disk != nil {
+		if m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); c.Late != nil || c.Disk != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
 		wantNoCache(t, m, map[string]string{"none found": "none is prepared", "no drivers": "no drivers"}[name])
@@ -159,24 +168,24 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 func TestNextAttemptHasTheDisk(t *testing.T) {
 	disk := newCacheDisk(t)
 	m := cacheMachine("")
-	m.disks = &diskFinder{done: make(chan struct{})}
+	m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 	var first, next blockapi.Config
-	m.useCache(t.Context(), hardware.Sysfs, &first)
+	m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &first)
 	if first.Late == nil {
 		t.Fatalf("%+v: the disk is not found yet", first)
 	}
-	m.disks.name = ".." + disk.Name // of /dev
-	close(m.disks.done)
+	m.cacheDisk.disks.name = ".." + disk.Name // of /dev
+	close(m.cacheDisk.disks.done)
 	first.Late.File.Close() // its daemons died
-	m.settleCache(t.Context())
-	m.useCache(t.Context(), hardware.Sysfs, &next)
-	if next.Disk == nil || next.Disk != m.cache.disk || next.Late != nil {
+	m.cacheDisk.settleCache()
+	m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &next)
+	if next.Disk == nil || next.Disk != m.cacheDisk.cache.disk || next.Late != nil {
 		t.Fatalf("the next attempt: %+v, %+v", next.Disk, next.Late)
 	}
 	if size, err := next.Disk.File.Seek(0, io.SeekEnd); err != nil || size != disk.Size {
 		t.Errorf("its file has %d bytes: %v", size, err)
 	}
-	if events := m.report.Take(); len(events) != 1 {
+	if events := m.timeline.report.Take(); len(events) != 1 {
 		t.Errorf("told %+v", events)
 	}
 }
@@ -187,22 +196,22 @@ func TestWhenADiskIsNeeded(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	for _, known := range []bool{true, false} {
 		m := cacheMachine("")
-		m.diskWait = wait
-		m.answer.Cached = known
-		m.disks = &diskFinder{done: make(chan struct{})}
+		m.cacheDisk.diskWait = wait
+		m.registration.session.Answer.Cached = known
+		m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 		var c blockapi.Config
-		m.useCache(t.Context(), hardware.Sysfs, &c)
+		m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c)
 		t.Cleanup(func() { c.Late.File.Close() })
 		if known {
-			<-m.cache.done
+			<-m.cacheDisk.cache.done
 			wantNoCache(t, m, "none was found")
 			continue
 		}
 		time.Sleep(4 * wait)
-		if m.cache.settled() {
+		if m.cacheDisk.cache.settled() {
 			t.Error("a disk that nobody waits for was given up")
 		}
-		m.settleCache(t.Context())
+		m.cacheDisk.settleCache()
 		if !c.Late.Came() {
 			t.Error("the daemons still wait for a disk when the boot has gone on without")
 		}

@@ -42,12 +42,12 @@ var (
 
 // warm mounts the next root by itself, and reads of it what programs that run now have mapped, and what systemd
 // reads before: all that is started again in a moment, and nobody waits yet.
-func (w *rootMount) warm() error {
-	if err := w.mountLower(); err != nil {
+func (w *rootMount) warm(kind string) error {
+	if err := w.mountLower(kind); err != nil {
 		return err
 	}
 	w.lowered = true
-	root, err := rootdir.Open(w.rootDevice.at.lower)
+	root, err := rootdir.Open(w.at.lower)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"pando/internal/build/initramfs"
+	"pando/internal/image"
+	"pando/internal/testkit"
+	"path/filepath"
+	"slices"
+)
+
+// KernelSize is what K has, the kernel and initramfs that a node loads before it has a root, in bytes. The few hundred
+// bytes that are made for each boot are left out.
+type KernelSize struct {
+	Recipe  string `json:"recipe,omitempty"` // that the image was built by
+	Version string `json:"version"`
+	Release string `json:"release"` // of the kernel
+	Kernel  int64  `json:"kernel"`
+	Agent   int64  `json:"agent"`
+	Every   int64  `json:"every"` // with the drivers of every usual NIC: the first boot of a machine
+	Known   int64  `json:"known"` // with those of one NIC that is known, the largest of testkit.UsualNICs
+	NIC     string `json:"nic"`   // which that is
+}
+
+// KernelSizeOf adds up what a version's K has.
+func KernelSizeOf(m image.Manifest, version string, agent int64) KernelSize {
+	k := KernelSize{
+		Version: version,
+		Release: m.Kernel.Release,
+		Kernel:  m.Kernel.Size,
+		Agent:   agent,
+		Every:   m.Kernel.Size + image.DriversSize(m.AllDrivers()) + agent,
+	}
+	for _, d := range m.Drivers {
+		if len(d.For) == 0 || d.InsteadOf != "" && !slices.Contains(testkit.UsualNICs(), d.Name) {
+			continue
+		}
+		drivers, known := m.DriversFor(image.NIC{Modules: d.For[:1]})
+		if size := m.Kernel.Size + image.DriversSize(drivers) + agent; known && size > k.Known {
+			k.Known, k.NIC = size, d.Name
+		}
+	}
+	return k
+}
+
+// AgentSize is what the node's program has as it is sent.
+func AgentSize(ctx context.Context, bin string) (int64, error) {
+	binary, err := os.ReadFile(filepath.Join(bin, "pando-init"))
+	if err != nil {
+		return 0, err
+	}
+	cpio, err := initramfs.AgentCPIO(ctx, binary)
+	return int64(len(cpio)), err
+}

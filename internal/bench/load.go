@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Ticks is a reading of the machine's processors, in hundredths of a second.
+type Ticks struct{ busy, interrupts, all int64 }
+
+// ReadTicks reads /proc/stat. Time that was stolen by a hypervisor counts as busy: it was not there to use.
+func ReadTicks() (Ticks, error) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return Ticks{}, err
+	}
+	return parseTicks(data)
+}
+
+func parseTicks(stat []byte) (t Ticks, err error) {
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
+	fields := strings.Fields(string(line))
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return t, fmt.Errorf("/proc/stat begins with %q", line)
+	}
+	for i, f := range fields[1:9] { // user nice system idle iowait irq softirq steal
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return t, fmt.Errorf("/proc/stat: %w", err)
+		}
+		t.all += n
+		if i != 3 && i != 4 {
+			t.busy += n
+		}
+		if i == 5 || i == 6 {
+			t.interrupts += n
+		}
+	}
+	return t, nil
+}
+
+// Load is what was done between two readings. own is the processor time of the lab in between, in seconds.
+func (t Ticks) Load(later Ticks, own float64) Load {
+	all := float64(later.all - t.all)
+	if all <= 0 {
+		return Load{}
+	}
+	return Load{
+		Busy:       float64(later.busy-t.busy) / all,
+		Interrupts: float64(later.interrupts-t.interrupts) / all,
+		Own:        own * 100 / all,
+	}
+}
+
+// ProcessCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
+func ProcessCost(pid int) (cpu float64, memory int64, err error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	if cpu, err = parseCPU(string(stat)); err != nil {
+		return 0, 0, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0, 0, fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	return cpu, kib << 10, nil
+}
+
+// parseCPU finds user and system time in a line of /proc/PID/stat. The name of the program may have any character
+// in it.
+func parseCPU(stat string) (float64, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("process: %q", stat)
+	}
+	var user, system int64
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		return 0, fmt.Errorf("process: %w", err)
+	}
+	return float64(user+system) / 100, nil
+}
+
+// SessionCost is the cost of all processes of a session that live, by the process that began it. One that ended
+// meanwhile is left out.
+func SessionCost(leader int) (cpu float64, memory int64, err error) {
+	if cpu, memory, err = ProcessCost(leader); err != nil {
+		return 0, 0, err
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))) // a number
+		if err != nil || pid == leader || sessionOf(string(stat)) != leader {
+			continue
+		}
+		if c, m, err := ProcessCost(pid); err == nil {
+			cpu, memory = cpu+c, memory+m
+		}
+	}
+	return cpu, memory, err
+}
+
+// sessionOf finds the session in a line of /proc/PID/stat; 0: it is not one.
+func sessionOf(stat string) int {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 4 {
+		return 0
+	}
+	n, _ := strconv.Atoi(fields[3]) // 0 is no session
+	return n
+}
+
+// mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
+const mostBusy = 0.70
+
+// Load is what a run did to the processors, in parts of all of them.
+type Load struct {
+	Busy       float64 `json:"busy"`       // whoever used them
+	Own        float64 `json:"own"`        // the lab, the server and the nodes
+	Interrupts float64 `json:"interrupts"` // mostly packets on their links
+}
+
+// Others is what other programs took.
+func (l Load) Others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
+
+// TooBusy says why a run is discarded; "": it is not.
+func (l Load) TooBusy() string {
+	if l.Busy <= mostBusy {
+		return ""
+	}
+	why := fmt.Sprintf("the machine was %.0f %% busy, more than %.0f %%", l.Busy*100, mostBusy*100)
+	if l.Foreign() {
+		why += fmt.Sprintf(", %.0f %% of it with other programs", l.Others()*100)
+	}
+	return why
+}
+
+// Foreign is true when the run would have been good on an idle machine.
+func (l Load) Foreign() bool { return l.Busy-l.Others() <= mostBusy }

@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is where a command of the lab works, and where it prints.
+type Place struct {
+	Dir  string // everything of it, as an absolute path
+	Data string // the server's data directory; "": data below dir
+	Bin  string // pando and pando-init
+	Out  io.Writer
+	Err  io.Writer
+}
+
+// Locate makes the directory absolute and finds the programs beside this one. rest is what was left of the
+// arguments: nothing may be.
+func (p *Place) Locate(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unknown argument %q", rest[0])
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p.Bin = filepath.Dir(self)
+	p.Dir, err = filepath.Abs(p.Dir)
+	return err
+}
+
+// Say prints a line.
+func (p *Place) Say(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n", args...) }
+
+// DataDir is the server's data directory.
+func (p *Place) DataDir() string { return cmp.Or(p.Data, filepath.Join(p.Dir, "data")) }
+
+// Pando is the operator's command on the server, as a person would give it.
+func (p *Place) Pando(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, filepath.Join(p.Bin, "pando"), append([]string{"--data", p.DataDir()}, args...)...)
+	// At Ctrl-C a live table puts the terminal in order and a build cleans up behind itself.
+	c.Cancel = func() error { return c.Process.Signal(unix.SIGINT) }
+	c.WaitDelay = 20 * time.Second
+	return c
+}
+
+// LeftError says that something could not be cleaned up.
+type LeftError struct{ Err error }
+
+func (e *LeftError) Error() string { return "not cleaned up: " + e.Err.Error() }
+
+// LeftOver marks an error of cleaning up; nil stays nil.
+func LeftOver(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &LeftError{err}
+}
+
+// ReleaseOf is what the programs in a directory say that they are.
+func ReleaseOf(ctx context.Context, dir string) (string, error) {
+	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version", "--json").Output()
+	var v struct {
+		Release string `json:"release"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &v)
+	}
+	if err != nil {
+		return "", fmt.Errorf("pando version in %s: %w", dir, err)
+	}
+	return v.Release, nil
+}

@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/testkit"
+)
+
+// Program is a program of a rival that runs.
+type Program struct {
+	Cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+	err  error // how it ended, when done is closed
+}
+
+// StartProgram starts it and waits until ready says yes. What it says goes into a file.
+func StartProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*Program, error) {
+	return startOn(ctx, onThread, c, log, ready)
+}
+
+// StartMount starts a program that mounts something, on a node, with this program's view of mounts.
+func StartMount(
+	ctx context.Context,
+	n *testkit.Net,
+	log string,
+	ready func() bool,
+	name string,
+	args ...string,
+) (*Program, error) {
+	c := exec.Command(name, args...)
+	c.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	return startOn(ctx, n.Do, c, log, ready)
+}
+
+// onThread calls f on a thread that does nothing else until f returns.
+func onThread(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return f()
+}
+
+// startOn starts a program on a thread that then waits until it ends. nbdkit asks Linux for SIGTERM when its parent
+// ends, and to Linux that is the thread that started it, not this program: one that has been in a namespace since
+// (testkit.Net.Do) ends at any time.
+func startOn(
+	ctx context.Context,
+	thread func(f func() error) error,
+	c *exec.Cmd,
+	log string,
+	ready func() bool,
+) (*Program, error) {
+	f, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if c.Stdout == nil {
+		c.Stdout = f
+	}
+	c.Stderr = f
+	p, started := &Program{Cmd: c, log: log, done: make(chan struct{})}, make(chan error)
+	go func() {
+		err := thread(func() error {
+			if err := c.Start(); err != nil {
+				return err
+			}
+			started <- nil
+			p.err = c.Wait()
+			close(p.done)
+			return nil
+		})
+		if err != nil { // it was not started
+			started <- err
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", programName(c), err)
+	}
+	return p, p.wait(ctx, ready)
+}
+
+// wait stops the program when it does not come up.
+func (p *Program) wait(ctx context.Context, ready func() bool) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-tick.C:
+		case <-p.done:
+			p.Stop()
+			return p.ended()
+		case <-ctx.Done():
+			p.Stop()
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// endTimeout is how long a program may take to end by itself.
+const endTimeout = 3 * time.Second
+
+// Stop asks the program to end, and then ends it and what it has started: they are a session.
+func (p *Program) Stop() {
+	_ = p.Cmd.Process.Signal(unix.SIGTERM) // it may have ended
+	kill := time.AfterFunc(endTimeout, func() { _ = p.Cmd.Process.Kill() })
+	<-p.done
+	kill.Stop()
+	_ = unix.Kill(-p.Cmd.Process.Pid, unix.SIGKILL)
+}
+
+// UsageOf is the processor time and memory of a few programs.
+func UsageOf(programs ...*Program) (t Usage, err error) {
+	for _, p := range programs {
+		cpu, memory, err := ProcessCost(p.Cmd.Process.Pid)
+		if err != nil {
+			return t, err
+		}
+		t.CPU, t.Memory = t.CPU+cpu, t.Memory+memory
+	}
+	return t, nil
+}
+
+// programName is a program's for people: one that runs in a namespace is started by `ip netns exec NAME`.
+func programName(c *exec.Cmd) string {
+	args := c.Args
+	if len(args) > 4 && args[0] == "ip" && args[1] == "netns" && args[2] == "exec" {
+		args = args[4:]
+	}
+	return filepath.Base(args[0])
+}
+
+// ended says how a program ended that should not have, with the last that it said. Call it when the program is done.
+func (p *Program) ended() error {
+	how := "exit status 0"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	last := "which is empty"
+	if line := lastLine(p.log); line != "" {
+		last = "which ends with: " + line
+	}
+	return fmt.Errorf("%s ended at once (%s); its log is %s, %s", programName(p.Cmd), how, p.log, last)
+}
+
+// lastLine of a file; "": it has none.
+func lastLine(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	data = bytes.TrimSpace(data)
+	return string(data[bytes.LastIndexByte(data, '\n')+1:])
+}
+
+// goneWithin is how soon a program has ended after its connections have.
+const goneWithin = time.Second
+
+// gone says so when a program has ended that something was asked of in vain, and else what was wrong with that.
+func (p *Program) gone(err error) error {
+	select {
+	case <-p.done:
+		return fmt.Errorf("%w: %w", p.ended(), err)
+	case <-time.After(goneWithin):
+		return err
+	}
+}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Run runs a program; its error has what the program wrote.
+func Run(ctx context.Context, name string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// Once makes a file that is not there yet. One that was not finished gets no name.
+func Once(file string, write func(tmp string) error) error {
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(file + ".new"); err != nil {
+		return err
+	}
+	if err := write(file + ".new"); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// Pause waits, and returns at once when ctx is done.
+func Pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// MostReason bounds what is kept of an error, in bytes: one may quote a log.
+const MostReason = 400
+
+// Reason is an error in one line.
+func Reason(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	if len(text) > MostReason {
+		text = strings.ToValidUTF8(text[:MostReason], "") + " ..."
+	}
+	return text
+}

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"pando/internal/testkit"
+	"path/filepath"
+	"strconv"
+)
+
+// System is one way to get a root file system to a node.
+type System struct {
+	Name     string
+	What     string
+	Programs []string // of others, that it needs
+	Helper   string   // program of the lab that it needs; "": none
+	Most     int      // nodes that it is measured with; 0: any number
+	Cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
+	Shared   bool     // nodes give each other what they have
+	Segment  int      // data in the longest frame, in bytes; 0: stamped
+	// Serve starts what the server needs beside `pando serve`; nil: nothing.
+	Serve func(ctx context.Context, h Host, m *Image) (Served, error)
+	// Attach makes a root that can be read, on one node. What it took is in the root.
+	Attach func(ctx context.Context, n Client) (Root, error)
+}
+
+// Host is where the servers of systems run.
+type Host struct {
+	Net *testkit.Net
+	Dir string // for their files
+}
+
+// Served is what a system needs beside `pando serve`, while it runs. The zero value is nothing.
+type Served struct {
+	PID int // of the process whose session is counted; 0: `pando serve`
+	End func()
+}
+
+// Client is a node as a system sees it.
+type Client struct {
+	Net   *testkit.Net
+	Dir   string // of its own
+	Bin   string // the lab's programs
+	Image *Image
+}
+
+// Check says what a system lacks on this machine. bin is where this program and its helpers are.
+func (s System) Check(bin string) error {
+	if s.Helper != "" {
+		if _, err := os.Stat(filepath.Join(bin, s.Helper)); err != nil {
+			return fmt.Errorf("%s: %w (make bench-storm makes it)", s.Name, err)
+		}
+	}
+	for _, p := range s.Programs {
+		if _, err := exec.LookPath(p); err != nil {
+			return fmt.Errorf("%s: %w (scripts/install-packages rivals)", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// KernelRival is a way to a root by drivers of the node's own kernel, which a lab whose kernel lacks these drivers can
+// only show in a machine.
+type KernelRival struct {
+	Name, What string
+	// Start makes ready what the machines boot from, and says how one starts. Call stop when they are done.
+	Start func(ctx context.Context, h Host, m *Image, kernelArgs []string) (d testkit.Direct, stop func(), err error)
+	// Booted waits for the default target of a machine, and returns the seconds since /init.
+	Booted func(ctx context.Context, g *testkit.Machine) (float64, error)
+}
+
+// Start starts a program beside the server and waits until it listens.
+func (h Host) Start(ctx context.Context, c *exec.Cmd, name string, port int) (Served, error) {
+	p, err := StartProgram(
+		ctx,
+		c,
+		filepath.Join(h.Dir, name+".out"),
+		func() bool { return answers(ctx, h.Net, port) },
+	)
+	if err != nil {
+		return Served{}, err
+	}
+	return Served{p.Cmd.Process.Pid, p.Stop}, nil
+}
+
+// answers tells whether the server has somebody who listens.
+func answers(ctx context.Context, from *testkit.Net, port int) bool {
+	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(Network.Addr().String(), strconv.Itoa(port)))
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}

@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Row is a line of the table.
+type Row []string
+
+// Table is a table for the terminal; its first row is the head.
+func Table(rows []Row) string {
+	var out strings.Builder
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, x := range rows {
+		fmt.Fprintln(w, strings.Join(x, "\t")+"\t")
+	}
+	_ = w.Flush() // a Builder takes everything
+	return out.String()
+}
+
+// OrDash writes a figure; a client that is part of this program has none.
+func OrDash(v float64, format string, scale float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, v*scale)
+}
+
+// MB is so many bytes in megabytes.
+func MB(n int64) float64 { return float64(n) / 1e6 }
+
+// Median of sorted values.
+func Median(sorted []float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// MedianOf is the median of values in any order.
+func MedianOf(of []float64) float64 { return Median(slices.Sorted(slices.Values(of))) }

@@ -1,0 +1,11 @@
+package bench
+
+import (
+	"pando/internal/api"
+	"pando/internal/trace"
+)
+
+// Up is a node that runs what it should run.
+func Up(n api.Node) bool {
+	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+}

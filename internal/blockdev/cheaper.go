@@ -1,0 +1,82 @@
+package blockdev
+
+import (
+	"errors"
+
+	"pando/internal/chunk"
+)
+
+// errHaveChunks says that a piece is not fetched, because its blocks come cheaper from chunks.
+var errHaveChunks = errors.New("the node has most of the piece's blocks already")
+
+// cheaperAsChunks tells whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
+// these: from a boot before the pack was recorded anew, or of the version before. A node that has nothing yet is
+// not made to fetch index pages for the answer.
+func (d *Device) cheaperAsChunks(i int) bool {
+	has := d.pack.Has
+	if has == nil || has(d.pack.pieces[i].ID) {
+		return false
+	}
+	missing, seen := 0, map[chunk.ID]bool{}
+	begin, end := d.pack.begin(i), d.pack.ends[i]
+	at := int64(0) // in the pack
+	for _, e := range d.pack.Map.Extents {
+		n := int64(e.Blocks) * chunk.BlockSize
+		from, to := max(at, begin), min(at+n, end)
+		if from < to && !e.Unused() {
+			off := int64(e.Start)*chunk.BlockSize + from - at
+			if !d.knows(off, to-from) {
+				return false
+			}
+			extents, err := d.extents(d.ctx, off, to-from)
+			if err != nil {
+				return false
+			}
+			for _, x := range extents {
+				if x.Codec != chunk.Zero && !seen[x.ID] && !has(x.ID) {
+					missing += x.StoredSize
+				}
+				seen[x.ID] = true
+			}
+		}
+		if at += n; at >= end || missing >= d.pack.pieces[i].StoredSize {
+			break
+		}
+	}
+	return missing < d.pack.pieces[i].StoredSize
+}
+
+// knows tells whether the node has the index pages that cover n bytes from off.
+func (d *Device) knows(off, n int64) bool {
+	select {
+	case <-d.rooted:
+	default:
+		return false
+	}
+	for end := off + n; off < end; {
+		i, base := d.root.Find(off)
+		if _, ok := d.pages.peek(i); !ok && !d.pack.Has(d.root.Pages[i].ID) {
+			return false
+		}
+		off = base + int64(d.root.Pages[i].RawSize)
+	}
+	return true
+}
+
+// isSpared tells whether piece i was left out.
+func (p *pieces) isSpared(i int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state[i].spared
+}
+
+// spare leaves piece i out: its blocks come from chunks.
+func (p *pieces) spare(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := &p.state[i]; !s.lost {
+		s.lost, s.spared = true, true
+		p.drop(i)
+		p.stir()
+	}
+}

@@ -1,0 +1,180 @@
+package blockdev
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"pando/internal/chunk"
+	"pando/internal/image/bootpack"
+)
+
+// A node that has the chunks of a piece, or most of their bytes, does not fetch the piece; one that has nothing fetches
+// pieces, and no index page to decide that.
+func TestPiecesOfWhatIsThere(t *testing.T) {
+	img := newImage(t, 150, 40)
+	blocks := uint32(len(img.raw) / chunk.BlockSize)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks / 2}, {Start: blocks/2 + 8, Blocks: blocks/2 - 8}}, 64)
+	piece := map[chunk.ID]bool{}
+	for _, e := range m.Pieces {
+		piece[e.ID] = true
+	}
+	page := map[chunk.ID]bool{}
+	for _, p := range img.pages {
+		page[p.ID] = true
+	}
+	for name, x := range map[string]struct {
+		has    func(chunk.ID) bool
+		pieces int // that are fetched
+		pages  bool
+	}{
+		"nothing":           {func(chunk.ID) bool { return false }, len(m.Pieces), false},
+		"all but pages":     {func(id chunk.ID) bool { return !piece[id] && !page[id] }, len(m.Pieces), false},
+		"all but pieces":    {func(id chunk.ID) bool { return !piece[id] }, 0, true},
+		"pages and nothing": {func(id chunk.ID) bool { return page[id] }, len(m.Pieces), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := &source{img: img}
+			served := map[string]int{}
+			var mu sync.Mutex
+			count := func(source string, n int) {
+				mu.Lock()
+				defer mu.Unlock()
+				served[source] += n
+			}
+			d := open(
+				t,
+				src,
+				Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}},
+			)
+			for i := range m.Pieces {
+				_, _ = d.sent(i)
+			}
+			pieces, pages := 0, 0
+			for id := range src.gets {
+				if piece[id] {
+					pieces++
+				}
+				if page[id] {
+					pages++
+				}
+			}
+			// One of the pieces repeats itself, which costs less as chunks even if none is there.
+			if pieces > x.pieces || pieces < x.pieces-1 || (pages > 0) != x.pages {
+				t.Errorf("%d of %d pieces and %d pages were fetched", pieces, len(m.Pieces), pages)
+			}
+			got := make([]byte, len(img.raw))
+			if err := d.ReadAt(t.Context(), got, 0); err != nil || !bytes.Equal(got, img.raw) {
+				t.Errorf("wrong bytes, or %v", err)
+			}
+			if of := int(d.pack.ends[len(m.Pieces)-1]); served["pack"]+served["spared"] != of {
+				t.Errorf(
+					"of %d bytes in the pack %d are said to be from it, %d to be spared",
+					of,
+					served["pack"],
+					served["spared"],
+				)
+			}
+			if d.pack.lost != 0 {
+				t.Errorf("%d pieces are said to be lost", d.pack.lost)
+			}
+		})
+	}
+}
+
+// A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
+// has its blocks in chunks: none that it has is left to the piece fetcher.
+func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
+	for name, x := range map[string]struct {
+		has  func(bootpack.Map) func(chunk.ID) bool
+		left int // pieces that the piece fetcher has to bring
+	}{
+		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
+			return func(id chunk.ID) bool {
+				return !isPiece(m,
+					id)
+			}
+		}, 0},
+		"none": {func(bootpack.Map) func(chunk.ID) bool { return func(chunk.ID) bool { return false } }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				img := randomImage(t, 96)
+				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
+				src, r, f := &source{img: img}, &record{}, &testFetcher{}
+				o := r.options(img, src, m)
+				o.Size, o.Pack.Fetcher, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
+				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
+					return chunk.Verified{},
+						false
+				}
+				rooted := openBeforeTheRoot(t, src, o)
+				if len(f.ahead) != 0 {
+					t.Errorf("pieces %v are left to the fetcher before the index root is there", f.ahead)
+				}
+				d := rooted()
+				synctest.Wait()
+				if len(f.ahead) != x.left {
+					t.Errorf("pieces %v are left to the fetcher, want %d", f.ahead, x.left)
+				}
+				readAll(t, d, img)
+				d.Close()
+			})
+		})
+	}
+}
+
+// openBeforeTheRoot opens a device whose index root does not come, and returns when all that goes on without has
+// been done. rooted has it come.
+func openBeforeTheRoot(t *testing.T, src *source, o Options) (rooted func() *Device) {
+	t.Helper()
+	late, opened := make(chan struct{}), make(chan *Device)
+	src.before = func(_ context.Context, id chunk.ID) error {
+		if id == o.Index {
+			<-late
+		}
+		return nil
+	}
+	go func() {
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- d
+	}()
+	synctest.Wait()
+	return func() *Device {
+		close(late)
+		return <-opened
+	}
+}
+
+func isPiece(m bootpack.Map, id chunk.ID) bool {
+	return slices.ContainsFunc(m.Pieces, func(e chunk.Entry) bool { return e.ID == id })
+}
+
+// The boot pack comes before the index root is there. Whether a piece's blocks are there already is not known then,
+// and it is fetched.
+func TestPiecesBeforeTheIndexRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 64)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Size, o.Pack.Has = int64(len(img.raw)), func(chunk.ID) bool { return false }
+		rooted := openBeforeTheRoot(t, src, o)
+		if n := src.total(); n != 1+len(m.Pieces) {
+			t.Errorf(
+				"%d objects were asked for before the index root was there, want it and %d pieces",
+				n,
+				len(m.Pieces),
+			)
+		}
+		d := rooted()
+		readAll(t, d, img)
+		d.Close()
+	})
+}

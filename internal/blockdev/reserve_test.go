@@ -1,0 +1,254 @@
+package blockdev
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pando/internal/chunk"
+	"pando/internal/image/bootpack"
+)
+
+// With room for four pieces, streaming stops before it drops what is still to be read, goes on as the boot does, and
+// fetches nothing twice when the boot keeps to the order.
+func TestStreamingWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		for i := range m.Pieces {
+			synctest.Wait()
+			if came := src.total() - 1; came < i || came > i+4 {
+				t.Errorf("%d pieces came when %d were read", came, i)
+			}
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil ||
+				!bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+		// A piece that had to go comes again when it is read again, and makes room for itself.
+		if err := d.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, img.raw[:len(p)]) {
+			t.Errorf("the first piece again: wrong bytes or %v", err)
+		}
+		if _, ok := d.Piece(0); !ok {
+			t.Error("the first piece is not kept after it was read again")
+		}
+	})
+}
+
+// What may be kept counts as the memory that it takes: the heap gives a piece of 36 KiB 40.
+func TestRoomIsOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 144)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 144}}, 9)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep = 4 * 9 * chunk.BlockSize
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		synctest.Wait()
+		if came := src.total() - 1; came != 3 {
+			t.Errorf("%d pieces of 36 KiB came into %d KiB, want 3", came, o.Pack.Keep>>10)
+		}
+	})
+}
+
+// What is read completely makes room, but for the piece that was read last. A piece that is read again takes the
+// room of the one that is read last, which comes again; one that lies beyond all that is kept takes nobody's. A
+// piece that was not read is let go of when as many were read since its place as there is room for.
+func TestReadTakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 8*chunk.BlockSize)
+		read := func(i int) {
+			if err := d.ReadAt(t.Context(), p, int64(i*len(p))); err != nil ||
+				!bytes.Equal(p, img.raw[i*len(p):][:len(p)]) {
+				t.Errorf("piece %d: wrong bytes or %v", i, err)
+			}
+			synctest.Wait()
+		}
+		kept := func(want ...int) {
+			t.Helper()
+			var got []int
+			for i := range m.Pieces {
+				if _, ok := d.Piece(i); ok {
+					got = append(got, i)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pieces %v are kept, want %v", got, want)
+			}
+		}
+		synctest.Wait()
+		read(19)
+		kept(0, 1, 2, 3)
+		read(2)
+		read(3)
+		kept(0, 1, 3, 4)
+		read(0)
+		read(4)
+		kept(1, 4, 5, 6)
+		read(2)
+		kept(1, 2, 4, 5)
+		read(5)
+		kept(5, 6, 7, 8) // the boot is past piece 1
+		if n := src.gets[m.Pieces[6].ID]; n != 2 {
+			t.Errorf("piece 6 was fetched %d times, want once more after it made room", n)
+		}
+	})
+}
+
+// Four programs that start side by side read their parts of the pack in an order that is not the pack's. With room
+// for a quarter of the pack nothing is fetched twice: what is behind the others is waited for.
+func TestDisorderFetchesNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
+		img := randomImage(t, blocks)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks}}, 8)
+		src, r := &source{img: img}, &record{}
+		o := r.options(img, src, m)
+		o.Pack.Keep, o.Cache = m.StoredSize()/4, 1
+		d, err := Open(t.Context(), src, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		p := make([]byte, 4*chunk.BlockSize) // half a piece
+		for turn := 0; turn < blocks; turn += 4 * program {
+			for at := 0; at < program; at += 4 {
+				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
+					synctest.Wait()
+					off := (turn + of*program + at) * chunk.BlockSize
+					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil ||
+						!bytes.Equal(p, img.raw[off:][:len(p)]) {
+						t.Fatalf("wrong bytes at %d, or %v", off, err)
+					}
+				}
+			}
+		}
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("%d fetches for %d pieces", n, len(m.Pieces))
+		}
+	})
+}
+
+// openFed opens a device whose pack comes from a piece fetcher.
+func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *testFetcher) {
+	t.Helper()
+	src, r, f := &source{img: img}, &record{}, &testFetcher{}
+	o := r.options(img, src, m)
+	o.Pack.Fetcher = f
+	d, err := Open(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, src, f
+}
+
+// Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are
+// missing, though none was read. Of another pack it waits for the boot to read.
+func TestRestThatIsWaitedFor(t *testing.T) {
+	img := randomImage(t, 160)
+	for booted, early := range map[int]bool{30: true, 60: false} {
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 2) // 80 pieces
+		m.Booted = booted
+		d, src, _ := openFed(t, img, m)
+		for i, e := range m.Pieces[:booted] {
+			want := booted
+			if early && booted-i <= booted/8 {
+				want = len(m.Pieces)
+			}
+			if got := d.Reach(); got != want {
+				t.Errorf("with %d of %d pieces until booted the reach is %d, want %d", i, booted, got, want)
+			}
+			v, err := src.Get(t.Context(), chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Put(i, v)
+		}
+		d.Close()
+	}
+}
+
+// A boot has the pieces for later when it is over, and not before, though it has read from all of the others.
+func TestRestComesWhenTheBootIsOver(t *testing.T) {
+	img := randomImage(t, 160)
+	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+	m.Booted = 5
+	d, _, f := openFed(t, img, m)
+	defer d.Close()
+	for i := range m.Booted {
+		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), int64(i*16*chunk.BlockSize)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.Reach(); got != m.Booted {
+		t.Errorf("in the boot the reach is %d, want %d", got, m.Booted)
+	}
+	f.mu.Lock()
+	told := f.moved
+	f.mu.Unlock()
+	d.BootOver()
+	if got := d.Reach(); got != len(m.Pieces) {
+		t.Errorf("after the boot the reach is %d, want %d", got, len(m.Pieces))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.moved == told {
+		t.Error("the fetcher was not told")
+	}
+}
+
+// So does one without peers, whose pieces are streamed.
+func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		img := randomImage(t, 160)
+		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
+		m.Booted = 6
+		src, r := &source{img: img}, &record{}
+		d, err := Open(t.Context(), src, r.options(img, src, m))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for i := range m.Booted {
+			if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), int64(i*16*chunk.BlockSize)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if n := src.total() - 1; n != m.Booted {
+			t.Errorf("in the boot %d pieces came, want %d", n, m.Booted)
+		}
+		d.BootOver()
+		synctest.Wait()
+		if n := src.total() - 1; n != len(m.Pieces) {
+			t.Errorf("after the boot %d pieces came, want %d", n, len(m.Pieces))
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package dhcp
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// maxConflicts bounds the probes for one packet: a client does not wait for longer.
+const maxConflicts = 8
+
+// maxLookUps is how many addresses are looked up one by one for a packet before the whole range is read.
+const maxLookUps = 4
+
+// allocator finds an address for a DISCOVER.
+type allocator struct {
+	leases Leases
+	ranges *ranges
+	offers *offers
+	probe  prober // nil: addresses are not probed
+	avoid  func(netip.Addr) bool
+	warn   func(msg string, args ...any) // something is wrong
+	info   func(msg string, args ...any) // worth a line, and nothing to fix
+}
+
+// allocation is the work for one DISCOVER.
+type allocation struct {
+	*allocator
+	r         Request
+	subnet    Subnet
+	mine      fleet.Lease // recorded for the MAC
+	now       time.Time
+	lookUps   int
+	conflicts int
+}
+
+// allocate reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
+// section 4.3.1): what is reserved for it or recorded as its own, what it asks for, what is derived from its MAC
+// or comes after that, and at last an address whose lease has run out.
+func (p *allocator) allocate(
+	ctx context.Context,
+	r Request,
+	s Subnet,
+	mine fleet.Lease,
+	now time.Time,
+) (netip.Addr, string, error) {
+	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, now: now}
+	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
+		p.offers.reserve(r.MAC, a, now, offerFor)
+		p.offers.clean(r.MAC)
+		return a, "", nil
+	}
+	for _, second := range []bool{false, true} {
+		for a := range w.preferred() {
+			ok, err := w.try(ctx, a, second)
+			if err != nil {
+				return netip.Addr{}, "", err
+			}
+			if ok {
+				return a, "", nil
+			}
+			if w.conflicts == maxConflicts {
+				return netip.Addr{}, fmt.Sprintf(
+					"%d addresses in a row are used by machines that have no lease",
+					w.conflicts,
+				), nil
+			}
+		}
+	}
+	return netip.Addr{}, fmt.Sprintf("no free address in %s", s.Prefix), nil
+}
+
+// preferred are the addresses worth trying, in order. Some come twice, which costs a look-up.
+func (w *allocation) preferred() iter.Seq[netip.Addr] {
+	return func(yield func(netip.Addr) bool) {
+		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
+		if own && !yield(w.mine.Addr) {
+			return
+		}
+		if w.subnet.inRange(w.r.Requested) && !yield(w.r.Requested) {
+			return
+		}
+		w.subnet.candidates(w.r.MAC)(yield)
+	}
+}
+
+// fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
+func (w *allocation) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
+
+// try reserves and probes one address. What memory knows comes before what costs a look-up.
+func (w *allocation) try(ctx context.Context, a netip.Addr, second bool) (bool, error) {
+	keep := offerFor
+	if w.fixed(a) {
+		keep = exchangeFor
+	}
+	if w.avoid(a) {
+		return false, nil
+	}
+	if by, kept := w.offers.kept(w.r.MAC, a, w.now, keep); kept {
+		if w.fixed(a) && !second {
+			w.shared(a, by)
+		}
+		return false, nil
+	}
+	holder, ok, err := w.lookUpHolder(ctx, a, second)
+	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep) {
+		return false, err
+	}
+	if ok, err = w.clean(ctx, a, holder); err != nil || ok {
+		return ok, err
+	}
+	w.offers.free(w.r.MAC)
+	w.conflicts++
+	return false, nil
+}
+
+// lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups
+// it asks first what was read of the whole range: a full one costs one query, not one for each address.
+func (w *allocation) lookUpHolder(ctx context.Context, a netip.Addr, second bool) (fleet.Lease, bool, error) {
+	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
+		holder, found, err := w.ranges.holder(ctx, w.leases, w.subnet, a, w.now)
+		if err != nil || !w.available(holder, found, second) {
+			return holder, false, err
+		}
+	}
+	w.lookUps++
+	holder, found, err := w.leases.LeaseByAddr(ctx, a)
+	if err != nil {
+		return holder, false, fmt.Errorf("look up who has %s: %w", a, err)
+	}
+	if found {
+		w.ranges.learn(holder)
+	}
+	return holder, w.fixed(a) && !second || w.available(holder, found, second), nil
+}
+
+// available tells from the record of an address whether it can be offered. second allows those whose lease ran out.
+// What other NICs of the client's node do with its fixed address is for the probe to tell.
+func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
+	switch {
+	case !found:
+		return true
+	case holder.Bad:
+		return !w.now.Before(holder.Expires)
+	case holder.MAC == w.r.MAC:
+		return true
+	}
+	return second && !holder.Static && !w.now.Before(holder.Expires)
+}

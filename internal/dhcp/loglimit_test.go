@@ -1,0 +1,160 @@
+package dhcp
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"pando/internal/fleet"
+)
+
+// record is a line of a log.
+type record struct {
+	level slog.Level
+	msg   string
+	attrs map[string]slog.Value
+}
+
+// recorder is a log that keeps its lines. A full one blocks.
+type recorder chan record
+
+func (recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (r recorder) WithAttrs([]slog.Attr) slog.Handler     { return r }
+func (r recorder) WithGroup(string) slog.Handler          { return r }
+func (r recorder) Handle(_ context.Context, in slog.Record) error {
+	out := record{level: in.Level, msg: in.Message, attrs: map[string]slog.Value{}}
+	in.Attrs(func(a slog.Attr) bool { out.attrs[a.Key] = a.Value; return true })
+	r <- out
+	return nil
+}
+
+// testLink is a link to no interface that has 10.77.0.1/24.
+func testLink() *link {
+	return &link{
+		ifi:   &net.Interface{Name: "br0"},
+		addrs: []netip.Prefix{netip.MustParsePrefix("10.77.0.1/24")},
+		read:  time.Now(),
+	}
+}
+
+// Packets that cannot be read, and more of them than can be worked on, write one line and later how many there were.
+func TestDroppedPacketsAreCounted(t *testing.T) {
+	good, err := os.ReadFile("testdata/packets/ovmf-pxe-discover.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, msg string
+		packet    []byte
+	}{
+		{"malformed", "dhcp: packet dropped", good[:100]},
+		{"too many", "dhcp: too many requests at once, one dropped", good},
+	}
+	for _, tt := range tests {
+		const packets = 50
+		lines := make(recorder, 2*packets)
+		s := &Server{
+			Log: slog.New(lines),
+			Now: func() time.Time { return noon },
+			sem: make(chan struct{}),
+		} // no room at all
+		conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); s.read(t.Context(), testLink(), conn, false) }()
+		loud := 0
+		for range packets {
+			if _, err := conn.WriteTo(tt.packet, conn.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+			got := <-lines
+			if got.msg != tt.msg {
+				t.Fatalf("%s: %+v", tt.name, got)
+			}
+			if got.level > slog.LevelDebug {
+				loud++
+			}
+		}
+		conn.Close()
+		<-done
+		if loud != 1 {
+			t.Errorf("%s: %d of %d lines are not for debugging", tt.name, loud, packets)
+		}
+		s.countOften(noon)
+		if len(lines) != 0 {
+			t.Errorf("%s: counted before the time is over: %+v", tt.name, <-lines)
+		}
+		s.countOften(noon.Add(time.Second))
+		if got := <-lines; got.level != slog.LevelWarn || got.msg != tt.msg ||
+			got.attrs["again"].Any() != int64(packets-1) {
+			t.Errorf("%s: the count is %+v", tt.name, got)
+		}
+		s.countOften(noon.Add(2 * logInterval))
+		if len(lines) != 0 || len(s.logLimit.kinds) != 0 {
+			t.Errorf("%s: quiet for a while, and %d kinds are left", tt.name, len(s.logLimit.kinds))
+		}
+	}
+}
+
+// Made-up clients cannot fill the memory with kinds of lines.
+func TestOftenIsBounded(t *testing.T) {
+	var o logLimiter
+	written := 0
+	for n := range uint32(2 * maxKinds) {
+		if o.admit(kind{msg: "in use", since: noon}, address(n).String()) {
+			written++
+		}
+	}
+	if written != maxKinds || len(o.kinds) != maxKinds {
+		t.Errorf("%d written, %d kept", written, len(o.kinds))
+	}
+}
+
+// A DISCOVER of DiscoverServers, ours or another Pando's, is answered, and costs no probe (there is no prober here), no
+// reservation and no record. A full range is no reason to hide.
+func TestLookReservesNothing(t *testing.T) {
+	m := newMemory()
+	s := &Server{
+		Config: Config{Mode: Own, Subnets: []Subnet{*testSubnet()}},
+		Leases: m,
+		Now:    func() time.Time { return noon },
+	}
+	l := testLink()
+	p, err := lookPacket(alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Parse(p.ToBytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() {
+		t.Helper()
+		v, err := s.view(t.Context(), l, r, false, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := Answer(r, v, noon)
+		if out.Packet == nil || out.Save != nil {
+			t.Fatalf("%+v", out)
+		}
+		if f, ok := otherServer(out.Packet.ToBytes()); !ok || f.Server != ip4("10.77.0.1") ||
+			!testSubnet().inRange(f.Offers) {
+			t.Errorf("the answer is read as %+v, %v", f, ok)
+		}
+	}
+	ask()
+	for a := range testSubnet().candidates(alice) {
+		m.byAddr[a] = fleet.Lease{Addr: a, MAC: bob, Expires: noon.Add(time.Hour)}
+	}
+	ask()
+	if len(s.offers.byMAC) != 0 || m.saves != 0 {
+		t.Errorf("reserved: %+v, saved: %d", s.offers.byMAC, m.saves)
+	}
+}

@@ -1,0 +1,68 @@
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"pando/internal/store"
+	"pando/internal/testkit"
+)
+
+// state is what runs at this moment. It is on disk before the thing that it names does anything, so that a lab that
+// was killed can be cleaned up by the next one.
+type state struct {
+	Net       string       `json:"net"` // network namespace
+	Addr      netip.Prefix `json:"addr"`
+	Processes []process    `json:"processes"`
+}
+
+type process struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"` // part of its command line
+}
+
+func (l *Demo) stateFile() string { return filepath.Join(l.Dir, "state.json") }
+
+func (l *Demo) save() error {
+	b, err := json.Marshal(l.state)
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(l.stateFile(), b, 0o644)
+}
+
+// started remembers a process.
+func (l *Demo) started(pid int, name string) error {
+	l.state.Processes = append(l.state.Processes, process{pid, name})
+	return l.save()
+}
+
+// Stop ends all that the state names, machines before the server, and the network last.
+func (l *Demo) Stop() error {
+	b, err := os.ReadFile(l.stateFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var s state
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		return fmt.Errorf("what runs: %w", err)
+	}
+	for i := len(s.Processes) - 1; i >= 0; i-- {
+		err = errors.Join(err, testkit.EndProcess(s.Processes[i].PID, s.Processes[i].Name))
+	}
+	if s.Net != "" {
+		err = errors.Join(err, testkit.OpenNet(s.Net, s.Addr).Close())
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(l.stateFile())
+}

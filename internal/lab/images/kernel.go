@@ -1,0 +1,34 @@
+package images
+
+import (
+	"fmt"
+
+	"pando/internal/bench"
+)
+
+// kTargets are what K may have, by the recipe of an image: with every NIC, and with one that is known, in MB.
+var kTargets = []struct {
+	recipe, name string
+	every, known float64
+}{{"debian:bookworm", "Debian 12", 18, 12}, {"debian:trixie", "Debian 13", 22, 16}}
+
+// kRows are the images beside what K of them may have.
+func kRows(of []bench.KernelSize) []bench.Row {
+	out := []bench.Row{{"image", "Linux", "every usual NIC, MB", "at most", "one NIC, MB", "at most", "NIC"}}
+	for _, x := range kTargets {
+		for _, k := range of {
+			if k.Recipe == x.recipe {
+				out = append(out, bench.Row{
+					x.name,
+					k.Release,
+					fmt.Sprintf("%.2f", bench.MB(k.Every)),
+					fmt.Sprintf("%.2f", x.every),
+					fmt.Sprintf("%.2f", bench.MB(k.Known)),
+					fmt.Sprintf("%.2f", x.known),
+					k.NIC,
+				})
+			}
+		}
+	}
+	return out
+}

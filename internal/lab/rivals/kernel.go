@@ -1,0 +1,149 @@
+package rivals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pando/internal/bench"
+	"pando/internal/testkit"
+)
+
+// guestRival is a way to a root by drivers of the node's own kernel.
+type guestRival struct {
+	name, what string
+	serve      func(context.Context, bench.Host, *bench.Image) (bench.Served, error) // nil: nothing serves it
+	// file that is the machine's disk; nil: it has none
+	disk func(*bench.Image, context.Context) (string, error)
+	args []string // for init.sh
+}
+
+// mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as
+// many connections as help, and attributes that are not asked for again during a boot, of a tree that does not
+// change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
+const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
+
+// guestRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
+// no network at all.
+func guestRivals() []guestRival {
+	nbd := func(fileSystem, readAhead string) []string {
+		return []string{"lab.root=nbd", "lab.fs=" + fileSystem, "lab.ahead=" + readAhead}
+	}
+	nfs := func(root string) []string { return []string{"lab.root=" + root, "lab.mount=" + mountOptions} }
+	return []guestRival{
+		{
+			name:  "nbd-squashfs",
+			what:  "nbdkit and nbd-client, squashfs-zstd, 2 connections, 128 KiB read-ahead",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "128"),
+		},
+		{
+			name:  "nbd-squashfs-1024",
+			what:  "the same with 1024 KiB read-ahead",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "1024"),
+		},
+		{
+			name:  "nbd-squashfs-32",
+			what:  "the same with 32 KiB, which Pando has",
+			serve: serveSquashNBD,
+			args:  nbd("squashfs", "32"),
+		},
+		{
+			name:  "nbd-erofs",
+			what:  "nbdkit and nbd-client, raw EROFS, 2 connections, 128 KiB read-ahead",
+			serve: serveRawNBD,
+			args:  nbd("erofs", "128"),
+		},
+		{name: "nbd-erofs-32", what: "the same with 32 KiB read-ahead", serve: serveRawNBD, args: nbd("erofs", "32")},
+		{
+			name:  "nfs",
+			what:  "nfs-ganesha and the kernel's client, NFS 4.1, files, 4 connections, 128 KiB read-ahead",
+			serve: serveNFS,
+			args:  nfs("nfs"),
+		},
+		{name: "nfs-squashfs", what: "the same, a squashfs-zstd on it, by a loop device (LTSP)", serve: serveSquashNFS,
+			args: nfs("nfs-squashfs")},
+		{
+			name: "disk",
+			what: "a local disk (virtio) with the same file system, no network",
+			disk: (*bench.Image).RawFile,
+			args: []string{"lab.root=disk"},
+		},
+	}
+}
+
+// start makes ready what the rival's machines boot from, and says how one starts. Call stop when they are done.
+func (r guestRival) start(
+	ctx context.Context,
+	h bench.Host,
+	m *bench.Image,
+	kernelArgs []string,
+) (d testkit.Direct, stop func(), err error) {
+	if d.Kernel, d.Initrd, err = rivalBoot(ctx, m); err != nil {
+		return d, nil, err
+	}
+	if r.disk != nil {
+		if d.Disk, err = r.disk(m, ctx); err != nil {
+			return d, nil, err
+		}
+	}
+	d.Args = slices.Concat(
+		m.Manifest.CommandLine,
+		kernelArgs,
+		r.args,
+		[]string{"lab.server=" + bench.Network.Addr().String()},
+	)
+	if r.serve == nil {
+		return d, func() {}, nil
+	}
+	served, err := r.serve(ctx, h, m)
+	return d, served.End, err
+}
+
+// bootedRival waits for the line that init.sh has written when the default target is reached, and returns the
+// seconds since /init.
+func bootedRival(ctx context.Context, g *testkit.Machine) (float64, error) {
+	line, err := g.Console.Wait(ctx, "LAB booted [0-9.]+ [0-9.]+")
+	if err != nil {
+		return 0, err
+	}
+	var from, to float64
+	if _, err := fmt.Sscanf(line[strings.Index(line, "LAB"):], "LAB booted %f %f", &from, &to); err != nil ||
+		to <= from {
+		return 0, fmt.Errorf("the console says %q: %w", line, err)
+	}
+	return to - from, nil
+}
+
+// serveSquashNFS starts nfs-ganesha over a directory with nothing but the squashfs.
+func serveSquashNFS(ctx context.Context, h bench.Host, m *bench.Image) (bench.Served, error) {
+	return serveNFSOf(ctx, h, func() (string, error) {
+		file, err := m.Squashfs(ctx)
+		if err != nil {
+			return "", err
+		}
+		dir := strings.TrimSuffix(file, ".squashfs") + ".nfs"
+		return dir, bench.Once(dir, func(tmp string) error { return linkInto(tmp, file) })
+	})
+}
+
+// squashName is what init.sh calls the squashfs on NFS.
+const squashName = "root.squashfs"
+
+// linkInto makes a directory with a second name of the file.
+func linkInto(dir, file string) error {
+	return errors.Join(os.Mkdir(dir, 0o755), os.Link(file, filepath.Join(dir, squashName)))
+}
+
+// Kernel are the same for whoever boots machines by them.
+func Kernel() (out []bench.KernelRival) {
+	for _, r := range guestRivals() {
+		out = append(out, bench.KernelRival{Name: r.name, What: r.what, Start: r.start, Booted: bootedRival})
+	}
+	return out
+}

@@ -1,0 +1,318 @@
+package storm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/testkit"
+)
+
+// run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes
+// failed comes with the error.
+func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err error) {
+	s.job = j
+	if err := s.star.Limit(j.Server, j.Node); err != nil {
+		return r, err
+	}
+	r = stormRun{
+		Release:    cmp.Or(j.Release, s.release),
+		Overhead:   testkit.FrameOverhead,
+		Fault:      j.Fault,
+		Pair:       j.Pair,
+		Change:     j.Change,
+		System:     j.System,
+		Nodes:      j.Nodes,
+		NodeRate:   int64(j.Node),
+		ServerRate: int64(j.Server),
+		Again:      j.Again,
+		Unit: unit(
+			m.bootSet,
+			j.Node,
+		).Seconds(),
+		Think:    s.think,
+		BootSet:  m.bootSet,
+		Read:     m.read,
+		RootSize: m.Manifest.Root.Size,
+		Each:     make([]nodeRun, j.Nodes),
+	}
+	r.Segment = s.system(j.System).Segment
+	nodes, err := s.nodesOf(m, j)
+	if err != nil {
+		return r, err
+	}
+	stop, err := s.serveSystem(ctx, m)
+	if err != nil {
+		return r, err
+	}
+	defer stop()
+	if s.tell || s.k {
+		if err := s.acquaint(ctx, m, nodes); err != nil {
+			return r, err
+		}
+	}
+	longest := patience(r)
+	if s.k {
+		if r.K, err = s.turns(ctx, m.pieces); err != nil {
+			return r, err
+		}
+		longest += patienceK(m, j)
+	}
+	if s.tell && j.Fault != "" {
+		if err := s.loadAhead(ctx, nodes, j); err != nil {
+			return r, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, &lateRun{longest})
+	defer cancel()
+	stopDisks, err := s.cacheDisks(ctx, m, j, nodes)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, stopDisks()) }()
+	if f := findFault(j.Fault); f.mend != nil {
+		defer func() { err = errors.Join(err, f.mend(s, nodes)) }()
+	}
+	bad, err := s.badPeers(ctx, m, j)
+	if err != nil {
+		return r, err
+	}
+	defer bad.stop()
+	if err := s.alter(ctx, m, j); err != nil {
+		return r, err
+	}
+	if s.ready != nil {
+		s.ready()
+	}
+	before, err := s.look()
+	if err != nil {
+		return r, err
+	}
+	r.Began = time.Now().UTC()
+	failed := s.bootNodes(ctx, m, j, nodes, &r)
+	if failed != nil && !r.failed() {
+		return r, failed
+	}
+	after, err := s.look()
+	if err == nil {
+		r.count(before, after)
+	}
+	answers, unnoted := bad.ended()
+	r.spoiled(nodes, answers)
+	err = errors.Join(err, unnoted)
+	if err == nil && s.tell {
+		err = s.timelines(ctx, nodes, &r)
+	}
+	return r, errors.Join(failed, err)
+}
+
+// count writes what changed between two looks.
+func (r *stormRun) count(before, after look) {
+	r.ServerSent = after.sent - before.sent
+	r.Load = before.ticks.Load(after.ticks, after.own-before.own)
+	r.ServerCPU = max(0, after.server-before.server) // a server that was started anew begins at 0
+	r.ServerMemory = after.memory
+	r.Discarded = r.Load.TooBusy() != ""
+}
+
+// patience is how long a run may take: several times what the slowest system needs, which sends each node a whole image
+// compressed, and two minutes.
+func patience(r stormRun) time.Duration {
+	most := max(r.Read, r.RootSize/3)
+	slowest := float64(r.Nodes)*float64(most)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
+	return 2*time.Minute + time.Duration(3*slowest*float64(time.Second))
+}
+
+// nodesOf makes the nodes of a run, each with an empty directory.
+func (s *Storm) nodesOf(m *material, j job) ([]*node, error) {
+	dir := filepath.Join(s.Dir, "nodes")
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	var out []*node
+	for i := range j.Nodes {
+		n := &node{
+			index:  i,
+			net:    s.star.Nodes[i],
+			link:   s.star,
+			dir:    filepath.Join(dir, strconv.Itoa(i)),
+			bin:    s.programs(),
+			m:      m,
+			works:  s.works,
+			server: "http://" + bench.Network.Addr().String() + ":" + dataPort,
+		}
+		if err := os.MkdirAll(n.dir, 0o755); err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// look reads the counters that a run changes.
+func (s *Storm) look() (l look, err error) {
+	if l.sent, err = s.star.ServerSent(); err != nil {
+		return l, err
+	}
+	session := s.site.PID()
+	if s.served.PID != 0 {
+		session = s.served.PID
+	}
+	if l.server, l.memory, err = bench.SessionCost(session); err != nil {
+		return l, err
+	}
+	if l.own, err = s.account.Used(); err != nil {
+		return l, err
+	}
+	l.ticks, err = bench.ReadTicks()
+	return l, err
+}
+
+type look struct {
+	sent   int64
+	server float64 // processor time of what serves
+	memory int64   // most of it that was resident
+	own    float64 // processor time of all of the lab
+	ticks  bench.Ticks
+}
+
+// bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a
+// fault: that is about the others, too.
+func (s *Storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bursts := m.boot.scaled(time.Duration(r.Think * r.Unit * float64(time.Second)))
+	var booting, ending sync.WaitGroup
+	booting.Add(len(nodes))
+	begin := time.Now()
+	errs := make([]error, len(nodes))
+	struck := s.strikeAfter(ctx, r, nodes)
+	for i, n := range nodes {
+		ending.Go(func() {
+			var once sync.Once
+			up := false
+			booted := func() { once.Do(booting.Done) }
+			defer booted()
+			err := n.boot(ctx, s.system(j.System), bursts, begin, &r.Each[i], func() {
+				up = true
+				booted()
+				booting.Wait()
+			})
+			switch {
+			case n.killed.Load():
+				r.Each[i] = nodeRun{Killed: true}
+			case up && ctx.Err() != nil: // it had booted when the others were given up
+			case err != nil:
+				errs[i] = fmt.Errorf("%s: %w", shortName(i), err)
+				if r.Fault == "" {
+					cancel(errs[i])
+				}
+			}
+		})
+	}
+	ending.Wait()
+	r.meet(nodes)
+	return r.ended(ctx, errs, struck)
+}
+
+// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
+// wrong with each node.
+func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
+	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {
+		return err
+	}
+	failed := r.fail(errs)
+	if err := struck(); err != nil {
+		failed = errors.Join(failed, fmt.Errorf("%s: %w", r.Fault, err))
+	}
+	return errors.Join(failed, r.finish())
+}
+
+// boot is one node's boot. It calls stay when it has booted; its root goes away when that returns.
+func (n *node) boot(
+	ctx context.Context,
+	sys bench.System,
+	bursts []burst,
+	begin time.Time,
+	out *nodeRun,
+	stay func(),
+) (err error) {
+	if n.before, err = n.link.NodeReceived(n.index); err != nil {
+		return err
+	}
+	if n.loads {
+		if out.K, err = n.loadK(ctx, begin); err != nil {
+			return err
+		}
+	}
+	tells := n.ahead
+	if n.tells && tells == nil {
+		if tells, err = n.load(ctx); err != nil {
+			return err
+		}
+	}
+	root, err := n.attach(ctx, sys)
+	if err != nil {
+		return err
+	}
+	closed := sync.OnceFunc(root.Close)
+	defer closed()
+	stop := context.AfterFunc(ctx, closed) // a read that waits ends with its root
+	defer stop()
+	out.Attached = time.Since(begin).Seconds()
+	if tells != nil {
+		if err := tells.attached(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
+	}
+	think := bench.Pause
+	if n.works {
+		w, release, err := newWorker()
+		if err != nil {
+			return err
+		}
+		defer release()
+		think = w.think
+	}
+	waits, err := n.m.replay(ctx, root, bursts, think)
+	if err != nil {
+		return err
+	}
+	up := time.Now()
+	out.Booted = up.Sub(begin).Seconds()
+	out.Stalled = stall(waits, bursts).Seconds()
+	if n.works {
+		out.StalledIn = waited(waits, bursts)
+	}
+	slices.Sort(waits)
+	out.Wait99 = waits[len(waits)*99/100].Seconds()
+	if out.Link, err = n.received(); err != nil {
+		return err
+	}
+	if out.Taken, err = root.Usage(ctx); err != nil {
+		return err
+	}
+	if p, ok := root.(*pandoRoot); ok && tells != nil {
+		if err := tells.booted(ctx, up, p); err != nil {
+			return err
+		}
+	}
+	stay()
+	if c, ok := root.(completing); ok {
+		at, err := c.complete(ctx, n.m.beyond)
+		if err != nil || at.IsZero() {
+			return err
+		}
+		out.Complete = at.Sub(begin).Seconds()
+	}
+	return nil
+}

@@ -1,0 +1,470 @@
+package storm
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// Storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
+// links allow.
+type Storm struct {
+	bench.Place
+	recipe       string // that the image is built by
+	rivals       []bench.System
+	kernelRivals []bench.KernelRival // of emulated machines
+	more         []bench.System      // that are not listed
+
+	image  string   // name of the image
+	tree   string   // directory that it is built from; "": the recipe
+	traces []string // files with read traces; none: those that the server keeps
+
+	until  trace.Stage // that ends a boot
+	memory int         // MiB of an emulated machine; 0: what testkit gives it
+	screen bool        // the machine whose boots are recorded has a graphics card
+
+	nodes          []int
+	wanted         []string // systems to measure
+	runs           int
+	think          float64
+	rate           testkit.Rate  // of a node's link; 0: as fast as this machine can tell
+	uplink         testkit.Rate  // of the server's link; 0: as a node's
+	busy           bool          // keep runs of a machine that was too busy
+	full           bool          // the long form
+	guests         int           // emulated machines that boot instead
+	skew           time.Duration // how wrong their clocks are, in turn ahead and behind
+	faults         []string      // what goes wrong, a run each
+	change         change        // that each run is made without, and then with
+	against        string        // directory of another build's programs, which make the first run of each pair; "": none
+	againstRelease string
+	release        string   // of the programs beside this one
+	k              bool     // nodes load kernel and initramfs first, as firmware does
+	works          bool     // a boot works on a processor between its reads, and does not sleep
+	tell           bool     // nodes are known to the server, and tell it of their boots
+	sim            string   // file to write from results for the simulator, instead of measuring
+	from           []string // results that --sim reads
+
+	given   map[string]bool // flags
+	command string          // as it can be given again
+
+	star    *testkit.Star
+	site    *testkit.Site
+	job     job // that runs
+	disks   *cacheDisks
+	served  bench.Served // what serves a rival's nodes, while it runs
+	account *bench.Account
+	ready   func() // is called before a run, when all is ready; nil: nothing is to do
+	// is called when all is measured, while the server runs; nil: nothing is to do
+	after func(ctx context.Context) error
+}
+
+// dataPort is where the server's data path listens.
+const dataPort = "8480"
+
+// New takes the arguments of `pando-lab storm`.
+func New(o Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
+	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel, Place: bench.Place{Out: stdout, Err: stderr}}
+	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
+	f.StringVar(&s.Data, "data", "", "the server's data directory (default: data below --dir)")
+	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
+	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
+	f.Func(
+		"reads",
+		"read traces of boots of the image, files with commas (default: those that the server keeps)",
+		bench.ListOf(&s.traces),
+	)
+	f.StringVar(
+		(*string)(&s.until),
+		"until",
+		string(trace.Booted),
+		"what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, "+
+			"such as browser",
+	)
+	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
+	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
+	f.Func(
+		"systems",
+		"what to measure, with commas, of "+strings.Join(
+			names(s.systems()),
+			",",
+		)+" (default: all)",
+		bench.ListOf(&s.wanted),
+	)
+	f.IntVar(&s.runs, "runs", 1, "runs of each")
+	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
+	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", bench.RateOf(&s.rate))
+	f.Func("server-rate", "link of the server (default: as a node's)", bench.RateOf(&s.uplink))
+	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
+	f.Func(
+		"fault",
+		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
+		bench.ListOf(&s.faults),
+	)
+	f.StringVar(
+		&s.against,
+		"against",
+		"",
+		"make each run twice: first with the programs pando and pando-init of another build in this directory, "+
+			"then with those beside pando-lab",
+	)
+	f.DurationVar(
+		&s.change.Delay,
+		"delay",
+		0,
+		"make each run twice, the second time with a round trip that is so much longer; the lab carries all "+
+			"packets then",
+	)
+	f.BoolVar(
+		&s.change.Cold,
+		"cold",
+		false,
+		"make each run twice, the second time when this machine has forgotten all that it has in memory of files",
+	)
+	f.IntVar(
+		&s.guests,
+		"guests",
+		0,
+		"no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(
+			withGuests,
+			", ",
+		),
+	)
+	f.DurationVar(
+		&s.skew,
+		"skew",
+		0,
+		"with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind",
+	)
+	f.BoolVar(
+		&s.tell,
+		"tell",
+		false,
+		"nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is "+
+			"on its dashboard, and takes longer; with --fault always, but they load before the storm, and what "+
+			"the fault does is looked for on the timelines",
+	)
+	f.BoolVar(
+		&s.k,
+		"k",
+		false,
+		"a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, "+
+			"and loads kernel and initramfs before its root; of "+strings.Join(
+			withKSystems,
+			" and ",
+		)+", with --rate",
+	)
+	f.StringVar(
+		&s.sim,
+		"sim",
+		"",
+		"measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results",
+	)
+	f.Func(
+		"from",
+		"results for --sim, files with commas, one for each image (default: storm.json below --dir)",
+		bench.ListOf(&s.from),
+	)
+	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	s.given, s.command = givenFlags(f), commandLine("storm", args)
+	err := s.Locate(f.Args())
+	if err == nil {
+		err = s.check()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "pando-lab storm:", err)
+	}
+	return s, err
+}
+
+// check completes the flags and says what is wrong with them.
+func (s *Storm) check() error {
+	if len(s.nodes) == 0 {
+		s.nodes = []int{1, 10, 40}
+		if s.full {
+			s.nodes = []int{1, 10, 40, 200}
+		}
+	}
+	switch {
+	case len(s.faults) > 0 || s.guests > 0 || s.sim != "":
+		s.wanted = []string{bestName()}
+	case len(s.wanted) == 0 && s.k:
+		s.wanted = []string{bestName()}
+	case len(s.wanted) == 0 && s.tell:
+		s.wanted = names(own())
+	case len(s.wanted) == 0 && s.against != "":
+		s.wanted = withKSystems
+	case len(s.wanted) == 0:
+		s.wanted = names(s.systems())
+	}
+	for _, name := range s.wanted {
+		if !slices.Contains(names(s.systems()), name) {
+			return fmt.Errorf("system %q: there are %s", name, strings.Join(names(s.systems()), ", "))
+		}
+		if err := s.system(name).Check(s.Bin); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(s.checkFaults(), s.checkChange(), s.checkK()); err != nil {
+		return err
+	}
+	switch {
+	case s.guests < 0 || s.guests > mostGuests:
+		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
+	case s.until != trace.Booted && len(s.traces) > 0:
+		return errors.New("--until: a trace that is named with --reads does not know marks")
+	case s.tell && s.wantsRival():
+		return errors.New("--tell: only Pando's own systems tell; choose among them with --systems")
+	case s.runs < 1:
+		return fmt.Errorf("%d runs", s.runs)
+	case s.think < 0 || s.think > 1000:
+		return fmt.Errorf("--think %g: it is a ratio, 0 for none", s.think)
+	}
+	return nil
+}
+
+// wantsRival reports whether a system is to be measured that is not Pando's.
+func (s *Storm) wantsRival() bool {
+	return slices.ContainsFunc(s.wanted, func(name string) bool { return !slices.Contains(names(own()), name) })
+}
+
+func numbersOf(out *[]int) func(string) error {
+	return func(text string) error {
+		for _, word := range strings.Split(text, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 || n > 10_000 {
+				return fmt.Errorf("%q is not a number of nodes", word)
+			}
+			*out = append(*out, n)
+		}
+		return nil
+	}
+}
+
+// Measure is the whole of it. Whatever happens nothing is left running.
+func (s *Storm) Measure(ctx context.Context) (err error) {
+	if len(s.from) == 0 {
+		s.from = []string{filepath.Join(s.Dir, "storm.json")}
+	}
+	if s.sim != "" {
+		return s.writeSim()
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the lab makes network namespaces")
+	}
+	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.Dir, 0o755)); err != nil {
+		return err
+	}
+	if s.release, err = bench.ReleaseOf(ctx, s.Bin); err != nil {
+		return err
+	}
+	s.star, err = testkit.NewStar(
+		ctx,
+		testkit.StarConfig{
+			Prefix: "storm",
+			Server: bench.Network,
+			Nodes:  slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
+			Wired:  s.change.Delay > 0,
+		},
+	)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bench.LeftOver(s.star.Close())) }()
+	if err := s.serve(ctx, "off"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bench.LeftOver(s.site.Close())) }()
+	if s.against != "" {
+		if s.againstRelease, err = bench.ReleaseOf(ctx, s.against); err != nil {
+			return err
+		}
+	}
+	m, err := s.material(ctx)
+	if err != nil {
+		return err
+	}
+	if s.account, err = bench.OpenAccount("/sys/fs/cgroup"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.account.Close()) }()
+	if s.guests > 0 {
+		return s.bootGuests(ctx, m)
+	}
+	return s.runAll(ctx, m)
+}
+
+// runAll makes all runs. What was measured is on disk after each.
+func (s *Storm) runAll(ctx context.Context, m *material) error {
+	rep := newReport(m, s)
+	if err := s.star.Acquaint(); err != nil {
+		return err
+	}
+	if s.k {
+		if err := s.readyK(ctx, m); err != nil {
+			return err
+		}
+	}
+	done, failed := s.runPlan(ctx, m, rep)
+	raw := filepath.Join(s.Dir, "storm.json")
+	switch {
+	case !done:
+		return failed
+	case len(s.faults) > 0:
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{faultHeads}, rep.faultRows()...)), raw)
+		return failed
+	case s.k:
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{withKHeads}, rep.withKRows(s.busy)...)), raw)
+		return failed
+	case s.change != change{}:
+		s.Say("\n%s\nRaw data: %s", bench.Table(append([]bench.Row{pairHeads}, rep.pairRows()...)), raw)
+		return failed
+	}
+	s.Say("\n%s\nRaw data: %s", rep.table(s.busy), raw)
+	if s.tell {
+		s.Say("The storm's page: pando serve --data %s --dhcp off, and its dashboard", s.DataDir())
+	}
+	if s.after != nil {
+		if err := s.after(ctx); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+// runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
+// made; any other failure does: then not all is done.
+func (s *Storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
+	p := newPace(m.bootSet)
+	for _, j := range s.plan() {
+		err := s.runUntilGood(ctx, m, rep, p, j)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf(
+			"%s with %d nodes%s: %w",
+			j.System,
+			j.Nodes,
+			stormRun{Fault: j.Fault, Change: j.Change}.circumstances(),
+			err,
+		)
+		failed = errors.Join(failed, err)
+		if kept := (*failedRun)(nil); !errors.As(err, &kept) {
+			return false, failed
+		}
+	}
+	return true, failed
+}
+
+// mostTries is how often a run is made that was discarded.
+const mostTries = 3
+
+// runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
+// One that nodes failed in is kept as that, and so is a rival's that came to nothing, and a fault for which the
+// machine was always too busy.
+func (s *Storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
+	for range mostTries {
+		s.choose(p, &j)
+		r, err := s.runOrRepeat(ctx, j, func() (stormRun, error) { return s.run(ctx, m, j) })
+		if err != nil && !r.failed() && r.Why == "" {
+			return err
+		}
+		rep.add(r)
+		s.Say("%s", r.line())
+		if err := rep.save(filepath.Join(s.Dir, "storm.json")); err != nil {
+			return err
+		}
+		switch {
+		case err != nil:
+			return &failedRun{err}
+		case r.unseen() != "" && !r.Discarded:
+			return &failedRun{errors.New("it is " + r.unseen())}
+		case !r.Discarded || s.busy:
+			return nil
+		}
+		if !r.Load.Foreign() && s.rate == 0 {
+			p.slower(j.System, r.Load.Busy-r.Load.Others())
+		}
+	}
+	if j.Fault != "" {
+		return &failedRun{fmt.Errorf("the machine was too busy, %d times", mostTries)}
+	}
+	return nil
+}
+
+// job is one run to do.
+type job struct {
+	System  string
+	Nodes   int
+	Node    testkit.Rate // of a node's link
+	Server  testkit.Rate
+	Fault   string
+	Pair    bool   // it is one of two
+	Bin     string // directory of the programs; "": those beside this one
+	Release string // of those in Bin
+	Change  change
+	Again   int // how often this was done before
+}
+
+// choose sets the links of a run.
+func (s *Storm) choose(p *pace, j *job) {
+	j.Node, j.Server = s.rate, s.uplink
+	if j.Node == 0 {
+		j.Node = p.rate(s.system(j.System), j.Nodes, s.most(j.System))
+	}
+	if j.Server == 0 {
+		j.Server = j.Node
+	}
+}
+
+// most is the largest number of nodes that a system is measured with.
+func (s *Storm) most(system string) int {
+	n := slices.Max(s.nodes)
+	if most := s.system(system).Most; most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
+// plan lists the runs. Rates are chosen when it comes to it.
+func (s *Storm) plan() []job {
+	if len(s.faults) > 0 {
+		return s.planFaults()
+	}
+	if s.change != (change{}) {
+		return s.planPairs()
+	}
+	return s.planStorms()
+}
+
+// planStorms lists, of each number of nodes, the largest first, all systems in turn, so that what changes on the
+// machine meanwhile meets all of them.
+func (s *Storm) planStorms() (out []job) {
+	for again := range s.runs {
+		for _, n := range descending(s.nodes) {
+			for _, name := range s.wanted {
+				if most := s.system(name).Most; most == 0 || n <= most {
+					out = append(out, job{System: name, Nodes: n, Again: again})
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/chunk"
+	"pando/internal/fleet"
+	"pando/internal/identity"
+	"pando/internal/image"
+	"pando/internal/lab/rivals"
+	"pando/internal/store"
+	"pando/internal/trace"
+)
+
+// testRoot is the raw size of the small root, in blocks.
+const testRoot = 1024
+
+// newTestStorm is a storm over a data directory with one small version and one recorded boot of it.
+func newTestStorm(t *testing.T, args ...string) (*Storm, *bytes.Buffer) {
+	t.Helper()
+	return newTestStormOf(t, smallRoot(testRoot), args...)
+}
+
+// newTestStormOf has a root of such bytes, whole chunks.
+func newTestStormOf(t *testing.T, root []byte, args ...string) (*Storm, *bytes.Buffer) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	bin, err := filepath.Abs("../../../build/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"pando", "pando-init"} {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			t.Skipf("%v (make build makes it)", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "storm") // short: there are sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	data := filepath.Join(dir, "data")
+	version := smallVersion(t, data, root)
+	recordBoot(t, data, version, len(root)/chunk.BlockSize)
+	var out bytes.Buffer
+	s, err := New(
+		others(), append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...),
+		&out,
+		&out,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Bin = bin
+	return s, &out
+}
+
+// smallVersion puts a version with a small root into a new store, and returns its name.
+func smallVersion(t *testing.T, data string, root []byte) fleet.Digest {
+	t.Helper()
+	keys, err := identity.Open(filepath.Join(data, "keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := store.OpenDir(filepath.Join(data, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := dir.Lock(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	w := dir.NewWriter()
+	defer w.Close()
+	put := func(b []byte) chunk.ID {
+		id, _, err := w.Put(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	m := image.Manifest{
+		Format:       image.Format,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
+		Drivers:      []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
+		Root: image.Root{
+			FileSystem: "erofs",
+			Index:      chunksOf(t, put, root),
+			Size:       int64(len(root)),
+			ChunkSize:  chunk.DefaultChunkSize,
+		},
+	}
+	if err := w.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := dir.PutVersion(store.Version{Manifest: b, Signature: image.Sign(keys.Site, b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// smallRoot is a root of so many blocks that compresses to about a half, with some chunks of zeros.
+func smallRoot(blocks int) []byte {
+	r := rand.New(rand.NewPCG(5, 6))
+	root := make([]byte, blocks*chunk.BlockSize)
+	for i := range root {
+		if i/chunk.DefaultChunkSize%10 != 0 {
+			root[i] = byte(r.IntN(16))
+		}
+	}
+	return root
+}
+
+// chunksOf makes chunks of a root.
+func chunksOf(t *testing.T, put func([]byte) chunk.ID, root []byte) chunk.ID {
+	t.Helper()
+	enc, err := chunk.NewEncoder(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []chunk.Entry
+	for raw := range slices.Chunk(root, chunk.DefaultChunkSize) {
+		stored, codec := enc.Encode(raw)
+		e := chunk.Entry{RawSize: len(raw), Codec: codec}
+		if codec != chunk.Zero {
+			e.ID, e.StoredSize = put(stored), len(stored)
+		}
+		entries = append(entries, e)
+	}
+	index, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range index.Pages {
+		put(page)
+	}
+	return put(index.Root)
+}
+
+// recordBoot leaves a trace as the server keeps it: every other 64 KiB are read, in bursts of two reads, and the last
+// reads come after the boot, in proportion to the size of the root.
+func recordBoot(t *testing.T, data string, v fleet.Digest, blocks int) {
+	t.Helper()
+	var reads []trace.Read
+	for i := 0; i < blocks; i += 32 {
+		reads = append(
+			reads,
+			trace.Read{Start: uint32(blocks - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond},
+		)
+	}
+	kept := fmt.Sprintf(
+		`{"boot": "1", "received": "2026-01-01T00:00:00Z", "moments": [{"stage": "root", "at": 1}, {"stage": "booted", "at": %d}], "reads": %s}`,
+		time.Duration(blocks/testRoot)*100*time.Millisecond,
+		mustJSON(t, trace.EncodeReads(reads)),
+	)
+	dir := filepath.Join(data, "traces", strings.TrimPrefix(string(v), "sha256:"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(kept), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Two nodes, each way: the real server, real links, a real block daemon for each node. Every byte is compared, and each
+// node's bytes are among those that left the server.
+func TestStormOfTwo(t *testing.T) {
+	s, out := newTestStorm(t, "--nodes", "2", "--think", "0.1", "--systems", strings.Join(names(own()), ","))
+	if err := s.Measure(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r report
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != len(own()) || r.Read == 0 || r.BootSet == 0 || r.BootSet >= r.Read {
+		t.Fatalf("%d runs, W of %d, %d bytes read", len(r.Runs), r.BootSet, r.Read)
+	}
+	for _, x := range r.Runs {
+		if len(x.Each) != 2 || x.Last < x.First || x.First <= 0 {
+			t.Errorf("%s: nodes %d, first %g s, last %g s", x.System, len(x.Each), x.First, x.Last)
+		}
+		got := int64(0)
+		for _, n := range x.Each {
+			got += n.Taken.Received["server"]
+			if n.Attached <= 0 || n.Attached > n.Booted || n.Taken.Failures > 0 || n.Taken.Memory == 0 {
+				t.Errorf("%s: node %+v", x.System, n)
+			}
+			if n.Taken.Received["peer"] > 0 && x.System != "peers" {
+				t.Errorf("%s: %d bytes came from peers", x.System, n.Taken.Received["peer"])
+			}
+			if packed := n.Taken.Served["pack"] > 0; packed != (x.System != "chunks") {
+				t.Errorf("%s: %d bytes came from the boot pack", x.System, n.Taken.Served["pack"])
+			}
+		}
+		if x.ServerSent <= got {
+			t.Errorf(
+				"%s: the server's link has %d bytes, the nodes received %d of objects",
+				x.System,
+				x.ServerSent,
+				got,
+			)
+		}
+	}
+	nothingLeft(t, s)
+}
+
+// Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and
+// a file system.
+func TestStormOfRivals(t *testing.T) {
+	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
+	s.wanted = nil
+	for _, name := range []string{"nbd"} {
+		if err := s.system(name).Check(s.Bin); err != nil {
+			t.Skip(err)
+		}
+		s.wanted = append(s.wanted, name)
+	}
+	if err := s.Measure(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r report
+	b, err := os.ReadFile(filepath.Join(s.Dir, "storm.json"))
+	if err != nil || json.Unmarshal(b, &r) != nil || len(r.Runs) != 1 {
+		t.Fatalf("%d runs, want 1: none with 20 nodes (%v)", len(r.Runs), err)
+	}
+	for _, x := range r.Runs {
+		if got := x.Each[0].Link; got < x.Read || x.ServerSent < x.Read {
+			t.Errorf("%s: read %d bytes, received %d, the server's link has %d", x.System, x.Read, got, x.ServerSent)
+		}
+	}
+	nothingLeft(t, s)
+}
+
+// A boot that cannot succeed ends the storm, and so does Ctrl-C; neither leaves anything behind.
+func TestStormThatFailsLeavesNothing(t *testing.T) {
+	s, out := newTestStorm(t, "--nodes", "1", "--systems", "chunks", "--think", "1000", "--rate", "1mbit")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	begun := make(chan error, 1)
+	go func() { begun <- s.Measure(ctx) }()
+	waitFor(t, func() bool { // the daemon is there
+		_, err := os.Stat(filepath.Join(s.Dir, "nodes", "0", "block.sock"))
+		return err == nil
+	})
+	cancel(context.Canceled)
+	if err := <-begun; err == nil {
+		t.Errorf("an interrupted storm ended well:\n%s", out)
+	}
+	nothingLeft(t, s)
+}
+
+func waitFor(t *testing.T, good func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !good() {
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatal("it does not come")
+		}
+	}
+}
+
+// nothingLeft fails the test when namespaces or processes of the storm are still there.
+func nothingLeft(t *testing.T, s *Storm) {
+	t.Helper()
+	for _, n := range append(s.star.Nodes, s.star.Server) {
+		if _, err := os.Stat("/run/netns/" + n.Name); err == nil {
+			t.Errorf("namespace %s was left", n.Name)
+		}
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/cwd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range processes {
+		if at, err := os.Readlink(p); err == nil && strings.HasPrefix(at, s.Dir) {
+			t.Errorf("process %s was left in %s", p, at)
+		}
+	}
+}
+
+func others() Others { return Others{rivals.All(), rivals.Kernel()} }

@@ -1,0 +1,228 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/bench"
+	"pando/internal/fleet"
+	"pando/internal/node/agent"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// telling is a node that the server knows: it asks for its boot as iPXE does, loads kernel and initramfs, says
+// hello, and tells how far it is as the agent does. So its storm is on the dashboard.
+type telling struct {
+	n       *node
+	mac     fleet.MAC
+	control *http.Client
+	config  api.BootConfig
+	session string
+	version fleet.Digest
+	init    time.Time // kernel and initramfs were loaded: zero of its clock
+	agent   *agent.Alone
+}
+
+// tellingName is the node of a number.
+func tellingName(i int) string { return fmt.Sprintf("pc%03d", i+1) }
+
+// acquaint makes the storm's nodes known to the server, half of them in a room of their own, and has them boot its
+// version.
+func (s *Storm) acquaint(ctx context.Context, m *material, nodes []*node) error {
+	name := s.image
+	if name == string(m.Version) {
+		name = "storm"
+	}
+	if _, err := s.site.API.AddVersion(ctx, name, api.VersionAdd{Version: m.Version}); err != nil {
+		return err
+	}
+	ref := fleet.Ref(name + "@" + string(m.Version))
+	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref}); err != nil {
+		return err
+	}
+	for i, n := range nodes {
+		mac, err := n.macOf()
+		if err != nil {
+			return err
+		}
+		name := tellingName(i)
+		if _, err := s.site.API.Node(ctx, name); err == nil { // of the run before: its links were others
+			if _, err := s.site.API.DeleteNodes(ctx, name, false); err != nil {
+				return err
+			}
+		}
+		room := []string{"b12", "b14"}[2*i/len(nodes)]
+		if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}, Labels: map[string]string{"room": room}}); err != nil {
+			return err
+		}
+		n.tells, n.loads = s.tell, s.k
+	}
+	return nil
+}
+
+// macOf is the address of the node's end of its link.
+func (n *node) macOf() (mac fleet.MAC, err error) {
+	err = n.net.Do(func() error {
+		link, err := net.InterfaceByName(testkit.LinkName)
+		if err == nil {
+			mac, err = fleet.ParseMAC(link.HardwareAddr.String())
+		}
+		return err
+	})
+	return mac, err
+}
+
+func (t *telling) hello(ctx context.Context) error {
+	begun := time.Since(t.init)
+	var answer api.HelloResponse
+	err := t.post(
+		ctx,
+		"/v1/node/hello",
+		"",
+		api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.net.Addr.Addr().String(),
+			Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}},
+		&answer,
+	)
+	if err != nil {
+		return err
+	}
+	var a fleet.Assignment
+	if err := json.Unmarshal(answer.Assignment, &a); err != nil {
+		return fmt.Errorf("assignment: %w", err)
+	}
+	if a.Version != t.n.m.Version {
+		return fmt.Errorf(
+			"the server has this node boot %s, the storm is of %s",
+			a.Version.Short(),
+			t.n.m.Version.Short(),
+		)
+	}
+	t.session, t.version, t.n.bootID = answer.Session, a.Version, t.config.Boot
+	return t.report(
+		ctx,
+		nil,
+		event(trace.Init, trace.End, 0),
+		event(trace.Hello, trace.Begin, begun),
+		event(trace.Hello, trace.End, time.Since(t.init)),
+		event(trace.Device, trace.Begin, time.Since(t.init)),
+	)
+}
+
+func event(s trace.Stage, k trace.Kind, at time.Duration) trace.Event {
+	return trace.Event{Stage: s, Kind: k, Offset: at}
+}
+
+// attached tells that the root can be read. What goes wrong with it from now on the agent tells, by its own code.
+func (t *telling) attached(ctx context.Context) (err error) {
+	at := time.Since(t.init)
+	log, err := os.Create(filepath.Join(t.n.dir, "agent.log"))
+	if err != nil {
+		return err
+	}
+	t.agent, err = agent.StartAlone(
+		t.n.dir,
+		agent.Config{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
+			ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial},
+		log,
+	)
+	if err != nil {
+		return err
+	}
+	return t.insist(ctx, nil, event(trace.Device, trace.End, at))
+}
+
+// end has the agent tell what it has left to tell.
+func (t *telling) end(ctx context.Context) error {
+	if t.n.killed.Load() {
+		stopped, stop := context.WithCancel(ctx)
+		stop()
+		_ = t.agent.Close(stopped) // a machine without power says nothing
+		return nil
+	}
+	return t.agent.Close(ctx)
+}
+
+// booted tells that the node is up, and who sent it its root.
+func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error {
+	st, err := p.Client.Status(ctx, 0)
+	if err != nil {
+		return err
+	}
+	t.agent.Booted()
+	e := event(trace.Booted, trace.End, at.Sub(t.init))
+	e.Bytes = st.Bytes
+	return t.insist(
+		ctx,
+		&api.NodeStatus{Version: t.version, Release: t.config.Release, Bytes: st.Bytes, Fed: st.Fed, Reads: st.Reads,
+			Rejected: st.Rejected, Stalled: st.Stalled},
+		e,
+	)
+}
+
+// insist reports until the server has heard it: in some storms it is away.
+func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
+	for {
+		err := t.report(ctx, st, events...)
+		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, startAgain) != nil {
+			return err
+		}
+	}
+}
+
+func (t *telling) report(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
+	return t.post(
+		ctx,
+		"/v1/node/events",
+		"Bearer "+t.session,
+		api.ReportRequest{Boot: t.config.Boot, Uptime: time.Since(t.init), Events: events, Status: st},
+		nil,
+	)
+}
+
+// post sends JSON over the control channel.
+func (t *telling) post(ctx context.Context, path, authorization string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if len(t.config.Control) == 0 {
+		return fmt.Errorf("boot.json names no control channel")
+	}
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		strings.TrimSuffix(t.config.Control[0], "/")+path,
+		bytes.NewReader(body),
+	)
+	if err != nil {
+		return err
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := t.control.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode/100 != 2 {
+		err = fmt.Errorf("POST %s: %w: %s: %s", path, bench.ErrAnswer, resp.Status, data)
+	}
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(data, out)
+}

@@ -1,0 +1,94 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/testkit"
+)
+
+// aheadRate is that of the links by which nodes load before a storm: as in those of which nobody is told, kernel
+// and initramfs are no part of it.
+const aheadRate = testkit.Rate(1e9)
+
+// loadAhead has all nodes load before their links are as slow as in the storm. The server has them load in turns.
+func (s *Storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
+	if err := s.star.Limit(aheadRate, aheadRate); err != nil {
+		return err
+	}
+	var loading sync.WaitGroup
+	errs := make([]error, len(nodes))
+	for i, n := range nodes {
+		loading.Go(func() { n.ahead, errs[i] = n.load(ctx) })
+	}
+	loading.Wait()
+	return errors.Join(append(errs, s.star.Limit(j.Server, j.Node))...)
+}
+
+// load does what comes before /init, and says hello.
+func (n *node) load(ctx context.Context) (*telling, error) {
+	f, err := n.loader()
+	if err != nil {
+		return nil, err
+	}
+	k, err := f.Turn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Fetch(ctx, k.Kernel, io.Discard); err != nil {
+		return nil, err
+	}
+	var initramfs bytes.Buffer
+	if _, err := f.Fetch(ctx, k.Initramfs, &initramfs); err != nil {
+		return nil, err
+	}
+	t := &telling{n: n, mac: f.MAC, init: time.Now()}
+	if t.config, err = bootConfig(initramfs.Bytes()); err != nil {
+		return nil, err
+	}
+	key, err := base64.StdEncoding.DecodeString(t.config.ServerKey)
+	if err != nil {
+		return nil, fmt.Errorf("the server's key in boot.json: %w", err)
+	}
+	t.control = &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, TLSClientConfig: api.PinnedTLS(key)}}
+	return t, t.hello(ctx)
+}
+
+// loader is the node's, which asks by its own link.
+func (n *node) loader() (*testkit.Loader, error) {
+	mac, err := n.macOf()
+	return testkit.NewLoader(n.net, mac, n.server, n.m.Manifest.Architecture), err
+}
+
+// bootConfigName is boot.json's in the trust cpio, which is the first one of an initramfs.
+const bootConfigName = "pando/boot.json"
+
+// bootConfig finds boot.json in an initramfs, as the kernel would: newc entries from the front.
+func bootConfig(initramfs []byte) (cfg api.BootConfig, err error) {
+	for b := initramfs; len(b) > newcHeader && string(b[:6]) == "070701"; {
+		size, err1 := strconv.ParseUint(string(b[54:62]), 16, 32)
+		name, err2 := strconv.ParseUint(string(b[94:102]), 16, 32)
+		data := (newcHeader + name + 3) &^ 3
+		end := (data + size + 3) &^ 3
+		if err1 != nil || err2 != nil || name == 0 || end > uint64(len(b)) {
+			break
+		}
+		if string(b[newcHeader:newcHeader+name-1]) == bootConfigName {
+			return cfg, json.Unmarshal(b[data:data+size], &cfg)
+		}
+		b = b[end:]
+	}
+	return cfg, fmt.Errorf("the initramfs has no %s", bootConfigName)
+}
+
+const newcHeader = 110

@@ -1,0 +1,34 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+
+	"pando/internal/trace"
+)
+
+// timelines asks the server what it has of each node's boot. What the daemons have had themselves is not looked at:
+// a fault is to be seen by whoever looks at the boot.
+func (s *Storm) timelines(ctx context.Context, nodes []*node, r *stormRun) error {
+	r.Tell = true
+	for i, n := range nodes {
+		if n.bootID == "" {
+			return fmt.Errorf("%s: the server does not know its boot", shortName(i))
+		}
+		b, err := s.site.API.Boot(ctx, n.bootID)
+		if err != nil {
+			return fmt.Errorf("timeline of %s: %w", shortName(i), err)
+		}
+		told := map[string]int{}
+		for _, e := range b.Events {
+			if kind := e.Attrs[trace.AttrIncident]; kind != "" {
+				told[kind]++
+			}
+		}
+		r.Each[i].Timeline = told
+		if !r.Each[i].Killed && b.State != trace.Up {
+			return fmt.Errorf("%s has booted, and its timeline says that it is %s", shortName(i), b.State)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package storm
+
+import (
+	"fmt"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/sim"
+)
+
+var withKHeads = bench.Row{
+	"system",
+	"N",
+	"B",
+	"runs",
+	"K",
+	"at a time",
+	"first has K",
+	"last has K",
+	"first booted",
+	"half booted",
+	"last booted",
+	"last to the bound",
+	"simulated",
+	"last K, lab to that",
+	"half booted, lab to that",
+	"last booted, lab to that",
+	"server sent, to what it has to",
+	"machine",
+}
+
+// withKRows is a line for the median run of each kind whose nodes load K first, beside what is simulated. busy:
+// discarded runs, too.
+func (r *report) withKRows(busy bool) (out []bench.Row) {
+	with := &report{Runs: r.WithK}
+	for _, k := range with.kinds() {
+		m, ok := with.typical(k, busy)
+		all := with.of(k, true)
+		if !ok {
+			out = append(
+				out,
+				bench.Row{
+					k.system,
+					fmt.Sprint(k.nodes),
+					all[0].links(),
+					fmt.Sprintf("0 of %d", len(all)),
+					"discarded: " + all[0].Load.TooBusy(),
+				},
+			)
+			continue
+		}
+		out = append(out, m.withKRow(fmt.Sprintf("%d of %d", len(with.of(k, busy)), len(all))))
+	}
+	return out
+}
+
+// withKRow is the line of a run.
+func (r stormRun) withKRow(runs string) bench.Row {
+	bound := r.boundK()
+	simulated, last, half, booted := "-", "-", "-", "-"
+	if s, err := sim.Run(r.labStorm(0).Config()); err == nil {
+		simulated = fmt.Sprintf("%.2f", s.Last.Seconds()/bound)
+		last, half, booted = against(r.K.Last, s.LastK), against(r.Median, s.Median), against(r.Last, s.Last)
+	}
+	return bench.Row{
+		r.System,
+		fmt.Sprint(r.Nodes),
+		r.links(),
+		runs,
+		fmt.Sprintf("%.1f MB", bench.MB(r.K.Bytes)),
+		fmt.Sprint(r.K.Slots),
+		fmt.Sprintf("%.1f s", r.K.First),
+		fmt.Sprintf(
+			"%.1f s",
+			r.K.Last,
+		),
+		fmt.Sprintf("%.1f s", r.First),
+		fmt.Sprintf("%.1f s", r.Median),
+		fmt.Sprintf("%.1f s", r.Last),
+		fmt.Sprintf("%.2f", r.Last/bound),
+		simulated,
+		last,
+		half,
+		booted,
+		fmt.Sprintf(
+			"%.2f",
+			payload(r.ServerSent, r.Segment)/float64(r.serverBytesK()),
+		),
+		fmt.Sprintf("%.0f %%", r.Load.Busy*100),
+	}
+}
+
+// against is a time of the lab to what is simulated.
+func against(lab float64, simulated time.Duration) string {
+	return fmt.Sprintf("%.2f", lab/simulated.Seconds())
+}
+
+// withK is what the server sends with K for each node, in W; false where K is not known.
+func withK(k *bench.KernelSize, r stormRun) (float64, bool) {
+	if k == nil || r.BootSet == 0 {
+		return 0, false
+	}
+	return r.amplification() + float64(r.Nodes)*float64(k.Known)/float64(r.BootSet), true
+}

@@ -1,0 +1,63 @@
+package updates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// plannedDay is what is done in a tree on one day.
+type plannedDay struct {
+	What     string   `json:"what"`
+	Update   bool     `json:"update"`
+	Packages []string `json:"packages,omitempty"` // that are installed; none: a file is edited
+}
+
+// Small programs that an administrator may want, each with nothing but what is there already.
+var wanted = []string{"tree", "lsof", "ncdu", "strace"}
+
+// planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the
+// days between, a file of configuration is edited or a program installed.
+func planDays(updates []sourceUpdate, days int) (out []plannedDay) {
+	updates = updates[:min(len(updates), days)]
+	others := 0
+	for n := range days {
+		if at := n * len(updates) / days; at < (n+1)*len(updates)/days {
+			out = append(
+				out,
+				plannedDay{What: "update of " + updates[at].source, Update: true, Packages: updates[at].packages},
+			)
+			continue
+		}
+		others++
+		if program := others/2 - 1; others%2 == 0 && program < len(wanted) {
+			out = append(
+				out,
+				plannedDay{What: wanted[program] + " is installed", Packages: wanted[program : program+1]},
+			)
+			continue
+		}
+		out = append(out, plannedDay{What: "a configuration file is edited"})
+	}
+	return out
+}
+
+// do does what is planned for a day.
+func (t updateTree) do(ctx context.Context, d plannedDay) error {
+	if len(d.Packages) == 0 {
+		return t.edit()
+	}
+	return t.install(ctx, d.Update, d.Packages...)
+}
+
+// edit adds a line to a file of configuration.
+func (t updateTree) edit() error {
+	f, err := os.OpenFile(filepath.Join(t.path, "etc/ssh/sshd_config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, "# edited")
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,97 @@
+package updates
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"pando/internal/bench"
+	"pando/internal/build"
+)
+
+// wholeName is the way that writes all of an image each time.
+const wholeName = "squashfs-zstd, whole"
+
+// updateWay keeps versions of a tree in a directory.
+type updateWay struct {
+	name  string
+	daily bool // it is measured each day
+	// add keeps one more version, and returns how many bytes it wrote for it.
+	add func(ctx context.Context, dir, tree string) (int64, error)
+}
+
+// updateWays are Pando's and others; Pando's is the first one.
+func updateWays() []updateWay {
+	return []updateWay{
+		{bench.PandoWay, true, addVersion},
+		{"casync, its default of 64 KiB", true, casync()},
+		{"casync, 16 KiB", false, casync("--chunk-size=16384")},
+		{wholeName, false, wholeSquash},
+	}
+}
+
+// addVersion builds a version. Its first one counts without kernel and drivers, which no later one has new.
+func addVersion(ctx context.Context, dir, tree string) (int64, error) {
+	_, err := os.Stat(filepath.Join(dir, "store"))
+	r, failed := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })
+	if failed != nil {
+		return 0, failed
+	}
+	if os.IsNotExist(err) {
+		return r.Manifest.Sizes.Stored, nil
+	}
+	return r.NewBytes, nil
+}
+
+// casync makes an archive of a tree, as chunks that it compresses with zstd, and an index.
+func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, error) {
+	return func(ctx context.Context, dir, tree string) (int64, error) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return 0, err
+		}
+		before, count, err := sizeOfTree(dir)
+		if err != nil {
+			return 0, err
+		}
+		name := filepath.Join(dir, strconv.Itoa(count)+".caidx")
+		if err := bench.Run(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
+			return 0, fmt.Errorf("%w (Debian's package casync has it)", err)
+		}
+		after, _, err := sizeOfTree(dir)
+		return after - before, err
+	}
+}
+
+// wholeSquash makes a file of all of it.
+func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	name := filepath.Join(dir, "squash")
+	if err := bench.Run(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
+		return 0, err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// sizeOfTree adds up the files below a directory.
+func sizeOfTree(dir string) (bytes int64, files int, err error) {
+	err = filepath.WalkDir(dir, func(_ string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
+		}
+		info, err := f.Info()
+		if err == nil {
+			bytes, files = bytes+info.Size(), files+1
+		}
+		return err
+	})
+	return bytes, files, err
+}

@@ -1,0 +1,155 @@
+package initrd
+
+import (
+	"context"
+
+	"pando/internal/api"
+	"pando/internal/bootfiles"
+	"pando/internal/fleet"
+	"pando/internal/image"
+	"pando/internal/lastboot"
+	"pando/internal/link"
+	"pando/internal/trace"
+)
+
+// Modules is what loading drivers brought.
+type Modules struct {
+	Names []string // of the modules that were loaded
+}
+
+// Link is what waiting for a link brought.
+type Link struct {
+	Adapters []link.NIC // with a driver
+	Up       []link.NIC // those of them with a link
+}
+
+// Session is what registration brought.
+type Session struct {
+	Assignment fleet.Assignment
+	Answer     api.HelloResponse // as the server signed it; empty without a server
+	Offline    *lastboot.Boot    // what the machine boots without a server; nil: one answered
+}
+
+// Verified is a version whose signature is good.
+type Verified struct {
+	Manifest  image.Manifest
+	Bytes     []byte // of the manifest
+	Signature []byte
+	Pack      []byte             // the boot pack's map, verified; nil: none
+	Sources   []bootfiles.Source // of the manifest and the map: the first one had the manifest
+}
+
+// Root is a root that is mounted, with what takes its writes.
+type Root struct {
+	Writes string // the kind of write layer
+}
+
+// results are those of the phases so far. Only the lists of phases see them: a phase gets of them what it needs.
+type results struct {
+	modules  Modules
+	link     Link
+	lease    link.Lease
+	session  *Session
+	verified *Verified
+	root     Root
+	init     string // path of the image's init
+}
+
+// keep has a phase that ends well leave its result for those after it.
+func keep[T any](to *T) func(T, string, error) (string, error) {
+	return func(result T, text string, err error) (string, error) {
+		if err == nil {
+			*to = result
+		}
+		return text, err
+	}
+}
+
+// phases is the boot, in order. Each gets the results that it needs of those before it, from p, and leaves its own.
+func (m *machine) phases(p *results) []Phase {
+	return []Phase{
+		{Stage: trace.Modules, Run: func(ctx context.Context) (string, error) {
+			return keep(&p.modules)(m.drivers.loadModules(ctx))
+		}, Hint: "is the kernel's modules package in the image? build it anew"},
+		{Stage: trace.Link, Run: func(ctx context.Context) (string, error) {
+			return keep(&p.link)(m.network.waitLink(ctx))
+		}, Back: trace.Modules,
+			Hint: "check cable, switch port and VLAN; `pando doctor` names adapters without a driver"},
+		{Stage: trace.Address, Run: func(ctx context.Context) (string, error) {
+			return keep(&p.lease)(m.network.getAddress(ctx, p.link))
+		}, Back: trace.Link,
+			Hint: "is a DHCP server on this network? run `pando doctor` on the server"},
+		{Stage: trace.Hello, Run: m.hello(p), Back: trace.Address,
+			Hint: "is `pando serve` running, and is its port 8443 open in the firewall?"},
+		{Stage: trace.Manifest, Run: m.manifest(p), Back: trace.Address,
+			Hint: "is `pando serve` running, and is its port 8480 open in the firewall?"},
+		{Stage: trace.Device, Run: m.device(p),
+			Hint: "is `pando serve` running? `pando image list` shows whether the version is whole"},
+		{Stage: trace.Root, Run: m.root(p),
+			Hint: "reads of the root wait for a server: is `pando serve` running?"},
+		{Stage: trace.Config, Run: m.configure(p),
+			Hint: "is the writable memory of the node large enough (write limit of its group)?"},
+		{Stage: trace.SwitchRoot, Run: func(context.Context) (string, error) {
+			return keep(&p.init)(prepareSwitch(m.rootMount.at.root, m.drivers.cmd.Init, p.session, m.timeline.console))
+		}, Hint: "does the image have systemd (/sbin/init)?"},
+	}
+}
+
+// softPhases are those of a boot that has its kernel, its network and its device.
+func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
+	return []Phase{
+		{Stage: trace.Hello, Run: m.hello(p)},
+		{Stage: trace.Manifest, Run: m.manifest(p)},
+		{Stage: trace.Device, Run: func(ctx context.Context) (string, error) {
+			if p.session.Assignment.Version == staged {
+				return m.rootDevice.at.node() + ", staged before", nil
+			}
+			m.unstage() // its group desires another one since
+			return m.device(p)(ctx)
+		}},
+		{Stage: trace.Root, Run: m.root(p)},
+		{Stage: trace.Config, Run: m.configure(p)},
+		{Stage: trace.SwitchRoot, Run: func(context.Context) (string, error) {
+			return keep(&p.init)(prepareSoft(m.rootMount.at.root, p.session, m.timeline.console))
+		}},
+	}
+}
+
+// What both lists have.
+
+func (m *machine) hello(p *results) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return keep(&p.session)(m.registration.hello(ctx, p.modules, p.link, p.lease))
+	}
+}
+
+func (m *machine) manifest(p *results) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return keep(&p.verified)(m.version.fetchManifest(ctx, p.session, p.lease))
+	}
+}
+
+func (m *machine) device(p *results) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return m.rootDevice.attachDevice(ctx, p.session, p.verified, p.lease)
+	}
+}
+
+func (m *machine) root(p *results) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		return keep(&p.root)(m.rootMount.mountRoot(ctx, p.session, p.verified))
+	}
+}
+
+// configure settles which disk is the cache's as well: from there on nobody looks for it any more.
+func (m *machine) configure(p *results) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		files, text, err := m.settings.configure(ctx, p.session, p.lease)
+		if err != nil {
+			return "", err
+		}
+		kept := m.fallback.keepBoot(ctx, m.cacheDisk.settleCache(), p.session, p.verified, p.lease)
+		hardware := m.registration.hardware(p.modules, p.link, p.lease)
+		return text, m.settings.leaveSession(leaving{files, p.session, p.lease, p.root, hardware, kept})
+	}
+}

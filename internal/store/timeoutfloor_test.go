@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pando/internal/chunk"
+)
+
+func TestSlow(t *testing.T) {
+	var nobody *TimeoutFloor
+	if got := nobody.AtLeast(time.Second); got != time.Second {
+		t.Errorf("nobody told anything: %s", got)
+	}
+	var s TimeoutFloor
+	for _, x := range []struct{ told, want time.Duration }{{0, time.Second}, {-time.Hour, time.Second},
+		{time.Millisecond, time.Second}, {time.Minute, time.Minute}, {0, time.Second}} {
+		if s.Set(x.told); s.AtLeast(time.Second) != x.want {
+			t.Errorf("told %s: %s, want %s", x.told, s.AtLeast(time.Second), x.want)
+		}
+	}
+}
+
+// On links that are known to be slow a server that is silent for long is not given up, with another one to turn to
+// and without.
+func TestFailoverOnSlowLinks(t *testing.T) {
+	for _, c := range []struct {
+		sources    int
+		told, want time.Duration
+	}{{1, 0, patienceAlone}, {2, 0, patienceFirst}, {1, 25 * time.Second, 25 * time.Second},
+		{2, 25 * time.Second, 25 * time.Second}, {2, time.Second, patienceFirst}} {
+		a := &fake{name: "a"}
+		sources := []Origin{a, &fake{name: "b"}}
+		f, err := NewFailover(&observed{}, sources[:c.sources]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.TimeoutFloor = &TimeoutFloor{}
+		f.TimeoutFloor.Set(c.told)
+		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil ||
+			a.seen[0].Patience != c.want {
+			t.Errorf(
+				"%d sources, told %s: patience %s, want %s (%v)",
+				c.sources,
+				c.told,
+				a.seen[0].Patience,
+				c.want,
+				err,
+			)
+		}
+	}
+}
+
+// A connection that takes long to come about, as one does when its packets wait behind others, is waited for where
+// that was told.
+func TestDialOnSlowLinks(t *testing.T) {
+	for told, want := range map[time.Duration]time.Duration{0: dialTime, 20 * time.Second: 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var s TimeoutFloor
+			s.Set(told)
+			begin := time.Now()
+			_, err := s.dial(func(ctx context.Context) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})(t.Context())
+			if took := time.Since(begin); err == nil || took != want {
+				t.Errorf("told %s: it took %s, want %s (%v)", told, took, want, err)
+			}
+		})
+	}
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	resp, err := NewClient(1, &TimeoutFloor{}).Get(srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+}
