@@ -148,7 +148,7 @@ func (x Transfer) Sent(bytes, left int64) {
 func (x Transfer) heard(bytes int64) (rest int64) {
 	x.Queue.Mu.Lock()
 	defer x.Queue.Mu.Unlock()
-	x.Queue.queue.Heard(x.Queue.now(), x.mac, x.number, bytes)
+	x.Queue.queue.SawTransfer(x.Queue.now(), x.mac, x.number, bytes)
 	return x.Queue.queue.Rest()
 }
 

@@ -17,7 +17,7 @@ type Boot struct {
 	State   trace.State      `json:"state"`
 	Stage   trace.Stage      `json:"stage"`             // the furthest stage it reached
 	Elapsed time.Duration    `json:"elapsed"`           // start to booted; until its last event otherwise
-	Failure string           `json:"failure,omitempty"` // what failed last, while it is not mended
+	Failure string           `json:"failure,omitempty"` // what failed last, while it is not fixed
 	Hint    string           `json:"hint,omitempty"`
 	Version fleet.Digest     `json:"version,omitempty"`
 	Bytes   map[string]int64 `json:"bytes,omitempty"` // by source

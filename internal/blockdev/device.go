@@ -19,8 +19,9 @@ type Options struct {
 	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
 	Cache int64    // bytes of raw chunks kept; default 4 MiB
 	Pages int64    // bytes of index pages kept; default 1 MiB
-	Early bool     // unpack the next pieces of the boot pack before reads ask for them: there is a processor for that
-	Ahead int      // chunks fetched ahead of a sequential reader; default 2, negative: none
+	// unpack the next pieces of the boot pack before reads ask for them: there is a processor for that
+	UnpackAhead bool
+	Ahead       int // chunks fetched ahead of a sequential reader; default 2, negative: none
 
 	Pack *Pack // boot pack to read from; nil: none
 
@@ -62,13 +63,13 @@ type Device struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	raws    group[rawKey, *raw]
-	bufs    buffers // for raws
-	pages   group[int, *chunk.Page]
-	decoder chunk.Decoder
-	ahead   readAhead
-	early   early
-	demand  demand
+	raws      group[rawKey, *raw]
+	bufs      buffers // for raws
+	pages     group[int, *chunk.Page]
+	decoder   chunk.Decoder
+	ahead     readAhead
+	unpacking unpackAhead
+	demand    demand
 }
 
 // rawKey names raw bytes: those of a chunk, or of a piece of the boot pack, which may fail where a chunk must not.
@@ -145,8 +146,8 @@ func (d *Device) usePack(p *Pack, size int64) {
 		pack.Lost(chunk.ID{}, err)
 		return
 	}
-	if d.opts.Early {
-		d.beginEarly()
+	if d.opts.UnpackAhead {
+		d.startUnpackAhead()
 	}
 	d.startStreams()
 }

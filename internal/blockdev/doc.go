@@ -11,11 +11,11 @@
 //
 // A boot pack answers the reads of the blocks that it has: its pieces hold what boots read, in the order in which
 // they do, several files' blocks in one. They are streamed in that order as soon as the device is open, giving way
-// to fetches that reads wait for; or a Feeder brings them in the order that suits a swarm, as far as there is room.
-// A piece is verified when it comes, kept as it was sent, and unpacked when a read needs it. Where all of them may
-// be kept they lie in one mapping (package piecestore), and raw bytes are used again (buffers), so that a boot makes
-// little garbage. Where there is a processor to spare, the pieces after the one that is read are unpacked before a
-// read needs them. Nothing depends on a piece: the blocks of one that is lost come from chunks.
+// to fetches that reads wait for; or a PieceFetcher brings them in the order that suits a swarm, as far as there is
+// room. A piece is verified when it comes, kept as it was sent, and unpacked when a read needs it. Where all of
+// them may be kept they lie in one mapping (package piecestore), and raw bytes are used again (buffers), so that a
+// boot makes little garbage. Where there is a processor to spare, the pieces after the one that is read are
+// unpacked before a read needs them. Nothing depends on a piece: the blocks of one that is lost come from chunks.
 //
 // Chunks that several reads want at a time are fetched once. When a file is read in order, the next few chunks are
 // fetched before they are asked for, but only with fetches that no read is waiting for.

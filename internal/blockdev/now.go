@@ -12,7 +12,7 @@ func (d *Device) ReadNow(p []byte, off int64) bool {
 	}
 	for _, s := range spans {
 		d.noteRead(s.piece, s.at, s.n)
-		d.unpackEarly(s.piece)
+		d.unpackNext(s.piece)
 		d.opts.Served("pack", int(s.n))
 	}
 	d.readAhead(off, int64(len(p)))

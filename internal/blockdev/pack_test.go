@@ -46,7 +46,7 @@ func (img *testImage) pack(t testing.TB, extents []bootpack.Extent, cuts ...int)
 			stored, codec = raw[:n], chunk.Stored
 		}
 		p.Pieces = append(p.Pieces, chunk.Entry{RawSize: n, StoredSize: len(stored), Codec: codec, ID: img.put(stored)})
-		p.Proofs = append(p.Proofs, chunk.Prove(stored))
+		p.Proofs = append(p.Proofs, chunk.FastSum(stored))
 		raw = raw[n:]
 	}
 	p.Booted = len(p.Pieces)
@@ -128,10 +128,10 @@ func TestReadAtAnyPack(t *testing.T) {
 			t.Context(),
 			src,
 			Options{
-				Index: img.index,
-				Ahead: rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
-				Early: rapid.Bool().Draw(rt, "early"),
-				Cache: rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
+				Index:       img.index,
+				Ahead:       rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
+				UnpackAhead: rapid.Bool().Draw(rt, "early"),
+				Cache:       rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
 				Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
 					Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),
 					Has: hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))},

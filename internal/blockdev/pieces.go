@@ -16,11 +16,11 @@ type Pack struct {
 	Keep int64        // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
 	Idle bool         // fetch what reads ask for and nothing else
 
-	// Feeder, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
+	// Fetcher, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
 	// them in the pack's order.
-	Feeder Feeder
+	Fetcher PieceFetcher
 	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a
-	// Feeder, to which it leaves the rest.
+	// PieceFetcher, to which it leaves the rest.
 	Kept func(ctx context.Context, r chunk.Request) (chunk.Verified, bool)
 
 	// Source fetches pieces, by requests that are Optional: the blocks of a piece that is not to be had come from
@@ -41,24 +41,24 @@ type Pack struct {
 	Whole func()
 }
 
-// Feeder is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock
+// PieceFetcher is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock
 // held: they do not block, and call nothing of the device.
-type Feeder interface {
+type PieceFetcher interface {
 	Dropped(piece int) // the device let go of a piece that it had
 	Moved()            // reads went on, so Device.Reach may be another
 	Ahead(piece int)   // the node does not keep a piece that the device would have streamed: it is to be brought
 }
 
-// unfed is the Feeder of a pack that has none.
-type unfed struct{}
+// noFetcher is the PieceFetcher of a pack that has none.
+type noFetcher struct{}
 
-func (unfed) Dropped(int) {}
-func (unfed) Moved()      {}
-func (unfed) Ahead(int)   {}
+func (noFetcher) Dropped(int) {}
+func (noFetcher) Moved()      {}
+func (noFetcher) Ahead(int)   {}
 
 func (p *Pack) defaults() {
-	if p.Feeder == nil {
-		p.Feeder = unfed{}
+	if p.Fetcher == nil {
+		p.Fetcher = noFetcher{}
 	}
 	if p.Keep == 0 {
 		p.Keep = 24 << 20
@@ -118,7 +118,7 @@ type piece struct {
 	held   chunk.Verified // as it was sent
 	kept   bool           // held is there, and its bytes are counted in cost
 	coming bool           // it is streamed now, and its bytes are counted in cost
-	fed    bool           // it is left to the feeder, and not streamed
+	fed    bool           // it is left to the piece fetcher, and not streamed
 	came   bool           // it was received, now or before
 	lost   bool
 	spared bool // lost, but only because its blocks are there already
@@ -179,19 +179,19 @@ func (p *pieces) keep(i int, v chunk.Verified) {
 	defer p.mu.Unlock()
 	s := &p.state[i]
 	p.arrived(i)
-	if !s.kept && (s.coming || p.room(i, true)) {
+	if !s.kept && (s.coming || p.reserve(i, true)) {
 		s.held, s.kept, s.coming = p.memory.Put(i, v), true, false
 	}
 }
 
-// put takes a piece that a feeder brought, and tells whether it is kept: nothing that is still to be read makes
+// put takes a piece that a piece fetcher brought, and tells whether it is kept: nothing that is still to be read makes
 // room for it.
 func (p *pieces) put(i int, v chunk.Verified) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.state[i]
 	p.arrived(i)
-	if !s.kept && !s.lost && (s.coming || p.room(i, false)) {
+	if !s.kept && !s.lost && (s.coming || p.reserve(i, false)) {
 		s.held, s.kept, s.coming = p.memory.Put(i, v), true, false
 	}
 	return s.kept
@@ -272,5 +272,5 @@ func (p *pieces) unread(i, of int) bool {
 func (p *pieces) stir() {
 	close(p.moved)
 	p.moved = make(chan struct{})
-	p.Feeder.Moved()
+	p.Fetcher.Moved()
 }

@@ -101,7 +101,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
-			if errors.Is(err, errSpared) {
+			if errors.Is(err, errHaveChunks) {
 				d.opts.Served("spared", len(x.dst))
 			}
 			if err := d.readChunks(ctx, x.dst, x.off); err != nil {
@@ -114,7 +114,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		switch {
 		case x.piece >= 0:
 			d.noteRead(x.piece, x.at, int64(len(x.dst)))
-			d.unpackEarly(x.piece)
+			d.unpackNext(x.piece)
 			d.opts.Served("pack", len(x.dst))
 		case x.kept:
 			d.opts.Served("cache", len(x.dst))

@@ -20,7 +20,7 @@ const yieldMost = 200 * time.Millisecond
 
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
 func (d *Device) startStreams() {
-	_, alone := d.pack.Feeder.(unfed)
+	_, alone := d.pack.Fetcher.(noFetcher)
 	if !alone && d.pack.Kept == nil || d.pack.Idle {
 		return
 	}
@@ -35,7 +35,7 @@ func (d *Device) startStreams() {
 
 // stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps
 // something the index says which pieces' blocks are there, in chunks of a boot before this pack or of the version
-// before: it has to be there first, or all would be left to the feeder.
+// before: it has to be there first, or all would be left to the piece fetcher.
 func (d *Device) stream(upto int) {
 	if d.pack.Kept != nil {
 		select {
@@ -62,16 +62,16 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// bring streams piece i. Where there is a feeder, what the node does not keep is not waited for here: a feeder has
-// many under way, in the order that suits a swarm, while here one piece after the other would be fetched, by all
-// nodes the same.
+// bring streams piece i. Where there is a piece fetcher, what the node does not keep is not waited for here: a
+// piece fetcher has many under way, in the order that suits a swarm, while here one piece after the other would be
+// fetched, by all nodes the same.
 func (d *Device) bring(i int) {
 	e := d.pack.pieces[i]
 	if d.pack.Kept == nil {
 		_, _ = d.sent(i) // an error was reported where it was met
 		return
 	}
-	if d.spared(i) {
+	if d.cheaperAsChunks(i) {
 		d.pack.spare(i)
 		return
 	}
@@ -88,12 +88,12 @@ func (d *Device) bring(i int) {
 			return
 		}
 		d.pack.keep(i, v)
-		d.pack.Feeder.Moved()
+		d.pack.Fetcher.Moved()
 	}
 	d.pack.running.finish(i, c, v, 1, nil)
 }
 
-// errLeft says that a piece is not kept, and left to the feeder.
+// errLeft says that a piece is not kept, and left to the piece fetcher.
 var errLeft = errors.New("the node does not keep the piece")
 
 // sent returns piece i as it was sent: kept, on its way, or fetched now.
@@ -117,16 +117,16 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 	if v, ok := d.pack.get(i); ok {
 		return v, nil // it came between the look and the call
 	}
-	if d.spared(i) {
+	if d.cheaperAsChunks(i) {
 		d.pack.spare(i)
-		return chunk.Verified{}, errSpared
+		return chunk.Verified{}, errHaveChunks
 	}
 	e := d.pack.pieces[i]
 	v, err := get(d.ctx, d.pack.Source, chunk.Request{ID: e.ID, Size: int64(e.StoredSize), Optional: true})
 	switch {
 	case err == nil:
 		d.pack.keep(i, v)
-		d.pack.Feeder.Moved()
+		d.pack.Fetcher.Moved()
 	case d.ctx.Err() == nil:
 		d.pack.lose(i, err)
 	}

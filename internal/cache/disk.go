@@ -25,7 +25,7 @@ type Options struct {
 	Size     int64             // bytes of the area that are written; 0: all. What is beyond stays readable
 	ReadOnly bool              // nothing is written
 	Failed   func(err error)   // called when the disk is written no more, and when it is read no more
-	Proofs   chunk.Proofs      // of objects that may be asked for
+	Proofs   chunk.FastDigests // of objects that may be asked for
 	Damaged  func(id chunk.ID) // called with each object that is not what its name says
 }
 

@@ -9,8 +9,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// Keeper is where a ReadThrough keeps objects: a Disk or a Memory.
-type Keeper interface {
+// Backend is where a ReadThrough keeps objects: a Disk or a Memory.
+type Backend interface {
 	Get(id chunk.ID, size int64) (chunk.Verified, bool)
 	Has(id chunk.ID) bool
 	Wants(id chunk.ID) bool
@@ -20,46 +20,46 @@ type Keeper interface {
 
 // Bounds of what a boot pays for its cache.
 const (
-	patience   = time.Second // for the keeper; a disk that wakes up takes several, the network does not
-	mostLate   = 4           // answers that may be late before the keeper is not asked any more, until they come
+	patience   = time.Second // for the backend; a disk that wakes up takes several, the network does not
+	mostLate   = 4           // answers that may be late before the backend is not asked any more, until they come
 	mostQueued = 16 << 20    // bytes that wait to be written; most are kept by the boot pack as well
-	mostAwait  = 8 << 20     // and bytes that wait for a keeper that is not there yet
+	mostAwait  = 8 << 20     // and bytes that wait for a backend that is not there yet
 	writeQuiet = time.Second // without anything to write, until what was written is made durable
 )
 
-// ReadThrough answers from a Keeper what that has, fetches the rest, and has it written in the background. One
+// ReadThrough answers from a Backend what that has, fetches the rest, and has it written in the background. One
 // ReadThrough may stand before several sources.
 type ReadThrough struct {
-	Keeper Keeper
-	Hit    func(bytes int) // told of each object that the keeper had; nil: nobody is
-	Begin  func()          // called by the goroutine that writes, before it does; nil: nothing
-	// told once, when the keeper is not asked any more because it does not answer; nil: nobody is
+	Backend Backend
+	Hit     func(bytes int) // told of each object that the backend had; nil: nobody is
+	Begin   func()          // called by the goroutine that writes, before it does; nil: nothing
+	// told once, when the backend is not asked any more because it does not answer; nil: nobody is
 	Hangs func()
 
-	late atomic.Int32 // answers of the keeper that nobody waits for any more
+	late atomic.Int32 // answers of the backend that nobody waits for any more
 	told sync.Once    // that it hangs
 
 	mu      sync.Mutex
 	queue   []chunk.Verified
 	queued  int64
 	dropped int64
-	awaits  bool                          // the keeper
+	awaits  bool                          // the backend
 	more    func() (chunk.Verified, bool) // of Fill
 	wake    chan struct{}                 // nil: nothing was ever queued
 	ended   chan struct{}                 // closed when the writing goroutine has ended
 	closed  bool
 }
 
-// Await says, before anything is fetched, that the keeper is not there yet: what it should have waits for it until
-// Arrive.
-func (t *ReadThrough) Await() {
+// AwaitBackend says, before anything is fetched, that the backend is not there yet: what it should have waits for
+// it until BackendReady.
+func (t *ReadThrough) AwaitBackend() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = true
 }
 
-// Arrive ends Await. there: the keeper is there; it never will be otherwise.
-func (t *ReadThrough) Arrive(there bool) {
+// BackendReady ends AwaitBackend. there: the backend is there; it never will be otherwise.
+func (t *ReadThrough) BackendReady(there bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.awaits = false
@@ -68,7 +68,7 @@ func (t *ReadThrough) Arrive(there bool) {
 		t.end()
 		t.queue, t.queued, t.more = nil, 0, nil
 	case len(t.queue) > 0:
-		t.stir()
+		t.wakeWriter()
 	}
 }
 
@@ -78,14 +78,14 @@ func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.more = next; !t.awaits {
-		t.stir()
+		t.wakeWriter()
 	}
 }
 
-// Before returns a source that asks the keeper before next, and keeps what next returns.
+// Before returns a source that asks the backend before next, and keeps what next returns.
 func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
 	return chunk.SourceFunc(func(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
-		if v, ok := t.Look(ctx, r); ok {
+		if v, ok := t.Lookup(ctx, r); ok {
 			return v, nil
 		}
 		v, err := next.Get(ctx, r)
@@ -96,9 +96,9 @@ func (t *ReadThrough) Before(next chunk.Source) chunk.Source {
 	})
 }
 
-// Look asks the keeper, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
+// Lookup asks the backend, and gives up when that takes long: a disk that is broken or asleep shall not be slower than
 // none.
-func (t *ReadThrough) Look(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
+func (t *ReadThrough) Lookup(ctx context.Context, r chunk.Request) (chunk.Verified, bool) {
 	if t.late.Load() >= mostLate {
 		return chunk.Verified{}, false
 	}
@@ -109,7 +109,7 @@ func (t *ReadThrough) Look(ctx context.Context, r chunk.Request) (chunk.Verified
 	there := make(chan answer)
 	gone := make(chan struct{})
 	go func() {
-		v, ok := t.Keeper.Get(r.ID, r.Size)
+		v, ok := t.Backend.Get(r.ID, r.Size)
 		select {
 		case there <- answer{v, ok}:
 		case <-gone:
@@ -139,16 +139,16 @@ func (t *ReadThrough) Look(ctx context.Context, r chunk.Request) (chunk.Verified
 	return chunk.Verified{}, false
 }
 
-// tell says that the keeper hangs, if it still does.
+// tell says that the backend hangs, if it still does.
 func (t *ReadThrough) tell() {
 	if t.Hangs != nil && t.late.Load() >= mostLate {
 		t.told.Do(t.Hangs)
 	}
 }
 
-// offer queues an object for writing, if the keeper wants it, or is still to come, and there is room.
+// offer queues an object for writing, if the backend wants it, or is still to come, and there is room.
 func (t *ReadThrough) offer(v chunk.Verified) {
-	if !t.waiting() && !t.Keeper.Wants(v.ID()) {
+	if !t.waiting() && !t.Backend.Wants(v.ID()) {
 		return
 	}
 	t.mu.Lock()
@@ -164,7 +164,7 @@ func (t *ReadThrough) offer(v chunk.Verified) {
 	t.queue = append(t.queue, v)
 	t.queued += size
 	if !t.awaits {
-		t.stir()
+		t.wakeWriter()
 	}
 }
 
@@ -174,8 +174,8 @@ func (t *ReadThrough) waiting() bool {
 	return t.awaits
 }
 
-// stir has the goroutine that writes look what there is. Callers hold mu.
-func (t *ReadThrough) stir() {
+// wakeWriter has the goroutine that writes look what there is. Callers hold mu.
+func (t *ReadThrough) wakeWriter() {
 	if t.closed {
 		return
 	}
@@ -189,7 +189,7 @@ func (t *ReadThrough) stir() {
 	}
 }
 
-// write writes what is queued, one object at a time, until Close or until the keeper takes nothing more.
+// write writes what is queued, one object at a time, until Close or until the backend takes nothing more.
 func (t *ReadThrough) write(wake <-chan struct{}) {
 	defer close(t.ended)
 	if t.Begin != nil {
@@ -200,7 +200,7 @@ func (t *ReadThrough) write(wake <-chan struct{}) {
 	for {
 		v, ok := t.take()
 		if ok {
-			if t.Keeper.Put(v) != nil {
+			if t.Backend.Put(v) != nil {
 				t.giveUp()
 				return
 			}
@@ -210,11 +210,11 @@ func (t *ReadThrough) write(wake <-chan struct{}) {
 		select {
 		case _, open := <-wake:
 			if !open {
-				_ = t.Keeper.Sync() // the keeper told whoever wants to know
+				_ = t.Backend.Sync() // the backend told whoever wants to know
 				return
 			}
 		case <-quiet.C:
-			if t.Keeper.Sync() != nil {
+			if t.Backend.Sync() != nil {
 				t.giveUp()
 				return
 			}
@@ -272,7 +272,7 @@ func (t *ReadThrough) end() {
 	}
 }
 
-// giveUp ends writing to a keeper that takes nothing more, which it told whoever wants to know.
+// giveUp ends writing to a backend that takes nothing more, which it told whoever wants to know.
 func (t *ReadThrough) giveUp() {
 	t.stop()
 	t.mu.Lock()

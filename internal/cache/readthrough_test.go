@@ -36,9 +36,9 @@ func TestThroughADisk(t *testing.T) {
 	for boot := range 2 {
 		begun := 0
 		th := &ReadThrough{
-			Keeper: openMemory(t, m, Options{}),
-			Hit:    func(n int) { bytes += n },
-			Begin:  func() { begun++ },
+			Backend: openMemory(t, m, Options{}),
+			Hit:     func(n int) { bytes += n },
+			Begin:   func() { begun++ },
 		}
 		s := th.Before(from)
 		for n := range 40 {
@@ -63,7 +63,7 @@ func TestThroughADisk(t *testing.T) {
 	}
 }
 
-// gate is a keeper whose answers wait, as those of a disk that does not come back.
+// gate is a backend whose answers wait, as those of a disk that does not come back.
 type gate struct {
 	Memory
 	open chan struct{}
@@ -86,12 +86,13 @@ func newGate() *gate {
 	return &gate{Memory: Memory{limit: 1 << 30, items: NewMemory(0).items}, open: make(chan struct{})}
 }
 
-// A keeper that does not answer costs each of the first reads its patience, and the others nothing. It is told of once.
+// A backend that does not answer costs each of the first reads its patience, and the others nothing. It is told of
+// once.
 func TestKeeperThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, from := newGate(), &origin{}
 		var told atomic.Int32
-		th := &ReadThrough{Keeper: g, Hangs: func() { told.Add(1) }}
+		th := &ReadThrough{Backend: g, Hangs: func() { told.Add(1) }}
 		s := th.Before(from)
 		begun := time.Now()
 		for n := range 20 {
@@ -122,14 +123,14 @@ func TestKeeperThatHangs(t *testing.T) {
 	})
 }
 
-// Readers that leave do not make a keeper one that hangs.
+// Readers that leave do not make a backend one that hangs.
 func TestReadersThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		th := &ReadThrough{Keeper: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
+		th := &ReadThrough{Backend: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
 		ctx, cancel := context.WithCancel(t.Context())
 		for n := range 2 * mostLate {
-			go th.Look(ctx, chunk.Request{ID: object(n).ID()})
+			go th.Lookup(ctx, chunk.Request{ID: object(n).ID()})
 		}
 		synctest.Wait()
 		cancel()
@@ -146,11 +147,11 @@ func TestReadersThatLeave(t *testing.T) {
 	})
 }
 
-// What waits to be written is bounded, and goes when the keeper takes nothing.
+// What waits to be written is bounded, and goes when the backend takes nothing.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		th := &ReadThrough{Keeper: g}
+		th := &ReadThrough{Backend: g}
 		large := make([]byte, 1<<20)
 		for n := range 30 {
 			large[0] = byte(n)
@@ -207,13 +208,13 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What is fetched before the keeper is there waits for it, within bounds, and so does what was fetched by others;
+// What is fetched before the backend is there waits for it, within bounds, and so does what was fetched by others;
 // when it never comes nothing waits any more.
 func TestKeeperThatComesLate(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		k, from := NewMemory(1<<30), &origin{}
-		th := &ReadThrough{Keeper: k}
-		th.Await()
+		th := &ReadThrough{Backend: k}
+		th.AwaitBackend()
 		s := th.Before(from)
 		for n := range 20 {
 			if _, err := s.Get(t.Context(), chunk.Request{ID: object(n).ID()}); err != nil {
@@ -233,7 +234,7 @@ func TestKeeperThatComesLate(t *testing.T) {
 			more++
 			return object(more - 1), more <= 30
 		})
-		th.Arrive(there)
+		th.BackendReady(there)
 		if _, err := s.Get(t.Context(), chunk.Request{ID: object(40).ID()}); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +250,7 @@ func TestKeeperThatComesLate(t *testing.T) {
 	}
 }
 
-// absent is a keeper that is not there, and never will be.
+// absent is a backend that is not there, and never will be.
 type absent struct{ t *testing.T }
 
 func (absent) Get(chunk.ID, int64) (chunk.Verified, bool) { return chunk.Verified{}, false }
@@ -262,16 +263,16 @@ func (k absent) Put(chunk.Verified) error {
 	return nil
 }
 
-// What is fetched at the moment when it turns out that there is no keeper is not written to it.
+// What is fetched at the moment when it turns out that there is no backend is not written to it.
 func TestKeeperThatNeverComes(t *testing.T) {
 	for range 200 {
-		th := &ReadThrough{Keeper: absent{t}}
-		th.Await()
+		th := &ReadThrough{Backend: absent{t}}
+		th.AwaitBackend()
 		var all sync.WaitGroup
 		for n := range 8 {
 			all.Go(func() { th.offer(object(n)) })
 		}
-		th.Arrive(false)
+		th.BackendReady(false)
 		all.Wait()
 		th.offer(object(9))
 		th.Close(t.Context())

@@ -41,35 +41,35 @@ func (id ID) String() string { return "sha256:" + id.Name() }
 // Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
-// Brief is how an ID begins: 64 bits, which do among a few thousand objects where who asks has the whole ID to
-// compare with what comes.
-type Brief [8]byte
+// ShortID is the first 64 bits of an ID. They suffice to name one of a few thousand objects in a request, because the
+// requester checks what it gets against the whole ID.
+type ShortID [8]byte
 
-// Brief is the beginning of an ID.
-func (id ID) Brief() Brief { return Brief(id.Sum[:8]) }
+// Short is the beginning of an ID.
+func (id ID) Short() ShortID { return ShortID(id.Sum[:8]) }
 
-// ParseBrief reads 16 lower-case hex digits, or the beginning of a whole ID.
-func ParseBrief(s string) (Brief, error) {
-	if len(s) != hex.EncodedLen(len(Brief{})) {
+// ParseShortID reads 16 lower-case hex digits, or the beginning of a whole ID.
+func ParseShortID(s string) (ShortID, error) {
+	if len(s) != hex.EncodedLen(len(ShortID{})) {
 		id, err := ParseID(s)
-		return id.Brief(), err
+		return id.Short(), err
 	}
 	id, err := ParseID(s + strings.Repeat("0", 64-len(s)))
 	if err != nil {
-		return Brief{}, fmt.Errorf("the beginning of an object id, %q, is not 16 lower-case hex digits", s)
+		return ShortID{}, fmt.Errorf("the beginning of an object id, %q, is not 16 lower-case hex digits", s)
 	}
-	return id.Brief(), nil
+	return id.Short(), nil
 }
 
 // String is 16 lower-case hex digits.
-func (b Brief) String() string { return hex.EncodeToString(b[:]) }
+func (b ShortID) String() string { return hex.EncodeToString(b[:]) }
 
 // MarshalText is String.
-func (b Brief) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+func (b ShortID) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText takes what ParseBrief does.
-func (b *Brief) UnmarshalText(text []byte) (err error) {
-	*b, err = ParseBrief(string(text))
+// UnmarshalText takes what ParseShortID does.
+func (b *ShortID) UnmarshalText(text []byte) (err error) {
+	*b, err = ParseShortID(string(text))
 	return err
 }
 

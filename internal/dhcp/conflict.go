@@ -15,7 +15,7 @@ type prober interface {
 }
 
 // clean probes a reserved address. One that somebody else uses is recorded as bad for a while.
-func (w *search) clean(ctx context.Context, a netip.Addr, holder fleet.Lease) (bool, error) {
+func (w *allocation) clean(ctx context.Context, a netip.Addr, holder fleet.Lease) (bool, error) {
 	mac := w.r.MAC
 	had := w.now.Before(holder.Expires) && !holder.Bad
 	if w.probe == nil {
@@ -53,7 +53,7 @@ func (w *search) clean(ctx context.Context, a netip.Addr, holder fleet.Lease) (b
 }
 
 // sibling reports whether a MAC is another NIC of the client's node.
-func (w *search) sibling(ctx context.Context, by fleet.MAC) (bool, error) {
+func (w *allocation) sibling(ctx context.Context, by fleet.MAC) (bool, error) {
 	if by.IsZero() {
 		return false, nil
 	}
@@ -64,14 +64,14 @@ func (w *search) sibling(ctx context.Context, by fleet.MAC) (bool, error) {
 	return l.Host != "" && l.Host == w.mine.Host || l.Static && w.fixed(l.Addr), nil
 }
 
-func (w *search) shared(a netip.Addr, by fleet.MAC) {
-	w.calm("another NIC of the node uses its fixed address; this one is offered a dynamic one",
+func (w *allocation) shared(a netip.Addr, by fleet.MAC) {
+	w.info("another NIC of the node uses its fixed address; this one is offered a dynamic one",
 		"mac", w.r.MAC, "node", w.mine.Host, "fixed", a, "used_by", by)
 }
 
 // stranger notes that a machine that did not get an address here uses it.
-func (w *search) stranger(ctx context.Context, a netip.Addr, by fleet.MAC) error {
-	w.loud(
+func (w *allocation) stranger(ctx context.Context, a netip.Addr, by fleet.MAC) error {
+	w.warn(
 		"address is in use by a machine that did not get it here; leaving it alone",
 		"addr",
 		a,

@@ -5,7 +5,7 @@
 // leases; a proxy (PXE 2.1) gives boot files and leaves addresses to the site's own server. Whether an answer
 // is given, and which, is decided by Answer, a pure function of the packet, a View (what was looked up for
 // it) and the time; Server is the thin loop around it: sockets, look-ups, probes. A probe asks the segment
-// whether somebody already uses an address. Look asks the segment for other DHCP servers. To stand down is
+// whether somebody already uses an address. DiscoverServers asks the segment for other DHCP servers. To stand down is
 // to stop giving out new addresses because another server does: renewals are still answered, and boot files
 // are still given, as a proxy.
 //

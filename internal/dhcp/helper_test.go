@@ -41,7 +41,7 @@ type helperSpec struct {
 	Args    []string       // kernel arguments
 	Action  netboot.Action // overrides
 	Chain   string         // the first script asked for starts this file by TFTP instead
-	Look    bool           // print what Look finds and exit
+	Look    bool           // print what DiscoverServers finds and exit
 	LookFor time.Duration
 	Send    string // send this captured packet to every server, or to SendTo, and print what comes back; then exit
 	SendTo  string // address and port; the answer is awaited on the same port
@@ -106,7 +106,7 @@ func helper(specJSON string, out *lines) error {
 		return err
 	}
 	if spec.Look {
-		found, err := Look(ctx, spec.Config.Interfaces[0], spec.LookFor)
+		found, err := DiscoverServers(ctx, spec.Config.Interfaces[0], spec.LookFor)
 		for _, f := range found {
 			out.put(line{Found: &f})
 		}

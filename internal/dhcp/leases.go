@@ -67,5 +67,5 @@ type Found struct {
 	Server    netip.Addr // server identifier
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
 	Proxy     bool       // it tells boot files and gives no addresses
-	How       string     // "offer" (asked by Look) or "request" (a client was seen choosing it)
+	How       string     // "offer" (asked by DiscoverServers) or "request" (a client was seen choosing it)
 }

@@ -19,7 +19,7 @@ type link struct {
 	boot *net.UDPConn // port 4011
 	raw  *packetSocket
 	arp  *arpProber
-	look *looker
+	look *discoverer
 
 	router *packetSocket // nil: solicitations are left alone
 
@@ -70,7 +70,7 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 		return l, err
 	}
 	l.arp = &arpProber{sock: sock}
-	if l.look, err = newLooker(l.ifi); err != nil {
+	if l.look, err = newDiscoverer(l.ifi); err != nil {
 		return l, err
 	}
 	l.router, err = openRouter(l.ifi)

@@ -67,7 +67,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 		}
 		p := testPicker(m, n)
 		calm, loud := 0, 0
-		p.calm, p.loud = func(string, ...any) { calm++ }, func(string, ...any) { loud++ }
+		p.info, p.warn = func(string, ...any) { calm++ }, func(string, ...any) { loud++ }
 		if tt.noProbe {
 			p.probe = nil
 		}
@@ -75,7 +75,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 			p.offers.reserve(alice, fixed, noon.Add(-tt.offered), offerFor)
 		}
 		mine, _, _ := m.LeaseByMAC(t.Context(), bob)
-		got, why, err := p.pick(t.Context(), asked(t, bob, dhcpv4.MessageTypeDiscover), *testSubnet(), mine, noon)
+		got, why, err := p.allocate(t.Context(), asked(t, bob, dhcpv4.MessageTypeDiscover), *testSubnet(), mine, noon)
 		want := fixed
 		if tt.dynamic {
 			want = derived(testSubnet(), bob)

@@ -23,7 +23,7 @@ func TestFullRangeCostsFewLookUps(t *testing.T) {
 	ask := func(i int, now time.Time) (found bool) {
 		t.Helper()
 		mac := fleet.MAC{0x52, 0x54, 0, 1, byte(i >> 8), byte(i)}
-		a, why, err := p.pick(t.Context(), asked(t, mac, dhcpv4.MessageTypeDiscover), s, fleet.Lease{}, now)
+		a, why, err := p.allocate(t.Context(), asked(t, mac, dhcpv4.MessageTypeDiscover), s, fleet.Lease{}, now)
 		if err != nil || a.IsValid() == (why != "") {
 			t.Fatal(a, why, err)
 		}
@@ -65,7 +65,7 @@ func TestReservedAddressesCostNoLookUps(t *testing.T) {
 		}
 		p.offers.reserve(fleet.MAC{0x52, 0x54, 0, 2, 0, byte(n)}, a, noon, offerFor)
 	}
-	if a, _, err := p.pick(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), s, fleet.Lease{},
+	if a, _, err := p.allocate(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), s, fleet.Lease{},
 		noon); !a.IsValid() ||
 		err != nil ||
 		m.lookUps != 1 {

@@ -34,15 +34,15 @@ type Server struct {
 	Log     *slog.Logger       // nil: silent
 	Now     func() time.Time   // nil: time.Now
 
-	mu      sync.Mutex
-	links   []*link // one for each interface; another one in its place when the interface was made anew
-	offers  offers
-	ranges  ranges
-	often   often
-	loading loading
-	sem     chan struct{}
-	turns   turns
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	links    []*link // one for each interface; another one in its place when the interface was made anew
+	offers   offers
+	ranges   ranges
+	logLimit logLimiter
+	loading  loading
+	sem      chan struct{}
+	turns    turns
+	wg       sync.WaitGroup
 }
 
 // State is how a server stands on one interface.
@@ -55,7 +55,7 @@ type State struct {
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
-// operator has to mend is known before anything else starts.
+// operator has to fix is known before anything else starts.
 func (s *Server) Open(ctx context.Context) error {
 	if s.links != nil {
 		return nil
@@ -262,7 +262,7 @@ func (s *Server) watch(ctx context.Context, l *link) {
 		}
 		s.offers.expire(s.now())
 		s.loading.expire(s.now())
-		s.countOften(s.now().Add(-oftenFor))
+		s.countOften(s.now().Add(-logInterval))
 		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
 			return
 		}

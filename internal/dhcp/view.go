@@ -72,14 +72,14 @@ func (s *Server) lookUp(ctx context.Context, l *link, r Request, v *View, now ti
 		v.Offer, v.NoOffer = v.Subnet.sample(r, v.Lease), "a question for other servers, and no range to answer it from"
 		return nil
 	}
-	v.Offer, v.NoOffer, err = s.picker(l, r, *v.Subnet).pick(ctx, r, *v.Subnet, v.Lease, now)
+	v.Offer, v.NoOffer, err = s.picker(l, r, *v.Subnet).allocate(ctx, r, *v.Subnet, v.Lease, now)
 	return err
 }
 
-func (s *Server) picker(l *link, r Request, subnet Subnet) *picker {
-	p := &picker{leases: s.Leases, ranges: &s.ranges, offers: &s.offers}
-	p.loud = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
-	p.calm = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
+func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
+	p := &allocator{leases: s.Leases, ranges: &s.ranges, offers: &s.offers}
+	p.warn = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
+	p.info = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
 	p.avoid = func(a netip.Addr) bool {
 		for _, list := range [][]netip.Addr{subnet.Routers, subnet.DNS, subnet.NTP} {
 			for _, o := range list {

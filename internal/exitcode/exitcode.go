@@ -7,7 +7,7 @@ import (
 	"pando/internal/api"
 )
 
-// The exit codes. They are part of the interface: docs/cli.md lists them and scripts branch on them.
+// The exit codes. They are part of the interface: the help topic exit-codes lists them and scripts branch on them.
 const (
 	OK          = 0
 	Failed      = 1   // it was tried and failed

@@ -32,7 +32,7 @@ func checkDHCP(ctx context.Context, o Options) []Finding {
 	}
 	var out []Finding
 	for _, name := range names {
-		others, err := dhcp.Look(ctx, name, ListenTime)
+		others, err := dhcp.DiscoverServers(ctx, name, ListenTime)
 		if err != nil {
 			out = append(out, found(note, "run doctor as root", "cannot look for DHCP servers: %v", err)...)
 			continue

@@ -3,8 +3,8 @@
 //
 // A medium has a partition table (GPT), a place for the BIOS boot loader, an EFI system partition, two slots, and what
 // is left for the node's cache. The loader is GRUB. It starts iPXE, which asks the servers as a machine with PXE does;
-// when none answers, GRUB starts K from a slot. There are two slots so that one is whole at any moment: K is renewed in
-// the one that is not used, and one sector, written last, makes it the newer.
+// when none answers, GRUB starts kernel+initrd from a slot. There are two slots so that one is whole at any moment:
+// kernel+initrd are renewed in the one that is not used, and one sector, written last, makes it the newer.
 //
 // All of it is pure: a layout becomes a list of writes, and who has the disk carries them out. docs/formats/medium.md
 // has the bytes.

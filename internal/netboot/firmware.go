@@ -6,10 +6,10 @@ const (
 	// filled is the share of its link that a server sends at least when loads, and not the firmware of nodes, are
 	// at their limit.
 	filled = 0.8
-	// crowd is how many times as many nodes as by the links load at the same time at most, however slow firmware
+	// maxSlowNodes is how many times as many nodes as by the links load at the same time at most, however slow firmware
 	// seems to be: a server's link that is slower than it is said to be looks the same, and must not be shared by
 	// all.
-	crowd = 8
+	maxSlowNodes = 8
 	// hush is after how long without a byte the silence says nothing of firmware: nodes are turned off, or a cable
 	// is pulled.
 	hush = time.Second
@@ -68,7 +68,7 @@ func (q *Queue) slower(together float64) int64 {
 
 // slowest is what firmware is taken to load at least.
 func (q *Queue) slowest() int64 {
-	return max(1, min(q.set.Node, 2*q.set.Server/int64(crowd*q.set.Slots())))
+	return max(1, min(q.set.Node, 2*q.set.Server/int64(maxSlowNodes*q.set.Slots())))
 }
 
 // Rest is how many bytes of a load need no slot any more, with the slots that there are: see Links.Rest.

@@ -76,7 +76,7 @@ func (s *site) send(x *loading, bytes float64) {
 	}
 	bytes = min(bytes, x.left)
 	x.left -= bytes
-	s.q.Heard(s.now, x.mac, x.number, int64(bytes))
+	s.q.SawTransfer(s.now, x.mac, x.number, int64(bytes))
 	if x.left <= float64(s.q.Rest()) || x.left <= x.stop && !x.silent {
 		s.q.End(s.now, x.mac, x.number)
 	}
@@ -159,7 +159,7 @@ func TestQueueLearnsNothingOfFailures(t *testing.T) {
 			func(n int) (float64, bool) { return float64(1-min(n%20, 1)) * leastK * 0.9, n%20 == 0 }},
 		"all stand still":             {2, func(n int) (float64, bool) { return leastK * 0.9, true }},
 		"all are turned off":          {2, func(n int) (float64, bool) { return leastK, true }},
-		"all break off at the kernel": {crowd * 2, func(n int) (float64, bool) { return leastK * 0.99, false }},
+		"all break off at the kernel": {maxSlowNodes * 2, func(n int) (float64, bool) { return leastK * 0.99, false }},
 		"two stand still, and no more": {2,
 			func(n int) (float64, bool) { return float64(1-min(n/2, 1)) * leastK * 0.9, n < 2 }},
 	} {
@@ -183,10 +183,10 @@ func TestQueueLearnsNothingOfNothing(t *testing.T) {
 		mac := fleet.MAC{5: i}
 		q.Ask(now, mac)
 		number := q.Begin(now, mac)
-		q.Heard(now, mac, number, int64(i%2)*leastK)
+		q.SawTransfer(now, mac, number, int64(i%2)*leastK)
 		q.End(now, mac, number)
-		q.Heard(now, mac, number, 0)
-		q.Heard(now, fleet.MAC{}, 0, leastK)
+		q.SawTransfer(now, mac, number, 0)
+		q.SawTransfer(now, fleet.MAC{}, 0, leastK)
 		q.End(now, fleet.MAC{}, 0)
 	}
 	if st := q.State(now); st.Slots != 2 || st.Loading != 0 {

@@ -53,9 +53,9 @@ type Queue struct {
 
 // load is a node that has a slot.
 type load struct {
-	number uint64    // of its latest script
-	taken  time.Time // when it got the slot
-	heard  time.Time // last word or byte
+	number   uint64    // of its latest script
+	taken    time.Time // when it got the slot
+	lastSeen time.Time // last word or byte
 }
 
 // waiter is a node that waits.
@@ -93,7 +93,7 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 	q.sweep(now)
 	q.number++
 	if l := q.loading[mac]; l != nil {
-		l.number, l.heard = q.number, now
+		l.number, l.lastSeen = q.number, now
 		return Turn{}
 	}
 	at := len(q.waiting)
@@ -128,7 +128,7 @@ func byFirst(w *waiter, first uint64) int { return cmp.Compare(w.first, first) }
 
 func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.count(now, 0)
-	q.loading[mac] = &load{number: q.number, taken: now, heard: now}
+	q.loading[mac] = &load{number: q.number, taken: now, lastSeen: now}
 }
 
 // room tells whether there is a slot for who stands behind so many that wait: each of them has one kept free. Who is
@@ -159,16 +159,16 @@ func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 		q.take(now, mac)
 		l = q.loading[mac]
 	}
-	l.heard = now
+	l.lastSeen = now
 	return l.number
 }
 
-// Heard says that so many bytes of a transfer left. They are on the server's link also when the node has no slot
+// SawTransfer says that so many bytes of a transfer left. They are on the server's link also when the node has no slot
 // any more.
-func (q *Queue) Heard(now time.Time, mac fleet.MAC, number uint64, bytes int64) {
+func (q *Queue) SawTransfer(now time.Time, mac fleet.MAC, number uint64, bytes int64) {
 	q.count(now, bytes)
 	if l := q.loading[mac]; l != nil && l.number == number {
-		l.heard = now
+		l.lastSeen = now
 	}
 }
 
@@ -191,7 +191,7 @@ func (q *Queue) free(now time.Time, mac fleet.MAC, l *load) {
 // sweep takes slots and places from those who were not heard of for too long.
 func (q *Queue) sweep(now time.Time) {
 	for mac, l := range q.loading {
-		if now.Sub(l.heard) > silent || now.Sub(l.taken) > longest {
+		if now.Sub(l.lastSeen) > silent || now.Sub(l.taken) > longest {
 			q.free(now, mac, l)
 		}
 	}

@@ -252,7 +252,7 @@ func TestQueueStaleTransfer(t *testing.T) {
 	if st := q.State(now.Add(6 * time.Second)); st.Loading != 1 {
 		t.Errorf("after the end of the old transfer: %+v", st)
 	}
-	q.Heard(now.Add(20*time.Second), mac, old, 1)
+	q.SawTransfer(now.Add(20*time.Second), mac, old, 1)
 	if st := q.State(now.Add(26 * time.Second)); st.Loading != 0 {
 		t.Errorf("bytes of the old transfer keep the slot: %+v", st)
 	}
@@ -267,7 +267,7 @@ func TestQueueSlowLoad(t *testing.T) {
 	q.Ask(now, mac)
 	number := q.Begin(now, mac)
 	for at := time.Duration(0); at <= longest; at += silent / 2 {
-		q.Heard(now.Add(at), mac, number, 1)
+		q.SawTransfer(now.Add(at), mac, number, 1)
 		if st := q.State(now.Add(at)); st.Loading != 1 {
 			t.Fatalf("after %s: %+v", at, st)
 		}

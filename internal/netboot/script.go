@@ -17,7 +17,7 @@ const (
 	Start  Action = "start"  // fetch kernel and initramfs, and start them
 	Queued Action = "queued" // say which place it has, sleep, ask again: others load now
 	Wait   Action = "wait"   // say why, sleep, ask again: nobody has adopted this machine yet
-	Fail   Action = "fail"   // the same, for something that an operator has to mend
+	Fail   Action = "fail"   // the same, for something that an operator has to fix
 )
 
 // Times between two requests of a machine that is told to wait.

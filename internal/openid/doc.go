@@ -1,4 +1,4 @@
-// Package openid lets people log in who are known elsewhere: at a provider that speaks OpenID Connect.
+// Package openid lets people log in through an identity provider that speaks OpenID Connect (OIDC).
 //
 // The words. The provider is where somebody's password is; it is named by its issuer, a URL. A login is an attempt
 // that begins here, goes through the provider's own pages, and comes back with a code, which is exchanged for an ID

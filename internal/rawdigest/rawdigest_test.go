@@ -79,7 +79,7 @@ func TestMemory(t *testing.T) {
 	save(m)
 	for digest, want := range map[[32]byte]chunk.Entry{a: ea, b: eb} {
 		if got, ok := open().Find(digest, 4096); !ok || got != want {
-			t.Errorf("after mending: %+v, %v, want %+v", got, ok, want)
+			t.Errorf("after the fix: %+v, %v, want %+v", got, ok, want)
 		}
 	}
 

@@ -14,8 +14,8 @@ import (
 // How many boots are remembered: for each MAC, and for all MACs that belong to no node together. The latter
 // bounds what strangers can make the server store.
 const (
-	BootsPerMAC    = 30
-	BootsStrangers = 2000
+	BootsPerMAC  = 30
+	BootsUnknown = 2000
 )
 
 // Boot is what the server must know of a boot after a restart. How far it got is its Progress, which is
@@ -168,7 +168,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	if b.Node == "" {
 		_, err = t.exec(
 			`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE node = '' ORDER BY started DESC LIMIT -1 OFFSET ?)`,
-			BootsStrangers,
+			BootsUnknown,
 		)
 	} else {
 		_, err = t.exec(`DELETE FROM boots WHERE id IN (SELECT id FROM boots WHERE mac = ? ORDER BY started DESC LIMIT -1 OFFSET ?)`,

@@ -318,7 +318,7 @@ func testBoots(t *testing.T, r *Registry) {
 
 func testBoundedBoots(t *testing.T, r *Registry) {
 	must(t, r, func(tx *Tx) error {
-		for i := range BootsStrangers + 10 {
+		for i := range BootsUnknown + 10 {
 			b := Boot{
 				ID:      fleet.BootID(time.Duration(i).String()),
 				MAC:     mac(byte(i)),
@@ -343,7 +343,7 @@ func testBoundedBoots(t *testing.T, r *Registry) {
 			mine++
 		}
 	}
-	if mine > BootsPerMAC || len(boots)-mine > BootsStrangers || mine == 0 {
+	if mine > BootsPerMAC || len(boots)-mine > BootsUnknown || mine == 0 {
 		t.Errorf("%d boots of one MAC and %d of strangers are kept", mine, len(boots)-mine)
 	}
 }

@@ -179,7 +179,7 @@ func TestHalt(t *testing.T) {
 		strings.Contains(r.Reason, "old.service") {
 		t.Fatal(dump(r))
 	}
-	w.flaw = sound // the unit was mended on the node
+	w.flaw = sound // the unit was fixed on the node
 	r, err := Resume(r)
 	if err != nil {
 		t.Fatal(err)

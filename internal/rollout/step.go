@@ -45,22 +45,22 @@ func Step(r fleet.Rollout, o Observed, now time.Time) (fleet.Rollout, Actions) {
 	s.tick(now)
 	s.members()
 	for i := range r.Nodes {
-		s.look(&r.Nodes[i])
+		s.observe(&r.Nodes[i])
 	}
 	s.judge()
 	r.Reason = s.keptReason()
 	switch r.State {
 	case fleet.RolloutRunning:
-		s.goOn()
+		s.advance()
 	case fleet.RolloutReturning:
-		s.goBack()
+		s.rollBack()
 	}
 	s.patience()
 	if !r.State.Live() {
 		r.Ended = now
 	}
 	for i := range r.Nodes {
-		s.ask(&r.Nodes[i])
+		s.request(&r.Nodes[i])
 	}
 	return r, s.act
 }
@@ -197,7 +197,7 @@ func (s *step) judge() {
 			s.state(fleet.RolloutHalted, why)
 		} else {
 			s.state(fleet.RolloutReturning, why)
-			turn(s.r)
+			beginRollback(s.r)
 		}
 		return
 	}
@@ -214,7 +214,7 @@ func (s *step) patience() {
 		return
 	}
 	for i := range s.r.Nodes {
-		if n := &s.r.Nodes[i]; !settledBack(n) {
+		if n := &s.r.Nodes[i]; !rolledBack(n) {
 			s.enter(
 				n,
 				fleet.PhaseLost,

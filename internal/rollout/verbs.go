@@ -38,6 +38,6 @@ func Abort(r fleet.Rollout, who string) (fleet.Rollout, error) {
 	}
 	r.State, r.Reason, r.Moved = fleet.RolloutReturning, "aborted by "+who, r.Clock
 	r.Nodes = slices.Clone(r.Nodes)
-	turn(&r)
+	beginRollback(&r)
 	return r, nil
 }

@@ -106,7 +106,7 @@ func (f *storm) find(n *node, r *read) {
 	var names []netip.AddrPort
 	var wait time.Duration
 	if !s.lost {
-		id := f.objects[r.object].Brief()
+		id := f.objects[r.object].Short()
 		names, wait = s.tracker.FindDemand(f.now, id, n.addr, f.DemandSize)
 		f.res.Finds++
 		f.count(swarm.DemandBytes(id, n.addr, f.DemandSize, names, wait))

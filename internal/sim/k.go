@@ -96,7 +96,7 @@ func (f *storm) loadK(n *node) {
 func (f *storm) kPassed(n *node, bytes int64) {
 	s := n.home
 	n.left -= bytes
-	s.queue.Heard(f.moment(), n.mac(), n.load, bytes)
+	s.queue.SawTransfer(f.moment(), n.mac(), n.load, bytes)
 	if n.left > s.queue.Rest() {
 		return
 	}

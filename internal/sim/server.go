@@ -51,7 +51,7 @@ func (f *storm) stand(id int32) {
 	}
 	ticket, wait := s.tracker.Admit(
 		f.now,
-		swarm.ObjectRequest{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Brief(), Size: int64(x.size)},
+		swarm.ObjectRequest{Node: f.nodes[x.to].addr.Addr(), Object: f.object(x).Short(), Size: int64(x.size)},
 	)
 	if !wait {
 		f.admit(id)
@@ -89,7 +89,7 @@ func (s *server) sent(f *storm, to *node, id int32) {
 		delete(s.lines, id)
 		s.tracker.CancelObject(f.now, ticket)
 	default:
-		s.tracker.ObjectSent(to.addr.Addr(), f.object(x).Brief())
+		s.tracker.ObjectSent(to.addr.Addr(), f.object(x).Short())
 	}
 	f.step(s)
 }

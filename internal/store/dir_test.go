@@ -85,7 +85,7 @@ func TestWriterCloseLeavesNothing(t *testing.T) {
 }
 
 // An object whose file was cut off is written again, whoever cut it.
-func TestPutMendsTruncatedObject(t *testing.T) {
+func TestPutRepairsTruncatedObject(t *testing.T) {
 	d := newDir(t)
 	data := bytes.Repeat([]byte("abc"), 1000)
 	id := putObject(t, d, data)

@@ -18,7 +18,7 @@ type Origin interface {
 // Failover asks several sources in turn until one of them gives the object. It starts with the one that
 // answered last, so a source that is down costs one failed attempt and not one for each object.
 type Failover struct {
-	Slow *Slow // how long word may be on its way; nil: usual links
+	TimeoutFloor *TimeoutFloor // how long word may be on its way; nil: usual links
 
 	sources  []Origin
 	observer Observer
@@ -56,7 +56,7 @@ func patience(sources, attempt int) time.Duration {
 // the way, or be in a cache that stands between. The error is the errors of all of them.
 func (f *Failover) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	if r.Patience == 0 {
-		r.Patience = f.Slow.Least(patience(len(f.sources), r.Attempt))
+		r.Patience = f.TimeoutFloor.AtLeast(patience(len(f.sources), r.Attempt))
 	}
 	var errs []error
 	first := int(f.last.Load())

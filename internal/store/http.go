@@ -32,13 +32,14 @@ var ErrBusy = errors.New("the source is busy")
 type HTTP struct {
 	URL    string // base, without a slash at the end
 	Client *http.Client
-	Proofs chunk.Proofs // of objects that it is asked for
-	Brief  bool         // objects are asked for by the beginnings of their names (chunk.Brief): it knows which it has
-	Query  string       // of each question; "": none
+	Proofs chunk.FastDigests // of objects that it is asked for
+	// objects are asked for by the beginnings of their names (chunk.ShortID): it knows which it has
+	ShortNames bool
+	Query      string // of each question; "": none
 
-	// Elsewhere is told how many bytes of an object came from a bucket: because that is at URL, or because the
+	// FromBucket is told how many bytes of an object came from a bucket: because that is at URL, or because the
 	// server sent whoever asked on to it. nil: nobody wants to know.
-	Elsewhere func(bytes int)
+	FromBucket func(bytes int)
 }
 
 // dialTime is how long a connection may take to come about on usual links.
@@ -59,7 +60,7 @@ const connBuffer = 1 << 10
 // NewClient returns an HTTP client for objects: no proxy, no cookies, no name resolution, at most conns
 // connections to each server. What it dials and where it is redirected to is given by IP address, because a
 // resolver would read files of the file system that is being served.
-func NewClient(conns int, slow *Slow) *http.Client {
+func NewClient(conns int, slow *TimeoutFloor) *http.Client {
 	dialer := &net.Dialer{KeepAlive: keepAlive}
 	return &http.Client{
 		Transport: &http.Transport{
@@ -86,7 +87,7 @@ func NewClient(conns int, slow *Slow) *http.Client {
 }
 
 // Dial connects by TCP for the transfer of objects.
-func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn, error) {
+func Dial(ctx context.Context, d *net.Dialer, addr string, slow *TimeoutFloor) (net.Conn, error) {
 	c, err := slow.dial(func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) })(ctx)
 	if err != nil {
 		return nil, err
@@ -95,13 +96,13 @@ func Dial(ctx context.Context, d *net.Dialer, addr string, slow *Slow) (net.Conn
 	if x, ok := c.(syscall.Conn); ok {
 		sockopt.Set(x, sockopt.Message)
 	}
-	return Gather(c), nil
+	return CoalesceReads(c), nil
 }
 
 // dial bounds the time that a connection may take to come about.
-func (s *Slow) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
+func (s *TimeoutFloor) dial(connect func(context.Context) (net.Conn, error)) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, s.Least(dialTime))
+		ctx, cancel := context.WithTimeout(ctx, s.AtLeast(dialTime))
 		defer cancel()
 		return connect(ctx)
 	}
@@ -113,7 +114,7 @@ func (h *HTTP) Name() string { return h.URL }
 // Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
 // it sent is complete and is not the object, and anything else when the transfer failed.
 func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
-	stored, elsewhere, err := h.fetch(ctx, r)
+	stored, redirected, err := h.fetch(ctx, r)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get %s from %s: %w", r.ID, h.URL, err)
 	}
@@ -121,13 +122,13 @@ func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error)
 	if err != nil {
 		return chunk.Verified{}, fmt.Errorf("get from %s: %w", h.URL, err)
 	}
-	if elsewhere && h.Elsewhere != nil {
-		h.Elsewhere(len(stored))
+	if redirected && h.FromBucket != nil {
+		h.FromBucket(len(stored))
 	}
 	return v, nil
 }
 
-func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, elsewhere bool, err error) {
+func (h *HTTP) fetch(ctx context.Context, r chunk.Request) (b []byte, redirected bool, err error) {
 	ctx, wind, end := patiently(ctx, r.Patience)
 	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.object(r.ID), nil)
@@ -170,8 +171,8 @@ func (h *HTTP) object(id chunk.ID) string {
 	if h.isBucket() {
 		return base + "/" + name[:2] + "/" + name
 	}
-	if h.Brief {
-		name = id.Brief().String()
+	if h.ShortNames {
+		name = id.Short().String()
 	}
 	if h.Query != "" {
 		name += "?" + h.Query

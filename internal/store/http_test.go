@@ -141,7 +141,7 @@ func TestHTTPBadAnswers(t *testing.T) {
 
 // A body comes whole however seldom it wakes its reader, and so does the next one on the same connection, whose
 // answer is short.
-func TestGather(t *testing.T) {
+func TestCoalesceReads(t *testing.T) {
 	large, small := make([]byte, 200_000), []byte("an object")
 	rand.NewChaCha8([32]byte{4}).Read(large)
 	o := newOrigin(t, large, small)
@@ -160,7 +160,7 @@ func TestGather(t *testing.T) {
 }
 
 // With its request a connection goes over to acknowledging every second frame.
-func TestGatherIsCalm(t *testing.T) {
+func TestCoalescedReadsDelayAcks(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -179,13 +179,13 @@ func TestGatherIsCalm(t *testing.T) {
 	if quick() != 1 || err != nil {
 		t.Fatalf("the kernel begins otherwise: %d, %v", quick(), err)
 	}
-	if _, err := Gather(c).Write([]byte("GET / HTTP/1.1\r\n")); err != nil || quick() != 0 {
+	if _, err := CoalesceReads(c).Write([]byte("GET / HTTP/1.1\r\n")); err != nil || quick() != 0 {
 		t.Errorf("frames are acknowledged one by one (%v)", err)
 	}
 }
 
 // A reader is woken when much is there, or after a while when a sender is slow.
-func TestGatherWakesSeldom(t *testing.T) {
+func TestCoalescedReadsWakeSeldom(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestGatherWakesSeldom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sender.Close()
-	g := c.(*gathering)
+	g := c.(*coalescedConn)
 	// look tells whether a reader would be woken, when so many bytes are there.
 	look := func(bytes int) (ready bool) {
 		err := g.raw.Control(func(fd uintptr) {
@@ -221,38 +221,39 @@ func TestGatherWakesSeldom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g.ask(smallRead)
+	g.setLevel(smallRead)
 	send(1)
 	if !look(1) {
 		t.Error("a read of headers waits")
 	}
-	g.ask(2 * mostGathered)
+	g.setLevel(2 * maxCoalesced)
 	if look(1) {
 		t.Error("a long read is woken for one byte")
 	}
-	send(mostGathered - 1)
-	if !look(mostGathered) {
-		t.Errorf("a long read is not woken for %d bytes", mostGathered)
+	send(maxCoalesced - 1)
+	if !look(maxCoalesced) {
+		t.Errorf("a long read is not woken for %d bytes", maxCoalesced)
 	}
-	if _, err := io.ReadFull(c, make([]byte, mostGathered)); err != nil {
+	if _, err := io.ReadFull(c, make([]byte, maxCoalesced)); err != nil {
 		t.Fatal(err)
 	}
-	g.ask(1 << 20)
+	g.setLevel(1 << 20)
 	send(100)
 	before := look(100)
 	g.relax()
-	if before || !look(100) || g.ask(1<<20) != mostGathered/2 {
+	if before || !look(100) || g.setLevel(1<<20) != maxCoalesced/2 {
 		t.Errorf(
 			"a slow sender: woken for its bytes %v, after a while %v, then for %d",
 			before,
 			look(100),
-			g.ask(1<<20),
+			g.setLevel(1<<20),
 		)
 	}
 	for range 5 {
 		g.relax()
-		if !look(100) || g.ask(1<<20) != leastGathered || look(100) {
-			t.Errorf("a very slow sender: woken for its bytes after a while %v, then for %d", look(100), g.ask(1<<20))
+		if !look(100) || g.setLevel(1<<20) != minCoalesced || look(100) {
+			t.Errorf("a very slow sender: woken for its bytes after a while %v, then for "+
+				"%d", look(100), g.setLevel(1<<20))
 		}
 	}
 }
@@ -338,16 +339,16 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // A peer is asked by the beginning of a name, and with a query, if that is wished for; what comes has to be the
 // whole object all the same.
-func TestHTTPBrief(t *testing.T) {
+func TestHTTPShortNames(t *testing.T) {
 	id, asked := chunk.Sum([]byte("object")), ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.String()
 		_, _ = io.WriteString(w, "object")
 	}))
 	defer s.Close()
-	h := HTTP{URL: s.URL, Client: NewClient(1, nil), Brief: true, Query: "now"}
+	h := HTTP{URL: s.URL, Client: NewClient(1, nil), ShortNames: true, Query: "now"}
 	if _, err := h.Get(t.Context(), chunk.Request{ID: id, Size: 6}); err != nil ||
-		asked != "/o/"+id.Brief().String()+"?now" {
+		asked != "/o/"+id.Short().String()+"?now" {
 		t.Errorf("asked for %q: %v", asked, err)
 	}
 	if _, err := h.Get(t.Context(), chunk.Request{ID: chunk.Sum([]byte("other"))}); err == nil {

@@ -63,7 +63,7 @@ func elsewhere(path string) bool {
 
 // A bit that flips anywhere is found, named by version, and fixed from another store; what nobody else has is
 // taken out.
-func TestFlippedBitIsFoundAndMended(t *testing.T) {
+func TestFlippedBitIsFoundAndRepaired(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	server := serveStore(t, copied)
 	for n, path := range files(t, d) {

@@ -35,7 +35,7 @@ func TestFlippedBitBesideAManifest(t *testing.T) {
 			t.Fatal(len(good), err)
 		}
 		for at := range good {
-			flipped(t, path, good, at, func() { besideIsMended(t, d, copied, v, public, suffix, good) })
+			flipped(t, path, good, at, func() { besideIsRepaired(t, d, copied, v, public, suffix, good) })
 			if t.Failed() {
 				t.Fatalf("bit %d of byte %d of %s", at%8, at, path)
 			}
@@ -48,7 +48,7 @@ func TestFlippedBitBesideAManifest(t *testing.T) {
 	}
 }
 
-func besideIsMended(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix string, good []byte) {
+func besideIsRepaired(t *testing.T, d, copied *Dir, v fleet.Digest, public, suffix string, good []byte) {
 	t.Helper()
 	r, err := d.Check(t.Context(), []string{public}, nil)
 	if err != nil || len(r.Problems) == 0 || r.Problems[0].Version != v {

@@ -70,7 +70,7 @@ func (t *Tracker) objectDone(node netip.Addr) { t.uplink.done("", sender(node), 
 // ObjectRequest is an object that a node asks the server for.
 type ObjectRequest struct {
 	Node   netip.Addr
-	Object chunk.Brief
+	Object chunk.ShortID
 	Size   int64
 }
 

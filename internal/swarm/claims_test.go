@@ -16,7 +16,7 @@ func claims() *Tracker { return NewTracker(TrackerOptions{Uplink: 12_500_000, Ra
 func claimLoose(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
 	t.Helper()
 	for i := range objects {
-		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Brief(), from, size); len(
+		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Short(), from, size); len(
 			peers,
 		) > 0 {
 			t.Fatalf("named %v", peers)
@@ -97,7 +97,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 		t.Error("another node is not counted any more")
 	}
 	// What is fetched, or was too long ago, makes room.
-	s.ObjectSent(at(2).Addr(), chunk.Sum(fmt.Append(nil, at(2), int64(1000), 0)).Brief())
+	s.ObjectSent(at(2).Addr(), chunk.Sum(fmt.Append(nil, at(2), int64(1000), 0)).Short())
 	if _, has := s.grants.owed[at(2).Addr()]; has {
 		t.Errorf("all is fetched, and %+v is owed", s.grants.owed[at(2).Addr()])
 	}
@@ -147,11 +147,11 @@ func TestSmallObjectsDoNotEndGrants(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
 	tr.uplink.start(sending{swarm: tr.swarms[locality{pack: "p"}], node: at(1), since: 0}, 64<<10)
-	tr.demandHolders(10*time.Second, chunk.Sum(nil).Brief(), at(1), 4000)
+	tr.demandHolders(10*time.Second, chunk.Sum(nil).Short(), at(1), 4000)
 	if len(tr.uplink.running) != 1 {
 		t.Error("a piece of two seconds is given up after ten")
 	}
-	if tr.demandHolders(40*time.Second, chunk.Sum(nil).Brief(), at(1), 4000); len(tr.uplink.running) != 0 {
+	if tr.demandHolders(40*time.Second, chunk.Sum(nil).Short(), at(1), 4000); len(tr.uplink.running) != 0 {
 		t.Error("it is waited for without end")
 	}
 }
@@ -168,13 +168,13 @@ func TestOnlyGrantsMakeRoom(t *testing.T) {
 	}
 	s.NoteGrants(0, pack, node, []int{3}, ids)
 	open := func() int { return len(s.uplink.running) }
-	s.ObjectSent(node.Addr(), ids[4].Brief())
-	s.ObjectSent(netip.MustParseAddr("10.0.0.2"), ids[3].Brief())
+	s.ObjectSent(node.Addr(), ids[4].Short())
+	s.ObjectSent(netip.MustParseAddr("10.0.0.2"), ids[3].Short())
 	if open() != maxTransfers {
 		t.Errorf("a transfer that nobody granted made room: %d are under way", open())
 	}
-	s.ObjectSent(node.Addr(), ids[3].Brief())
-	s.ObjectSent(node.Addr(), ids[3].Brief())
+	s.ObjectSent(node.Addr(), ids[3].Short())
+	s.ObjectSent(node.Addr(), ids[3].Short())
 	if open() != maxTransfers-1 {
 		t.Errorf("one grant is over, and %d are under way", open())
 	}

@@ -19,7 +19,7 @@ const (
 // grant is a transfer from the server that a node was allowed.
 type grant struct {
 	node   netip.Addr
-	object chunk.Brief
+	object chunk.ShortID
 }
 
 // granted is what the tracker knows about a grant.
@@ -93,14 +93,14 @@ func (s *grants) expire(now time.Duration) {
 func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort, pieces []int, ids []chunk.ID) {
 	for _, p := range pieces {
 		if p < len(ids) && t.grants.hasRoom(node.Addr()) {
-			t.grants.allow(now, grant{node.Addr(), ids[p].Brief()}, granted{SwarmNode: SwarmNode{key, node}, piece: p})
+			t.grants.allow(now, grant{node.Addr(), ids[p].Short()}, granted{SwarmNode: SwarmNode{key, node}, piece: p})
 		}
 	}
 	t.grants.expire(now)
 }
 
 // ObjectSent says that the server has sent an object to a node, or failed to. Only granted transfers count.
-func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
+func (t *Tracker) ObjectSent(node netip.Addr, object chunk.ShortID) {
 	x, ok := t.grants.forget(grant{node, object})
 	switch {
 	case !ok || x.piece == mapPiece:
@@ -116,7 +116,7 @@ func (t *Tracker) ObjectSent(node netip.Addr, object chunk.Brief) {
 // no swarm or has many unused grants: its transfer waits in an object queue.
 func (t *Tracker) FindDemand(
 	now time.Duration,
-	id chunk.Brief,
+	id chunk.ShortID,
 	node netip.AddrPort,
 	size int64,
 ) (names []netip.AddrPort, wait time.Duration) {

@@ -30,15 +30,15 @@ type demandHolder struct {
 // demandObjects remembers who fetched which demand object lately, oldest first. When there are too many objects, the
 // oldest is forgotten.
 type demandObjects struct {
-	objects map[chunk.Brief][]demandHolder
-	order   []chunk.Brief
+	objects map[chunk.ShortID][]demandHolder
+	order   []chunk.ShortID
 }
 
 // demandHolders returns the nodes that have a demand object or will have it, and how long they may take. None means
 // that the server sends it: that is while the uplink has room, or nobody has it.
 func (t *Tracker) demandHolders(
 	now time.Duration,
-	id chunk.Brief,
+	id chunk.ShortID,
 	node netip.AddrPort,
 	size int64,
 ) (names []netip.AddrPort, wait time.Duration) {
@@ -59,7 +59,7 @@ func (t *Tracker) expectObject(now time.Duration, node netip.Addr, size int64) {
 }
 
 // holdersFor returns the names for a node. The first one is to send the object.
-func (t *Tracker) holdersFor(now time.Duration, id chunk.Brief, node netip.AddrPort) (names []netip.AddrPort) {
+func (t *Tracker) holdersFor(now time.Duration, id chunk.ShortID, node netip.AddrPort) (names []netip.AddrPort) {
 	asks, all := t.member(node), t.demand.objects[id]
 	for i := range all {
 		x := &all[i]
@@ -81,7 +81,7 @@ func (t *Tracker) holdersFor(now time.Duration, id chunk.Brief, node netip.AddrP
 }
 
 // add notes that a node will have an object, if there is room.
-func (l *demandObjects) add(now time.Duration, id chunk.Brief, node netip.AddrPort) {
+func (l *demandObjects) add(now time.Duration, id chunk.ShortID, node netip.AddrPort) {
 	if !node.IsValid() {
 		return
 	}
@@ -104,9 +104,9 @@ func (l *demandObjects) add(now time.Duration, id chunk.Brief, node netip.AddrPo
 }
 
 // makeRoom makes room for one more object.
-func (l *demandObjects) makeRoom(id chunk.Brief) {
+func (l *demandObjects) makeRoom(id chunk.ShortID) {
 	if l.objects == nil {
-		l.objects = map[chunk.Brief][]demandHolder{}
+		l.objects = map[chunk.ShortID][]demandHolder{}
 	}
 	if len(l.order) >= maxDemandObjects {
 		delete(l.objects, l.order[0])

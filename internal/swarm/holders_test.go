@@ -11,11 +11,11 @@ import (
 
 func TestDemandObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	tr := newTracker()
-	id := chunk.Sum([]byte("firefox")).Brief()
+	id := chunk.Sum([]byte("firefox")).Short()
 	for n := byte(1); n <= 3; n++ {
 		join(t, tr, 0, n)
 	}
-	ask := func(now time.Duration, id chunk.Brief, n byte) []netip.AddrPort {
+	ask := func(now time.Duration, id chunk.ShortID, n byte) []netip.AddrPort {
 		names, wait := tr.demandHolders(now, id, at(n), 1000)
 		if (len(names) > 0) != (wait > 0) {
 			t.Errorf("named %v, to be waited for %s", names, wait)
@@ -32,7 +32,7 @@ func TestDemandObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 	if got := ask(time.Second, id, 3); !slices.Equal(got, []netip.AddrPort{at(1), at(2)}) {
 		t.Errorf("named %v", got)
 	}
-	if got := ask(time.Second, chunk.Sum(nil).Brief(), 3); got != nil {
+	if got := ask(time.Second, chunk.Sum(nil).Short(), 3); got != nil {
 		t.Errorf("nobody has it, and it is sent to %v", got)
 	}
 	tr.uplink.charge(time.Hour, 10_000)
@@ -45,7 +45,7 @@ func TestDemandObjectsAreNamedOnceTheUplinkIsSpent(t *testing.T) {
 // While K fills the uplink, who has it is named though the pieces leave room; and what nobody has is sent.
 func TestDemandObjectsWhileKIsSent(t *testing.T) {
 	tr := newTracker()
-	id := chunk.Sum([]byte("firefox")).Brief()
+	id := chunk.Sum([]byte("firefox")).Short()
 	join(t, tr, 0, 1)
 	join(t, tr, 0, 2)
 	tr.Busy(true)
@@ -64,7 +64,7 @@ func TestDemandObjectsWhileKIsSent(t *testing.T) {
 // came later, so that nobody waits for himself; and the way from the server is short.
 func TestDemandObjectsGoRoundAsATree(t *testing.T) {
 	tr := newTracker()
-	id := chunk.Sum([]byte("firefox")).Brief()
+	id := chunk.Sum([]byte("firefox")).Short()
 	for n := byte(1); n <= 200; n++ {
 		join(t, tr, 0, n)
 	}
@@ -100,9 +100,9 @@ func TestDemandObjectsGoRoundAsATree(t *testing.T) {
 func TestDemandObjectsHaveBounds(t *testing.T) {
 	var l demandObjects
 	for i := range maxDemandObjects + 10 {
-		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Brief(), at(1))
+		l.add(0, chunk.Sum([]byte{byte(i), byte(i >> 8), byte(i >> 16)}).Short(), at(1))
 	}
-	id := chunk.Sum([]byte("firefox")).Brief()
+	id := chunk.Sum([]byte("firefox")).Short()
 	for n := range 100 {
 		l.add(0, id, at(byte(n)))
 	}

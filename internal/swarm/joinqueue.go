@@ -141,7 +141,7 @@ func (t *Tracker) expireJoins(now time.Duration, l *joinQueue) (replies []Queued
 // tryJoin returns the reply to a join request, if there is one now.
 func (t *Tracker) tryJoin(now time.Duration, join JoinRequest, from netip.Addr) (JoinReply, bool) {
 	id, err := chunk.ParseID(join.Swarm)
-	key := grant{from, id.Brief()}
+	key := grant{from, id.Short()}
 	_, told := t.grants.all[key]
 	join.Counted = err == nil && (told || !t.grants.hasRoom(from))
 	peers, wait := t.bootstrap(now, join)

@@ -81,9 +81,9 @@ type (
 	}
 	// DemandMessage is sent to /swarm/loose: who has an object that is in no pack?
 	DemandMessage struct {
-		Object chunk.Brief `json:"object"`
-		Size   int64       `json:"size"`
-		Port   WirePort    `json:"port,omitzero"`
+		Object chunk.ShortID `json:"object"`
+		Size   int64         `json:"size"`
+		Port   WirePort      `json:"port,omitzero"`
 	}
 	// DemandReplyMessage names nodes that have it, or are getting it.
 	DemandReplyMessage struct {

@@ -37,7 +37,7 @@ func JoinBytes(s JoinRequest, timeout time.Duration, a JoinReply) int64 {
 }
 
 // DemandBytes is the same for a request for a demand object and its reply.
-func DemandBytes(id chunk.Brief, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
+func DemandBytes(id chunk.ShortID, node netip.AddrPort, size int64, names []netip.AddrPort, wait time.Duration) int64 {
 	return HeaderBytes + encoded(
 		DemandMessage{id, size, WirePort(node.Port())},
 	) + encoded(

@@ -310,7 +310,7 @@ func TestNearPeersComeFirst(t *testing.T) {
 func TestNearNodesKeepToTheirPlace(t *testing.T) {
 	tr := newTracker()
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
-	loose := chunk.Sum([]byte("loose")).Brief()
+	loose := chunk.Sum([]byte("loose")).Short()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
 		j := Announcement{

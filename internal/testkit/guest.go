@@ -30,7 +30,7 @@ type GuestConfig struct {
 const sshRetry = 500 * time.Millisecond
 
 // DialGuest logs in as root. It tries until sshd is there, and ends at once when the host key is wrong or the login is
-// refused: waiting mends neither. Close it.
+// refused: waiting fixes neither. Close it.
 func DialGuest(ctx context.Context, c GuestConfig) (*Guest, error) {
 	for {
 		client, err := dialSSH(ctx, c)

@@ -211,7 +211,7 @@ func TestRollover(t *testing.T) {
 }
 
 // A stranger's packet to the port of a transfer changes nothing (RFC 1350 section 4).
-func TestStrangerIsNotHeard(t *testing.T) {
+func TestStrangerIsIgnored(t *testing.T) {
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": content(600)}), Timeout: 5 * time.Second})
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00octet\x00"))

@@ -160,7 +160,7 @@ func TestDiagnose(t *testing.T) {
 			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
 		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
 			"adopts it", "@1h"), nil, usual, "", "", ""},
-		{"mended", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
+		{"fixed", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
 		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
 	} {

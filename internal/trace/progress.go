@@ -27,7 +27,7 @@ type Progress struct {
 	Started time.Time        `json:"started"`           // its first event
 	Updated time.Time        `json:"updated"`           // its last event
 	Ready   time.Time        `json:"ready,omitzero"`    // it was booted
-	Broken  Stage            `json:"broken,omitempty"`  // the stage that failed and is not mended
+	Broken  Stage            `json:"broken,omitempty"`  // the stage that failed and is not fixed
 	Failure string           `json:"failure,omitempty"` // what failed there
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
@@ -79,14 +79,14 @@ func (p *Progress) judge(e Event) {
 		}
 	case e.Stage == Booted && e.Kind == End:
 		p.State, p.Ready = Up, e.Time
-		p.mended()
+		p.clearFailure()
 	case p.State == Failed && (e.Kind == End && e.Stage == p.Broken || Rank(e.Stage) > Rank(p.Broken)):
 		p.State = Booting
-		p.mended()
+		p.clearFailure()
 	}
 }
 
-func (p *Progress) mended() { p.Broken, p.Failure, p.Hint = "", "", "" }
+func (p *Progress) clearFailure() { p.Broken, p.Failure, p.Hint = "", "", "" }
 
 // count adds bytes. The server reports those of one transfer, the node its totals.
 func (p *Progress) count(e Event) {

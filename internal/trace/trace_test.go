@@ -74,7 +74,7 @@ func boots() map[string][]Event {
 			at(12000, Booted, End, sent("server", 30_000_000)),
 			at(12500, "desktop", End),
 		),
-		"mended": append(append([]Event{}, slow...), at(13000, Hello, Begin)),
+		"fixed":  append(append([]Event{}, slow...), at(13000, Hello, Begin)),
 		"failed": slow[:len(slow)-2],
 		"retry": {
 			at(0, Script, Begin),
@@ -138,7 +138,7 @@ func golden(t *testing.T, path, got string) {
 // TestOrderDoesNotMatter: reports of a node arrive late; the timeline is the same.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		events := boots()["mended"]
+		events := boots()["fixed"]
 		for i := range events {
 			events[i].Seq = int64(i)
 		}
@@ -183,7 +183,7 @@ func TestPercentile(t *testing.T) {
 
 func TestSummarize(t *testing.T) {
 	all := boots()
-	got := Summarize([]Timeline{NewTimeline(all["good"]), NewTimeline(all["mended"]), NewTimeline(all["failed"])})
+	got := Summarize([]Timeline{NewTimeline(all["good"]), NewTimeline(all["fixed"]), NewTimeline(all["failed"])})
 	for _, f := range got {
 		switch f.Stage {
 		case DHCP:

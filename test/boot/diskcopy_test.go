@@ -71,8 +71,8 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 		ma,
 		func(e trace.Event) bool { return e.Message == "the node's state was sent to the server, for "+b.name },
 	)
-	parcels := filepath.Join(s.Config.Data, "parcels")
-	left, _ := os.ReadDir(parcels)
+	spool := filepath.Join(s.Config.Data, "spool")
+	left, _ := os.ReadDir(spool)
 	if len(left) != 1 {
 		t.Fatalf("on the server: %v", left)
 	}
@@ -83,7 +83,7 @@ func TestRealBootCopiesStateBetweenDisks(t *testing.T) {
 	s.cut(ma)
 
 	mb := s.hasCopy(b, a, want)
-	if left, _ := os.ReadDir(parcels); len(left) != 0 {
+	if left, _ := os.ReadDir(spool); len(left) != 0 {
 		t.Errorf("fetched, it is still on the server: %v", left)
 	}
 	// Back, without haste: it is sent by a boot, before anything may write to it.

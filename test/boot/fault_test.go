@@ -22,7 +22,8 @@ import (
 )
 
 // bootDamaged boots a node from a store in which a manifest is signed by a strange key, then gone, and a byte of an
-// object is flipped. The console and the timeline say so, and the same boot goes on by itself when the store is mended.
+// object is flipped. The console and the timeline say so, and the same boot goes on by itself when the store is
+// repaired.
 func (s *site) bootDamaged(n node, version fleet.Digest) *testkit.Machine {
 	s.t.Helper()
 	object, err := testkit.FirstObject(s.t.Context(), s.Config.Data, version, "/usr/sbin/sshd")
@@ -109,13 +110,13 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	gone := s.failedAt(n, m, "404", "has lost this version")
 	s.write(manifest, data)
 	s.write(signature, good)
-	mended := s.waitEvent(
+	repaired := s.waitEvent(
 		n.name,
 		m,
 		func(e trace.Event) bool { return e.Stage == trace.Manifest && e.Kind == trace.End },
 	)
-	if gone.Boot != first.Boot || mended.Boot != first.Boot || mended.Attempt <= gone.Attempt {
-		s.t.Errorf("%s: first %+v, then %+v, mended %+v", n.name, first, gone, mended)
+	if gone.Boot != first.Boot || repaired.Boot != first.Boot || repaired.Attempt <= gone.Attempt {
+		s.t.Errorf("%s: first %+v, then %+v, repaired %+v", n.name, first, gone, repaired)
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *site) write(file string, data []byte) {
 }
 
 // flip changes one byte of an object.
-func (s *site) flip(object string) (mend func()) {
+func (s *site) flip(object string) (repair func()) {
 	s.t.Helper()
 	good := s.read(object)
 	bad := slices.Clone(good)

@@ -13,7 +13,7 @@ import (
 // Something in the image takes the address and the link away that the root hangs on, three times while cold files
 // are read: they come back, every byte is right, and the timeline tells. Then both daemons are killed, one after
 // the other.
-func TestRealBootMendsItsLink(t *testing.T) {
+func TestRealBootRepairsItsLink(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 9, 0, 1}, firmware: testkit.BIOS, group: bookworm}

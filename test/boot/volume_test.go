@@ -103,7 +103,7 @@ func (s *site) fillWriteLayer(n node, m *testkit.Machine, g *testkit.Guest) {
 		m,
 		func(e trace.Event) bool { return strings.Contains(e.Message, "writes fail soon") },
 	)
-	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can mend it
+	s.run(s.shell(n), "rm /var/tmp/full /var/tmp/almost") // who logs in anew can fix it
 	s.wait(
 		n.name,
 		stepTimeout,

@@ -59,7 +59,7 @@ func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	if opt.Traced.IsZero() {
 		opt.Traced = opt.Now()
 	}
-	b := &maker{Options: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.Proofs{}}
+	b := &maker{Options: opt, known: map[[32]byte]chunk.Entry{}, proofs: chunk.FastDigests{}}
 	r, err := b.run(ctx)
 	if err != nil {
 		return r, fmt.Errorf("make boot pack of version %s: %w", opt.Version.Short(), err)
@@ -74,7 +74,7 @@ type maker struct {
 	memory *rawdigest.Cache // read only; see flush
 
 	raw    int64 // bytes that were packed so far
-	proofs chunk.Proofs
+	proofs chunk.FastDigests
 	batch  [][]byte // stored bytes that wait for the store
 	bytes  int
 	known  map[[32]byte]chunk.Entry // of the batch, by raw digest
@@ -169,7 +169,7 @@ func (b *maker) prove(ctx context.Context, id chunk.ID, stored []byte) (err erro
 			return err
 		}
 	}
-	b.proofs[id] = chunk.Prove(stored)
+	b.proofs[id] = chunk.FastSum(stored)
 	return nil
 }
 

@@ -168,7 +168,7 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	var others []dhcp.Found
 	for _, name := range f.interfaces {
 		env.Printf("Looking for DHCP servers on %s ...\n", name)
-		seen, err := dhcp.Look(ctx, name, hostcheck.ListenTime)
+		seen, err := dhcp.DiscoverServers(ctx, name, hostcheck.ListenTime)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ const (
 )
 
 // PieceSize is what a piece takes in a map, in bytes: its entry and its proof.
-const PieceSize = chunk.EntrySize + len(chunk.Proof{})
+const PieceSize = chunk.EntrySize + len(chunk.FastDigest{})
 
 // Encode returns the bytes of the map, which are then signed and stored as an object.
 func (p Map) Encode() ([]byte, error) {
@@ -102,7 +102,7 @@ func decode(data []byte) (Map, error) {
 		rest = rest[chunk.EntrySize:]
 	}
 	if data[4] != formatPlain {
-		p.Proofs = make([]chunk.Proof, pieces)
+		p.Proofs = make([]chunk.FastDigest, pieces)
 		for i := range p.Proofs {
 			rest = rest[copy(p.Proofs[i][:], rest):]
 		}

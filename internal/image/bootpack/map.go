@@ -17,13 +17,13 @@ const MaxSize = 384 << 10
 // unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
 // after the other. A piece may have been cut for another version, and have blocks that this one does not use.
 type Map struct {
-	Version  fleet.Digest  // the version that it belongs to
-	Sequence uint64        // grows with each recording of that version and class
-	Class    string        // hardware class, "" for all
-	Booted   int           // pieces that a boot needs until it has booted; the others may come later
-	Pieces   []chunk.Entry // in order; none is Zero
-	Proofs   []chunk.Proof // of the pieces, in their order; none: a map of format 1
-	Extents  []Extent      // in the order in which they lie in the pieces
+	Version  fleet.Digest       // the version that it belongs to
+	Sequence uint64             // grows with each recording of that version and class
+	Class    string             // hardware class, "" for all
+	Booted   int                // pieces that a boot needs until it has booted; the others may come later
+	Pieces   []chunk.Entry      // in order; none is Zero
+	Proofs   []chunk.FastDigest // of the pieces, in their order; none: a map of format 1
+	Extents  []Extent           // in the order in which they lie in the pieces
 }
 
 // Extent is a run of blocks (of chunk.BlockSize bytes) of the root.
@@ -80,11 +80,11 @@ func (p Map) BootSet() (stored int64, pieces int) {
 }
 
 // ProofsOf are the proofs of its pieces by their names, nil without any.
-func (p Map) ProofsOf() chunk.Proofs {
+func (p Map) ProofsOf() chunk.FastDigests {
 	if len(p.Proofs) != len(p.Pieces) {
 		return nil
 	}
-	out := make(chunk.Proofs, len(p.Pieces))
+	out := make(chunk.FastDigests, len(p.Pieces))
 	for i, e := range p.Pieces {
 		out[e.ID] = p.Proofs[i]
 	}

@@ -44,7 +44,7 @@ func testPack() Map {
 				chunk.Zstd,
 			), piece("b", 40, 40*chunk.BlockSize, chunk.Stored), piece("c", 3, 77, chunk.Zstd),
 		},
-		Proofs: []chunk.Proof{chunk.Prove([]byte("a")), chunk.Prove([]byte("b")), chunk.Prove([]byte("c"))},
+		Proofs: []chunk.FastDigest{chunk.FastSum([]byte("a")), chunk.FastSum([]byte("b")), chunk.FastSum([]byte("c"))},
 		Extents: []Extent{
 			{Start: 0, Blocks: 1},
 			{Start: 5000, Blocks: 90},
@@ -128,7 +128,7 @@ func TestMapIsSmall(t *testing.T) {
 				p.Pieces = append(p.Pieces, chunk.Entry{
 					RawSize: n * chunk.BlockSize, StoredSize: 9, Codec: chunk.Zstd, ID: chunk.Sum(fmt.Append(nil, i)),
 				})
-				p.Proofs = append(p.Proofs, chunk.Prove(fmt.Append(nil, i)))
+				p.Proofs = append(p.Proofs, chunk.FastSum(fmt.Append(nil, i)))
 			}
 		}
 		if n := len(encoded(t, p)); n > most {

@@ -41,12 +41,12 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 	case d.cfg.Disk != nil || d.cfg.Late != nil:
 		d.late = &lateCache{}
 		d.through = &cache.ReadThrough{
-			Keeper: d.late,
-			Begin:  lowPriority,
-			Hit:    func(n int) { d.ledger.add(bytesDisk, int64(n)) },
-			Hangs:  func() { d.cacheFailed(errCacheHangs) },
+			Backend: d.late,
+			Begin:   lowPriority,
+			Hit:     func(n int) { d.ledger.add(bytesDisk, int64(n)) },
+			Hangs:   func() { d.cacheFailed(errCacheHangs) },
 		}
-		d.through.Await()
+		d.through.AwaitBackend()
 		came, opened := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(opened)
@@ -55,8 +55,8 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 		d.awaitCache(ctx, came, opened)
 	case d.cfg.RAM > 0:
 		d.through = &cache.ReadThrough{
-			Keeper: cache.NewMemory(d.cfg.RAM),
-			Hit:    func(n int) { d.ledger.add(bytesRAM, int64(n)) },
+			Backend: cache.NewMemory(d.cfg.RAM),
+			Hit:     func(n int) { d.ledger.add(bytesRAM, int64(n)) },
 		}
 	}
 }
@@ -98,11 +98,11 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 		d.cacheFailed(err)
 	}
 	if disk == nil {
-		d.through.Arrive(false)
+		d.through.BackendReady(false)
 		return
 	}
 	d.late.Store(disk)
-	d.through.Arrive(true)
+	d.through.BackendReady(true)
 	d.fillCache()
 	s := disk.Stats()
 	d.log.Info("cache", "device", c.Name, "objects", s.Objects, "bytes", s.Size)
@@ -182,7 +182,7 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	if d.through == nil {
 		return nil
 	}
-	return d.through.Keeper.Has
+	return d.through.Backend.Has
 }
 
 // keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are

@@ -60,7 +60,7 @@ type blockDaemon struct {
 	through *cache.ReadThrough // nil: no cache beside what blockdev has
 	late    *lateCache         // behind it; nil: no cache on a disk
 	start   time.Time
-	proofs  chunk.Proofs // of the boot pack's pieces
+	proofs  chunk.FastDigests // of the boot pack's pieces
 
 	disk   atomic.Pointer[blockapi.CacheDisk] // nil: it did not come
 	swarm  atomic.Pointer[peer.Node]          // nil: it is in none
@@ -181,10 +181,10 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		sources = append(
 			sources,
 			&store.HTTP{
-				URL:       url,
-				Client:    client,
-				Proofs:    d.proofs,
-				Elsewhere: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
+				URL:        url,
+				Client:     client,
+				Proofs:     d.proofs,
+				FromBucket: func(n int) { d.ledger.add(bytesBucket, int64(n)) },
 			},
 		)
 	}
@@ -192,7 +192,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	failover.Slow = slow
+	failover.TimeoutFloor = slow
 	cache := d.cfg.Cache
 	if cache == 0 {
 		cache = blockCache
@@ -205,7 +205,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 		from = node
 	}
 	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		Early: runtime.NumCPU() > 1, Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
+		UnpackAhead: runtime.NumCPU() > 1, Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
 			if node != nil && pack != nil {
 				node.Use(dev)
 			}
@@ -216,12 +216,12 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is the delay of the network: what the tracker announced at the start of this boot, later what it announces in its
-// answers. A daemon that replaces another one assumes no delay, because reads wait for it.
-func (d *blockDaemon) slow() *store.Slow {
-	s := &store.Slow{}
+// slow is the delay of the network: what the tracker announced at the start of this boot, later what it announces
+// in its answers. A daemon that replaces another one assumes no delay, because reads wait for it.
+func (d *blockDaemon) slow() *store.TimeoutFloor {
+	s := &store.TimeoutFloor{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Tell(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
+		s.Set(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
 	}
 	return s
 }

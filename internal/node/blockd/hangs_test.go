@@ -28,9 +28,9 @@ func TestCacheThatHangs(t *testing.T) {
 		d := &blockDaemon{log: quietLog(), ledger: testLedger(t), cfg: blockapi.Config{Disk: newCacheDisk(t)}}
 		d.openCache(t.Context())
 		k := &stuck{reads: make(chan struct{})}
-		d.through.Keeper = k
+		d.through.Backend = k
 		for n := range 10 {
-			d.through.Look(t.Context(), chunk.Request{ID: chunk.Sum([]byte{byte(n)})})
+			d.through.Lookup(t.Context(), chunk.Request{ID: chunk.Sum([]byte{byte(n)})})
 		}
 		time.Sleep(time.Minute)
 		got := d.ledger.incidents(0)

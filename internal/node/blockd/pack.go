@@ -28,7 +28,7 @@ func (d *blockDaemon) packMap() bootpack.Map {
 
 // pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
 // ask for: its boot is over, or has most of it.
-func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow) *blockdev.Pack {
+func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.TimeoutFloor) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Slow)
 		Unread:   d.unread,
 		Complete: d.note(countComplete),
 		Whole:    d.whole(),
-		Patience: func() time.Duration { return pieceLate * slow.Least(0) },
+		Patience: func() time.Duration { return pieceLate * slow.AtLeast(0) },
 	}
 }
 

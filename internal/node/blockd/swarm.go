@@ -53,8 +53,8 @@ const (
 	maxOneConns  = 8
 )
 
-// peerGone is how long data to a peer may stay unacknowledged before its connection ends. Twice the announced delay of the
-// network is added.
+// peerGone is how long data to a peer may stay unacknowledged before its connection ends. Twice the announced delay
+// of the network is added.
 const peerGone = 30 * time.Second
 
 // joinSwarm makes the daemon a node of its pack's swarm, and the source of the pack's pieces, and of all else. A
@@ -63,7 +63,7 @@ const peerGone = 30 * time.Second
 func (d *blockDaemon) joinSwarm(
 	ctx context.Context,
 	origin *store.Retry,
-	slow *store.Slow,
+	slow *store.TimeoutFloor,
 	pack *blockdev.Pack,
 ) *peer.Node {
 	c := d.cfg.Swarm
@@ -114,9 +114,9 @@ func (d *blockDaemon) joinSwarm(
 	case keeps:
 		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or
 		// damaged, is for the swarm.
-		pack.Source, pack.Feeder, pack.Kept = d.kept(n), n, d.through.Look
+		pack.Source, pack.Fetcher, pack.Kept = d.kept(n), n, d.through.Lookup
 	default:
-		pack.Source, pack.Feeder = n, n
+		pack.Source, pack.Fetcher = n, n
 	}
 	d.swarm.Store(n)
 	go n.Run(ctx)
@@ -222,7 +222,8 @@ func (w *swarmWatch) Left(l swarm.AvoidedPeer) {
 	case l.Unreachable:
 		why = "it cannot be reached (is it off, or its port closed by a firewall?)"
 	}
-	w.report(blockapi.Incident{Kind: blockapi.PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is asked of it for a while"})
+	w.report(blockapi.Incident{Kind: blockapi.PeerLeft, Source: l.Peer.String(), Message: why + "; nothing is " +
+		"asked of it for a while"})
 }
 
 // PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
@@ -256,7 +257,8 @@ func (w *swarmWatch) tellGone() {
 	if more := len(w.gone) - 1; more > 0 {
 		text = fmt.Sprintf("it and %d more are gone without a goodbye", more)
 	}
-	w.ledger.report(blockapi.Incident{Kind: blockapi.PeersGone, Source: w.gone[0], Message: text + "; what they had comes from others"})
+	w.ledger.report(blockapi.Incident{Kind: blockapi.PeersGone, Source: w.gone[0], Message: text + "; what they " +
+		"had comes from others"})
 	w.gone = nil
 }
 
@@ -265,12 +267,14 @@ func (w *swarmWatch) Tracker(url string, err error) {
 	switch {
 	case errors.Is(err, peer.ErrForgotten):
 		w.report(
-			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "it has forgotten who has what; the node joins again"},
+			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "it has forgotten who has what; " +
+				"the node joins again"},
 		)
 		return
 	case err != nil:
 		w.report(
-			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "servers send what no known peer has: " + err.Error()},
+			blockapi.Incident{Kind: blockapi.TrackerLost, Source: url, Message: "servers send what no known peer " +
+				"has: " + err.Error()},
 		)
 		return
 	}

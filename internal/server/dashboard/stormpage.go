@@ -41,7 +41,7 @@ func stormsOf(past []api.PastBoot) []stormRow {
 		starts[i] = b.Started
 	}
 	var out []stormRow
-	for _, s := range trace.Bursts(starts, stormGap, stormLeast) {
+	for _, s := range trace.BootStorms(starts, stormGap, stormLeast) {
 		row := sumStorm(boots[s.First : s.Last+1])
 		row.Link = "/storm?" + url.Values{"since": {stamp(starts[s.First])}, "until": {stamp(starts[s.Last])}}.Encode()
 		out = append(out, row)

@@ -19,7 +19,7 @@ import (
 
 // What is damaged or lost in a bucket is found, past the cache of who looks, and fixed from another bucket, from a
 // directory and from a server; it is there for everybody then.
-func TestBucketIsMended(t *testing.T) {
+func TestBucketIsRepaired(t *testing.T) {
 	s := service(t)
 	public, key, err := minisign.GenerateKey(nil)
 	if err != nil {

@@ -48,7 +48,7 @@ func (n *Node) upload(w http.ResponseWriter, r *http.Request, data []byte, place
 		defer n.mu.Unlock()
 		places.Done()
 	}()
-	end := time.Now().Add(n.uploadTime + 2*n.o.Slow.Least(0))
+	end := time.Now().Add(n.uploadTime + 2*n.o.Slow.AtLeast(0))
 	writer := http.NewResponseController(w)
 	_ = writer.SetWriteDeadline(end) // not every connection has deadlines
 	plain(w)

@@ -172,8 +172,8 @@ func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 	if err != nil {
 		return nil, err
 	}
-	log, slow := slog.New(slog.DiscardHandler), &store.Slow{}
-	slow.Tell(help.AnnounceDelay)
+	log, slow := slog.New(slog.DiscardHandler), &store.TimeoutFloor{}
+	slow.Set(help.AnnounceDelay)
 	failover, err := store.NewFailover(quiet{}, &store.HTTP{URL: server, Client: client(self, 8, slow)})
 	if err != nil {
 		return nil, err

@@ -129,7 +129,7 @@ func (n *Node) whoHas(
 		if t.post(
 			soon,
 			"loose",
-			swarm.DemandMessage{Object: p.ID.Brief(), Size: p.Size, Port: swarm.WirePort(n.o.Port)},
+			swarm.DemandMessage{Object: p.ID.Short(), Size: p.Size, Port: swarm.WirePort(n.o.Port)},
 			&a,
 			timeout,
 		) == nil {
@@ -220,9 +220,10 @@ func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
 }
 
 // newDemandReads returns the decisions of a node; its callbacks run with mu held.
-func (n *Node) newDemandReads(slow *store.Slow) *swarm.DemandReads {
+func (n *Node) newDemandReads(slow *store.TimeoutFloor) *swarm.DemandReads {
 	return swarm.NewDemandReads(
-		swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers, AnnounceDelay: func() time.Duration { return slow.Least(0) },
-			Banned: func(a netip.Addr) bool { return n.banned[a] }},
+		swarm.DemandOptions{Bootstrap: n.o.BootstrapPeers,
+			AnnounceDelay: func() time.Duration { return slow.AtLeast(0) },
+			Banned:        func(a netip.Addr) bool { return n.banned[a] }},
 	)
 }

@@ -21,7 +21,7 @@ func acquainted(t *testing.T, nodes ...*live) {
 	t.Helper()
 	for _, n := range nodes {
 		n.wait(t)
-		waitFor(t, func() bool { return n.sharing.Load() && n.o.Slow.Least(0) > 4*time.Second })
+		waitFor(t, func() bool { return n.sharing.Load() && n.o.Slow.AtLeast(0) > 4*time.Second })
 	}
 }
 
@@ -179,7 +179,7 @@ func TestRecentPeersInACircle(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if took, wait := time.Since(began), nodes[0].o.Slow.Least(0)/4; took >= wait {
+	if took, wait := time.Since(began), nodes[0].o.Slow.AtLeast(0)/4; took >= wait {
 		t.Errorf("took %v, and who waits in a circle takes %v", took, wait)
 	}
 }

@@ -74,7 +74,7 @@ func (n *Node) fromPeer(
 	timeout time.Duration,
 ) (chunk.Verified, error) {
 	src := n.peerSource(a)
-	_, src.Brief = n.index[p.ID]
+	_, src.ShortNames = n.index[p.ID]
 	return n.from(ctx, a, src, p, timeout)
 }
 
@@ -89,7 +89,7 @@ func (n *Node) from(
 	p Piece,
 	timeout time.Duration,
 ) (chunk.Verified, error) {
-	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(timeout, n.o.Slow.Least(byteTime))})
+	v, err := src.Get(ctx, chunk.Request{ID: p.ID, Size: p.Size, Patience: max(timeout, n.o.Slow.AtLeast(byteTime))})
 	if err == nil {
 		n.o.Observer.Received(a, len(v.Stored()))
 	}

@@ -30,7 +30,7 @@ func TestHelpers(t *testing.T) {
 	second := s.start(t, 2, func(o *NodeOptions) {
 		o.Trackers = nil // it knows nobody else
 		o.BootstrapPeers = []netip.AddrPort{gone, netip.AddrPortFrom(first.o.Self, first.o.Port)}
-		o.Slow = &store.Slow{}
+		o.Slow = &store.TimeoutFloor{}
 	})
 	second.wait(t)
 	sent, given := s.sent.Load(), second.bytes("peer")
@@ -67,7 +67,7 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 		for _, h := range []*httptest.Server{silent, wrong} {
 			o.BootstrapPeers = append(o.BootstrapPeers, netip.MustParseAddrPort(h.Listener.Addr().String()))
 		}
-		o.Slow, o.Observer, o.Trackers = &store.Slow{}, watch, nil
+		o.Slow, o.Observer, o.Trackers = &store.TimeoutFloor{}, watch, nil
 	})
 	for _, text := range []string{"truth", "facts", "exact"} {
 		s.objects[chunk.Sum([]byte(text)).Name()] = []byte(text)

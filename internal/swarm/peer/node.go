@@ -35,7 +35,7 @@ type Piece struct {
 type NodeOptions struct {
 	Pack        chunk.ID             // names the swarm: the map of the pack, or the version without one
 	Pieces      []Piece              // in the pack's order; none: only demand objects are shared
-	Proofs      chunk.Proofs         // of the pieces
+	Proofs      chunk.FastDigests    // of the pieces
 	Origin      chunk.Source         // waits for what it cannot get yet, unless a request is Optional
 	Trackers    []string             // base URLs of servers, preferred first; none: everything comes from the origin
 	Port        uint16               // where Handler is served
@@ -51,9 +51,9 @@ type NodeOptions struct {
 
 	Control swarm.Control // traffic with trackers before this node existed
 
-	// Slow holds the announce delay, also for other users of the network. nil: unknown at first, and nobody else uses
-	// it.
-	Slow *store.Slow
+	// TimeoutFloor holds the announce delay, also for other users of the network. nil: unknown at first, and nobody
+	// else uses it.
+	Slow *store.TimeoutFloor
 
 	// Cached, when set, returns a source that asks the node's cache before the given one.
 	Cached func(chunk.Source) chunk.Source
@@ -125,7 +125,7 @@ type result struct {
 // NewNode returns a node. Run makes it work, and Use gives it the shelf, without which it fetches nothing ahead.
 func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
-		o.Slow = new(store.Slow)
+		o.Slow = new(store.TimeoutFloor)
 	}
 	n := &Node{
 		o:       o,
@@ -142,7 +142,7 @@ func NewNode(o NodeOptions) *Node {
 		banned:     map[netip.Addr]bool{},
 		peerHave:   map[netip.AddrPort]swarm.Bitmap{},
 		uploadTime: maxUploadTime,
-		joinWait:   o.Slow.Least(announceTime),
+		joinWait:   o.Slow.AtLeast(announceTime),
 		transfers:  map[swarm.Fetch]context.CancelFunc{},
 		waits:      map[int][]chan result{},
 		lost:       map[int]error{},
@@ -168,13 +168,13 @@ func NewNode(o NodeOptions) *Node {
 		},
 	)
 	n.swarm.SetLimit(0)
-	n.swarm.SetAnnounceDelay(o.Slow.Least(0))
+	n.swarm.SetAnnounceDelay(o.Slow.AtLeast(0))
 	return n
 }
 
 // client returns an HTTP client for peers and trackers. It follows no redirect, so that a peer cannot send this node
 // elsewhere.
-func client(self netip.Addr, conns int, slow *store.Slow) *http.Client {
+func client(self netip.Addr, conns int, slow *store.TimeoutFloor) *http.Client {
 	c := store.NewClient(conns, slow)
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if t, ok := c.Transport.(*http.Transport); ok && self.IsValid() {

@@ -70,12 +70,12 @@ func (n *Node) named(name string) (chunk.ID, error) {
 	if id, err := chunk.ParseID(name); err == nil {
 		return id, nil
 	}
-	b, err := chunk.ParseBrief(name)
+	b, err := chunk.ParseShortID(name)
 	if err != nil {
 		return chunk.ID{}, err
 	}
 	for i := range n.o.Pieces {
-		if id := n.o.Pieces[i].ID; id.Brief() == b {
+		if id := n.o.Pieces[i].ID; id.Short() == b {
 			return id, nil
 		}
 	}

@@ -334,7 +334,7 @@ func TestNodesHaveNoK(t *testing.T) {
 		want int
 	}{
 		{"/o/" + s.pieces[0].ID.Name(), http.StatusOK}, // what it has it gives
-		{"/o/" + s.pieces[0].ID.Brief().String(), http.StatusOK},
+		{"/o/" + s.pieces[0].ID.Short().String(), http.StatusOK},
 		{"/o/" + s.pieces[0].ID.Name()[:15], http.StatusNotFound},
 		{"/o/0123456789abcdef", http.StatusNotFound},
 		{"/o/" + chunk.Sum(kernel).Name(), http.StatusNotFound},

@@ -101,11 +101,11 @@ func (n *Node) self() netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, n
 // setAnnounceDelay takes the announce delay for decisions and for connections.
 func (n *Node) setAnnounceDelay(delay time.Duration) {
 	n.swarm.SetAnnounceDelay(delay)
-	n.o.Slow.Tell(swarm.BoundDelay(delay))
+	n.o.Slow.Set(swarm.BoundDelay(delay))
 }
 
 // messageTimeout is how long a reply is waited for.
-func (n *Node) messageTimeout() time.Duration { return swarm.MessageTimeout(n.o.Slow.Least(0)) }
+func (n *Node) messageTimeout() time.Duration { return swarm.MessageTimeout(n.o.Slow.AtLeast(0)) }
 
 // pieceSize is the average size of a piece.
 func (n *Node) pieceSize() int64 {

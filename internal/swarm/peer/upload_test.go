@@ -18,7 +18,7 @@ func TestUploadEndsThoughNobodyReads(t *testing.T) {
 	n := NewNode(NodeOptions{Pack: chunk.Sum([]byte("pack"))})
 	n.uploadTime = 100 * time.Millisecond
 	const late = 200 * time.Millisecond
-	n.o.Slow.Tell(late)
+	n.o.Slow.Set(late)
 	took := make(chan time.Duration, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()

@@ -51,7 +51,7 @@ func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMess
 // Admit waits until an object may be sent to a node. It returns false when ctx ended before.
 func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, size int64) bool {
 	s.mu.Lock()
-	x, wait := s.tracker.Admit(s.now(), swarm.ObjectRequest{Node: node, Object: object.Brief(), Size: size})
+	x, wait := s.tracker.Admit(s.now(), swarm.ObjectRequest{Node: node, Object: object.Short(), Size: size})
 	if !wait {
 		s.mu.Unlock()
 		return true
@@ -68,7 +68,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 		defer s.mu.Unlock()
 		select {
 		case <-out: // its turn came just now
-			s.tracker.ObjectSent(node, object.Brief())
+			s.tracker.ObjectSent(node, object.Short())
 		default:
 			delete(s.objects, x)
 			s.tracker.CancelObject(s.now(), x)
@@ -82,7 +82,7 @@ func (s *Server) Admit(ctx context.Context, node netip.Addr, object chunk.ID, si
 func (s *Server) Sent(node netip.Addr, object chunk.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tracker.ObjectSent(node, object.Brief())
+	s.tracker.ObjectSent(node, object.Short())
 	s.step()
 }
 

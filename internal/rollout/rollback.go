@@ -6,9 +6,9 @@ import (
 	"pando/internal/fleet"
 )
 
-// turn begins the way back: every node gets the version before at its next boot, and those that run something else are
-// rebooted.
-func turn(r *fleet.Rollout) {
+// beginRollback begins the way back: every node gets the version before at its next boot, and those that run
+// something else are rebooted.
+func beginRollback(r *fleet.Rollout) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		if n.Phase == fleet.PhaseLeft {
@@ -25,12 +25,12 @@ func turn(r *fleet.Rollout) {
 	}
 }
 
-func settledBack(n *fleet.RolloutNode) bool {
+func rolledBack(n *fleet.RolloutNode) bool {
 	return (n.Phase == fleet.PhaseReturned || n.Phase == fleet.PhaseLost) && !n.Drained || n.Phase == fleet.PhaseLeft
 }
 
-// lookBack is look on the way back.
-func (s *step) lookBack(n *fleet.RolloutNode, ob Node) {
+// observeRollback is look on the way back.
+func (s *step) observeRollback(n *fleet.RolloutNode, ob Node) {
 	home := ob.Up && ob.Running == s.from
 	switch n.Phase {
 	case fleet.PhaseWaiting, fleet.PhaseFailed:
@@ -45,7 +45,7 @@ func (s *step) lookBack(n *fleet.RolloutNode, ob Node) {
 		case home:
 			s.enter(n, fleet.PhaseReturned, "")
 		case s.o.Results[Hook{Drain, s.r.Plan.Drain, n.Node, n.Boot}].OK:
-			s.rebootBack(n, ob)
+			s.rebootToPrevious(n, ob)
 		case s.since(n) > s.r.Plan.DrainFor:
 			s.enter(
 				n,
@@ -54,7 +54,7 @@ func (s *step) lookBack(n *fleet.RolloutNode, ob Node) {
 			)
 		}
 	case fleet.PhaseRebooting, fleet.PhaseBooting:
-		s.lookWayBack(n, ob, home)
+		s.observeReboot(n, ob, home)
 	case fleet.PhaseLost:
 		if home {
 			s.enter(n, fleet.PhaseReturned, "")
@@ -66,8 +66,8 @@ func (s *step) lookBack(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// lookWayBack sees to a node that was asked to reboot into the version before.
-func (s *step) lookWayBack(n *fleet.RolloutNode, ob Node, home bool) {
+// observeReboot sees to a node that was asked to reboot into the version before.
+func (s *step) observeReboot(n *fleet.RolloutNode, ob Node, home bool) {
 	limit := n.Limit
 	if n.Phase == fleet.PhaseRebooting {
 		limit = backWithin
@@ -76,7 +76,7 @@ func (s *step) lookWayBack(n *fleet.RolloutNode, ob Node, home bool) {
 	case home:
 		s.enter(n, fleet.PhaseReturned, "")
 	case ob.Boot != n.Boot && ob.Up && n.Tries < mostTries:
-		s.rebootBack(n, ob)
+		s.rebootToPrevious(n, ob)
 	case n.Phase == fleet.PhaseRebooting && ob.Boot != n.Boot && ob.Version == s.from:
 		n.Boot = ob.Boot
 		s.enter(n, fleet.PhaseBooting, "")
@@ -89,25 +89,25 @@ func (s *step) lookWayBack(n *fleet.RolloutNode, ob Node, home bool) {
 	}
 }
 
-func (s *step) rebootBack(n *fleet.RolloutNode, ob Node) {
+func (s *step) rebootToPrevious(n *fleet.RolloutNode, ob Node) {
 	n.Boot = ob.Boot
 	n.Tries++
 	s.enter(n, fleet.PhaseRebooting, "")
 }
 
-// goBack reboots nodes into the version before: the broken ones at once, those that work as there is room.
-func (s *step) goBack() {
-	room := s.room()
+// rollBack reboots nodes into the version before: the broken ones at once, those that work as there is room.
+func (s *step) rollBack() {
+	room := s.budget()
 	open := 0
 	for i := range s.r.Nodes {
 		n := &s.r.Nodes[i]
 		ob := s.o.Nodes[n.Node]
-		if !settledBack(n) {
+		if !rolledBack(n) {
 			open++
 		}
 		switch {
 		case n.Phase == fleet.PhaseFailed:
-			s.rebootBack(n, ob)
+			s.rebootToPrevious(n, ob)
 		case n.Phase != fleet.PhaseWaiting || !ob.Up || !s.o.Open || room.free() <= 0:
 		case n.Tries >= mostTries:
 			s.enter(
@@ -119,7 +119,7 @@ func (s *step) goBack() {
 			room.down++
 			n.Boot = ob.Boot
 			if s.r.Plan.Drain == "" || n.Drained {
-				s.rebootBack(n, ob)
+				s.rebootToPrevious(n, ob)
 				continue
 			}
 			n.Drained = true

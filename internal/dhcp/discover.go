@@ -17,12 +17,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// LookClass is the vendor class of our own questions for other servers. A Pando that hears one answers and keeps no
+// DiscoverClass is the vendor class of our own questions for other servers. A Pando that hears one answers and keeps no
 // address for it.
-const LookClass = "pando-look"
+const DiscoverClass = "pando-look"
 
-// lookEvery is the time between two DISCOVERs of one Look.
-const lookEvery = time.Second
+// discoverInterval is the time between two DISCOVERs of one DiscoverServers.
+const discoverInterval = time.Second
 
 // ethIPv4 and ethARP are Ethernet types.
 const (
@@ -30,14 +30,14 @@ const (
 	ethARP  = 0x0806
 )
 
-// Look asks the segment of an interface for DHCP and PXE servers, for as long as wait, and returns all that
+// DiscoverServers asks the segment of an interface for DHCP and PXE servers, for as long as wait, and returns all that
 // answered, sorted. A server on this machine does not hear the question. It needs no address on the interface.
-func Look(ctx context.Context, ifname string, wait time.Duration) ([]Found, error) {
+func DiscoverServers(ctx context.Context, ifname string, wait time.Duration) ([]Found, error) {
 	ifi, err := net.InterfaceByName(ifname)
 	if err != nil {
 		return nil, fmt.Errorf("look for DHCP servers on %s: %w", ifname, err)
 	}
-	l, err := newLooker(ifi)
+	l, err := newDiscoverer(ifi)
 	if err != nil {
 		return nil, fmt.Errorf("look for DHCP servers on %s: %w", ifname, err)
 	}
@@ -45,7 +45,7 @@ func Look(ctx context.Context, ifname string, wait time.Duration) ([]Found, erro
 	defer context.AfterFunc(ctx, l.sock.close)()
 	found := map[Found]bool{}
 	end := time.Now().Add(wait)
-	for next := time.Now(); ; next = next.Add(lookEvery) {
+	for next := time.Now(); ; next = next.Add(discoverInterval) {
 		if !next.Before(end) {
 			break
 		}
@@ -55,7 +55,7 @@ func Look(ctx context.Context, ifname string, wait time.Duration) ([]Found, erro
 			}
 			return nil, fmt.Errorf("look for DHCP servers on %s: %w", ifname, err)
 		}
-		until := next.Add(lookEvery)
+		until := next.Add(discoverInterval)
 		if end.Before(until) {
 			until = end
 		}
@@ -78,20 +78,20 @@ func distinct(set map[Found]bool) []Found {
 	return slices.CompactFunc(out, func(a, b Found) bool { return a.Server == b.Server && a.Proxy == b.Proxy })
 }
 
-// looker sends questions and reads other servers' answers, below the kernel's own ports so that a DHCP client
+// discoverer sends questions and reads other servers' answers, below the kernel's own ports so that a DHCP client
 // that runs on this machine is not in the way.
-type looker struct {
+type discoverer struct {
 	ifi  *net.Interface
 	sock *packetSocket
 	buf  []byte
 }
 
-func newLooker(ifi *net.Interface) (*looker, error) {
+func newDiscoverer(ifi *net.Interface) (*discoverer, error) {
 	sock, err := openPacket(ifi, ethIPv4, toPort(clientPort))
 	if err != nil {
 		return nil, err
 	}
-	return &looker{ifi: ifi, sock: sock, buf: make([]byte, 2048)}, nil
+	return &discoverer{ifi: ifi, sock: sock, buf: make([]byte, 2048)}, nil
 }
 
 // lookPacket is our question. The broadcast flag makes answers visible that would go to an address that nobody has.
@@ -99,12 +99,12 @@ func lookPacket(own fleet.MAC) (*dhcpv4.DHCPv4, error) {
 	return dhcpv4.NewDiscovery(
 		own[:],
 		dhcpv4.WithBroadcast(true),
-		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(LookClass)),
+		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(DiscoverClass)),
 	)
 }
 
 // ask sends a DISCOVER.
-func (l *looker) ask() error {
+func (l *discoverer) ask() error {
 	own, err := l.sock.mac()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (l *looker) ask() error {
 }
 
 // collect reads answers until a time, or until the socket is closed (os.ErrClosed).
-func (l *looker) collect(until time.Time, tell func(Found)) error {
+func (l *discoverer) collect(until time.Time, tell func(Found)) error {
 	if err := l.sock.deadline(until); err != nil {
 		return err
 	}
@@ -167,12 +167,13 @@ func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
 	return len(c) >= 9 && c[:9] == "PXEClient" || len(c) >= 10 && c[:10] == "HTTPClient"
 }
 
-// looks reports whether a packet is a question of Look, ours or another Pando's. Who asks it wants no address.
+// looks reports whether a packet is a DISCOVER of DiscoverServers, ours or another Pando's. Who asks it wants no
+// address.
 func (r Request) looks() bool {
-	return r.Type == dhcpv4.MessageTypeDiscover && r.packet.ClassIdentifier() == LookClass
+	return r.Type == dhcpv4.MessageTypeDiscover && r.packet.ClassIdentifier() == DiscoverClass
 }
 
-// sample is the address that a question of Look is answered with: a likely one, neither probed nor reserved.
+// sample is the address that a DISCOVER of DiscoverServers is answered with: a likely one, neither probed nor reserved.
 func (s Subnet) sample(r Request, mine fleet.Lease) netip.Addr {
 	if s.usable(mine.Addr) {
 		return mine.Addr

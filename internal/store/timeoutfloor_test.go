@@ -13,15 +13,15 @@ import (
 )
 
 func TestSlow(t *testing.T) {
-	var nobody *Slow
-	if got := nobody.Least(time.Second); got != time.Second {
+	var nobody *TimeoutFloor
+	if got := nobody.AtLeast(time.Second); got != time.Second {
 		t.Errorf("nobody told anything: %s", got)
 	}
-	var s Slow
+	var s TimeoutFloor
 	for _, x := range []struct{ told, want time.Duration }{{0, time.Second}, {-time.Hour, time.Second},
 		{time.Millisecond, time.Second}, {time.Minute, time.Minute}, {0, time.Second}} {
-		if s.Tell(x.told); s.Least(time.Second) != x.want {
-			t.Errorf("told %s: %s, want %s", x.told, s.Least(time.Second), x.want)
+		if s.Set(x.told); s.AtLeast(time.Second) != x.want {
+			t.Errorf("told %s: %s, want %s", x.told, s.AtLeast(time.Second), x.want)
 		}
 	}
 }
@@ -40,8 +40,8 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Slow = &Slow{}
-		f.Slow.Tell(c.told)
+		f.TimeoutFloor = &TimeoutFloor{}
+		f.TimeoutFloor.Set(c.told)
 		if _, err := f.Get(t.Context(), chunk.Request{ID: chunk.Sum(theObject)}); err != nil ||
 			a.seen[0].Patience != c.want {
 			t.Errorf(
@@ -61,8 +61,8 @@ func TestFailoverOnSlowLinks(t *testing.T) {
 func TestDialOnSlowLinks(t *testing.T) {
 	for told, want := range map[time.Duration]time.Duration{0: dialTime, 20 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			var s Slow
-			s.Tell(told)
+			var s TimeoutFloor
+			s.Set(told)
 			begin := time.Now()
 			_, err := s.dial(func(ctx context.Context) (net.Conn, error) {
 				<-ctx.Done()
@@ -75,7 +75,7 @@ func TestDialOnSlowLinks(t *testing.T) {
 	}
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
-	resp, err := NewClient(1, &Slow{}).Get(srv.URL)
+	resp, err := NewClient(1, &TimeoutFloor{}).Get(srv.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

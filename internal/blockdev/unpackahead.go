@@ -9,52 +9,52 @@ const (
 	// nextFew is how far beyond the piece that is read pieces are unpacked: boots that are alike read them in
 	// nearly the same order.
 	nextFew = 4
-	// earlyPause is for how long no read came when pieces are unpacked beyond the next one: see
+	// unpackPause is for how long no read came when pieces are unpacked beyond the next one: see
 	// docs/adr/0051-unpacked-in-pauses.md.
-	earlyPause = time.Millisecond
+	unpackPause = time.Millisecond
 )
 
-// early is where a boot reads, and how long ago it did.
-type early struct {
+// unpackAhead is where a boot reads, and how long ago it did.
+type unpackAhead struct {
 	piece atomic.Int64 // that was read from last
 	pause *time.Timer  // fires after earlyPause without a read
 }
 
-// beginEarly has pieces unpacked in pauses, until the device is closed.
-func (d *Device) beginEarly() {
-	d.early.pause = time.NewTimer(earlyPause)
-	d.early.pause.Stop() // until something is read
+// startUnpackAhead has pieces unpacked in pauses, until the device is closed.
+func (d *Device) startUnpackAhead() {
+	d.unpacking.pause = time.NewTimer(unpackPause)
+	d.unpacking.pause.Stop() // until something is read
 	d.work.Go(func() {
-		defer d.early.pause.Stop()
+		defer d.unpacking.pause.Stop()
 		for {
 			select {
 			case <-d.ctx.Done():
 				return
-			case <-d.early.pause.C:
+			case <-d.unpacking.pause.C:
 			}
-			if i, _ := d.upcoming(int(d.early.piece.Load())); i >= 0 {
-				d.loadEarly(i)
-				d.early.pause.Reset(earlyPause)
+			if i, _ := d.upcoming(int(d.unpacking.piece.Load())); i >= 0 {
+				d.unpackPiece(i)
+				d.unpacking.pause.Reset(unpackPause)
 			}
 		}
 	})
 }
 
-// unpackEarly unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the
+// unpackNext unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the
 // order in which boots read them. With a processor to spare a read does not wait for that. The next one is unpacked
 // at once, the few after it while nothing is read, because who asks meanwhile has to wait.
-func (d *Device) unpackEarly(piece int) {
-	if !d.opts.Early {
+func (d *Device) unpackNext(piece int) {
+	if !d.opts.UnpackAhead {
 		return
 	}
-	d.early.piece.Store(int64(piece))
-	d.early.pause.Reset(earlyPause)
+	d.unpacking.piece.Store(int64(piece))
+	d.unpacking.pause.Reset(unpackPause)
 	if i, ready := d.upcoming(piece); i >= 0 && !ready {
-		d.work.Go(func() { d.loadEarly(i) })
+		d.work.Go(func() { d.unpackPiece(i) })
 	}
 }
 
-func (d *Device) loadEarly(i int) {
+func (d *Device) unpackPiece(i int) {
 	if c := d.piece(i); c != nil {
 		d.raws.leave(c)
 	}

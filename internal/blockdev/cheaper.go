@@ -6,13 +6,13 @@ import (
 	"pando/internal/chunk"
 )
 
-// errSpared says that a piece is not fetched, because its blocks come cheaper from chunks.
-var errSpared = errors.New("the node has most of the piece's blocks already")
+// errHaveChunks says that a piece is not fetched, because its blocks come cheaper from chunks.
+var errHaveChunks = errors.New("the node has most of the piece's blocks already")
 
-// spared tells whether the blocks of piece i cost fewer bytes as chunks, because the node has most of these: from a
-// boot before the pack was recorded anew, or of the version before. A node that has nothing yet is not made to
-// fetch index pages for the answer.
-func (d *Device) spared(i int) bool {
+// cheaperAsChunks tells whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
+// these: from a boot before the pack was recorded anew, or of the version before. A node that has nothing yet is
+// not made to fetch index pages for the answer.
+func (d *Device) cheaperAsChunks(i int) bool {
 	has := d.pack.Has
 	if has == nil || has(d.pack.pieces[i].ID) {
 		return false

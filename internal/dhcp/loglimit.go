@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// oftenFor is how long lines of one kind are counted instead of written.
-const oftenFor = time.Minute
+// logInterval is how long lines of one kind are counted instead of written.
+const logInterval = time.Minute
 
 // maxKinds bounds the kinds of lines that are counted, against made-up addresses.
 const maxKinds = 1024
 
-// often keeps lines that every packet can cause from filling the log. The first of a kind is written; those that
-// follow within oftenFor are counted, and written at the level Debug only.
-type often struct {
+// logLimiter keeps lines that every packet can cause from filling the log. The first of a kind is written; those that
+// follow within logInterval are counted, and written at the level Debug only.
+type logLimiter struct {
 	mu    sync.Mutex
 	kinds map[string]*kind
 }
@@ -29,8 +29,8 @@ type kind struct {
 	more  int
 }
 
-// first counts a line, and reports whether it is to be written.
-func (o *often) first(k kind, about string) bool {
+// admit counts a line, and reports whether it is to be written.
+func (o *logLimiter) admit(k kind, about string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := fmt.Sprintf("%s %s %s", k.msg, k.iface, about)
@@ -48,8 +48,8 @@ func (o *often) first(k kind, about string) bool {
 	return true
 }
 
-// over ends the counting of the kinds that began before a time and returns those of which there were more.
-func (o *often) over(before time.Time) (more []kind) {
+// expire ends the counting of the kinds that began before a time and returns those of which there were more.
+func (o *logLimiter) expire(before time.Time) (more []kind) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, k := range o.kinds {
@@ -59,7 +59,7 @@ func (o *often) over(before time.Time) (more []kind) {
 			delete(o.kinds, key) // quiet for a while: the next one is written again
 		default:
 			more = append(more, *k)
-			k.since, k.more = k.since.Add(oftenFor), 0
+			k.since, k.more = k.since.Add(logInterval), 0
 		}
 	}
 	return more
@@ -68,7 +68,7 @@ func (o *often) over(before time.Time) (more []kind) {
 // seldom logs a line that many packets can cause; about tells kinds with the same message apart, "" for none.
 func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...any) {
 	args = append(args, "interface", l.ifi.Name)
-	if !s.often.first(kind{level: level, msg: msg, iface: l.ifi.Name, since: s.now()}, about) {
+	if !s.logLimit.admit(kind{level: level, msg: msg, iface: l.ifi.Name, since: s.now()}, about) {
 		level = slog.LevelDebug
 	}
 	s.log().Log(context.Background(), level, "dhcp: "+msg, args...)
@@ -76,7 +76,7 @@ func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...an
 
 // countOften writes how many lines of each kind came after the first, of the kinds that began before a time.
 func (s *Server) countOften(before time.Time) {
-	for _, k := range s.often.over(before) {
+	for _, k := range s.logLimit.expire(before) {
 		s.log().
 			Log(context.Background(), k.level, "dhcp: "+k.msg, "interface", k.iface, "again", k.more, "since", k.since)
 	}

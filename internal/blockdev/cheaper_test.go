@@ -86,11 +86,11 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 }
 
 // A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
-// has its blocks in chunks: none that it has is left to the feeder.
+// has its blocks in chunks: none that it has is left to the piece fetcher.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
 		has  func(bootpack.Map) func(chunk.ID) bool
-		left int // pieces that the feeder has to bring
+		left int // pieces that the piece fetcher has to bring
 	}{
 		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
 			return func(id chunk.ID) bool {
@@ -104,21 +104,21 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				img := randomImage(t, 96)
 				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
-				src, r, f := &source{img: img}, &record{}, &feeder{}
+				src, r, f := &source{img: img}, &record{}, &testFetcher{}
 				o := r.options(img, src, m)
-				o.Size, o.Pack.Feeder, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
+				o.Size, o.Pack.Fetcher, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
 				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
 					return chunk.Verified{},
 						false
 				}
 				rooted := openBeforeTheRoot(t, src, o)
 				if len(f.ahead) != 0 {
-					t.Errorf("pieces %v are left to the feeder before the index root is there", f.ahead)
+					t.Errorf("pieces %v are left to the fetcher before the index root is there", f.ahead)
 				}
 				d := rooted()
 				synctest.Wait()
 				if len(f.ahead) != x.left {
-					t.Errorf("pieces %v are left to the feeder, want %d", f.ahead, x.left)
+					t.Errorf("pieces %v are left to the fetcher, want %d", f.ahead, x.left)
 				}
 				readAll(t, d, img)
 				d.Close()

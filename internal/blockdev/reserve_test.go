@@ -156,12 +156,12 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	})
 }
 
-// openFed opens a device whose pack comes from a feeder.
-func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *feeder) {
+// openFed opens a device whose pack comes from a piece fetcher.
+func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *testFetcher) {
 	t.Helper()
-	src, r, f := &source{img: img}, &record{}, &feeder{}
+	src, r, f := &source{img: img}, &record{}, &testFetcher{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder = f
+	o.Pack.Fetcher = f
 	d, err := Open(t.Context(), src, o)
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestRestComesWhenTheBootIsOver(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.moved == told {
-		t.Error("the feeder was not told")
+		t.Error("the fetcher was not told")
 	}
 }
 

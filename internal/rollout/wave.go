@@ -7,12 +7,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// goOn takes nodes of the waves that are under way, and begins the next wave.
-func (s *step) goOn() {
+// advance takes nodes of the waves that are under way, and begins the next wave.
+func (s *step) advance() {
 	if s.r.Wave == 0 {
 		s.replaceCanaries()
 	}
-	room := s.room()
+	room := s.budget()
 	for i := range s.r.Nodes {
 		n := &s.r.Nodes[i]
 		if n.Wave > s.r.Wave || n.Phase != fleet.PhaseWaiting {
@@ -33,7 +33,7 @@ func (s *step) goOn() {
 			}
 		default:
 			room.down++
-			s.take(n, ob)
+			s.begin(n, ob)
 		}
 	}
 	s.finishWave()
@@ -46,8 +46,8 @@ func (s *step) waits(why string) {
 	}
 }
 
-// take begins with a node that is up.
-func (s *step) take(n *fleet.RolloutNode, ob Node) {
+// begin begins with a node that is up.
+func (s *step) begin(n *fleet.RolloutNode, ob Node) {
 	n.Boot, n.Before = ob.Boot, s.r.Broken
 	if ob.Told && ob.Running == s.from {
 		n.Before = ob.Units
@@ -64,18 +64,18 @@ func (s *step) take(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-// room is how many nodes are down and how many may be.
-type room struct{ total, down, most int }
+// disruptionBudget is how many nodes are down and how many may be.
+type disruptionBudget struct{ total, down, most int }
 
-func (r room) free() int { return r.most - r.down }
+func (r disruptionBudget) free() int { return r.most - r.down }
 
-func (r room) String() string {
+func (r disruptionBudget) String() string {
 	return fmt.Sprintf("waits: %d of %d nodes are not available, and at most %d may be", r.down, r.total, r.most)
 }
 
-// room counts. A node that is gone for long is not counted at all: it is none of those that serve.
-func (s *step) room() room {
-	var r room
+// budget counts. A node that is gone for long is not counted at all: it is none of those that serve.
+func (s *step) budget() disruptionBudget {
+	var r disruptionBudget
 	for i := range s.r.Nodes {
 		n := &s.r.Nodes[i]
 		if n.Phase == fleet.PhaseLeft || !underWay(n.Phase) && s.silence(n) >= goneAfter {
@@ -166,8 +166,8 @@ func (s *step) replaceCanaries() {
 	}
 }
 
-// ask says what a node's phase needs.
-func (s *step) ask(n *fleet.RolloutNode) {
+// request says what a node's phase needs.
+func (s *step) request(n *fleet.RolloutNode) {
 	ob, here := s.o.Nodes[n.Node]
 	if !here {
 		return
@@ -206,7 +206,7 @@ func stages(r *fleet.Rollout, n *fleet.RolloutNode) bool {
 }
 
 // method is how a node is asked to come to its next boot. One that was asked before, or does not follow, reboots by
-// its firmware, which mends most.
+// its firmware, which repairs most.
 func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
 	if n.Tries > 1 || s.since(n) > softWithin {
 		return fleet.MethodReboot

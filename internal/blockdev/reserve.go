@@ -14,7 +14,7 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 		if !p.wanting(i) || p.state[i].fed {
 			continue
 		}
-		if i >= p.Map.Booted && !p.later() || !p.room(i, false) {
+		if i >= p.Map.Booted && !p.later() || !p.reserve(i, false) {
 			return -1, p.moved
 		}
 		p.state[i].coming = true
@@ -23,7 +23,7 @@ func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 	return -1, nil
 }
 
-// leave leaves piece i, which was to be streamed, to the feeder.
+// leave leaves piece i, which was to be streamed, to the piece fetcher.
 func (p *pieces) leave(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -33,7 +33,7 @@ func (p *pieces) leave(i int) {
 		p.cost -= p.size(i)
 	}
 	if s.fed = true; !s.kept && !s.lost {
-		p.Feeder.Ahead(i)
+		p.Fetcher.Ahead(i)
 	}
 }
 
@@ -49,10 +49,10 @@ func (p *pieces) wanting(i int) bool {
 func (p *pieces) done(s *piece) bool { return s.left == 0 && s.place < p.front }
 func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
 
-// room holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot
+// reserve holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot
 // is past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that
 // is read last. Callers hold mu.
-func (p *pieces) room(i int, readWaits bool) bool {
+func (p *pieces) reserve(i int, readWaits bool) bool {
 	size := p.size(i)
 	for p.cost+size > p.Keep {
 		done, lowest, highest := p.extremes()
@@ -154,7 +154,7 @@ func (p *pieces) drop(i int) {
 		p.cost -= p.size(i)
 	}
 	if s.kept {
-		p.Feeder.Dropped(i)
+		p.Fetcher.Dropped(i)
 	}
 	s.held, s.kept, s.coming = chunk.Verified{}, false, false
 }

@@ -11,12 +11,12 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// openEarly opens half of an image with a pack of pieces of eight blocks, all of which have come.
-func openEarly(t *testing.T, early bool, cache int64) (*testImage, *Device) {
+// openUnpacking opens half of an image with a pack of pieces of eight blocks, all of which have come.
+func openUnpacking(t *testing.T, early bool, cache int64) (*testImage, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 80}}, 8))
-	o.Early, o.Cache = early, cache
+	o.UnpackAhead, o.Cache = early, cache
 	d, err := Open(t.Context(), src, o)
 	if err != nil {
 		t.Fatal(err)
@@ -62,10 +62,10 @@ func wantUnpacked(t *testing.T, d *Device, when string, want ...int) {
 }
 
 // Who reads from a piece finds the next one unpacked, where that is wanted, and after a pause the next few.
-func TestNextPieceIsUnpackedEarly(t *testing.T) {
+func TestNextPieceIsUnpackedAhead(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			img, d := openEarly(t, early, 1<<20)
+			img, d := openUnpacking(t, early, 1<<20)
 			readBlocks(t, img, d, 16, 1)
 			if early {
 				wantUnpacked(t, d, "at once", 2, 3)
@@ -88,20 +88,20 @@ func TestNextPieceIsUnpackedEarly(t *testing.T) {
 // While a boot reads, one piece that it has not come to is enough: who asks waits for what is being unpacked.
 func TestEarlyWaitsForPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		img, d := openEarly(t, true, 1<<20)
+		img, d := openUnpacking(t, true, 1<<20)
 		for block := range 8 { // of the first piece
 			readBlocks(t, img, d, block, 1)
 			if block < 7 {
 				wantUnpacked(t, d, "between reads", 0, 1)
 			}
-			time.Sleep(earlyPause / 2)
+			time.Sleep(unpackPause / 2)
 		}
 		wantUnpacked(t, d, "with the first piece read", 1)
-		time.Sleep(earlyPause / 2)
+		time.Sleep(unpackPause / 2)
 		synctest.Wait()
 		wantUnpacked(t, d, "after a pause", 1, 2)
 		readBlocks(t, img, d, 8, 1)
-		time.Sleep(earlyPause - 1)
+		time.Sleep(unpackPause - 1)
 		synctest.Wait()
 		wantUnpacked(t, d, "before the end of the next pause", 1, 2)
 	})
@@ -110,7 +110,7 @@ func TestEarlyWaitsForPauses(t *testing.T) {
 // Nothing makes room for it: what is unpacked and not read yet would have to be unpacked again.
 func TestEarlyMakesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		img, d := openEarly(t, true, 2*segment)
+		img, d := openUnpacking(t, true, 2*segment)
 		readBlocks(t, img, d, 0, 1)
 		readBlocks(t, img, d, 40, 1)
 		time.Sleep(time.Minute)
@@ -128,7 +128,7 @@ func TestEarlyMakesNoRoom(t *testing.T) {
 // Pieces that were read from are left alone, and so are those that have not come, and those beyond the next few.
 func TestUpcoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		img, d := openEarly(t, true, 1<<20)
+		img, d := openUnpacking(t, true, 1<<20)
 		d.pack.mu.Lock()
 		d.pack.state[1].read = true
 		d.pack.drop(2)

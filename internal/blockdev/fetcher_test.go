@@ -11,35 +11,35 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// feeder notes what a device tells.
-type feeder struct {
+// piece fetcher notes what a device tells.
+type testFetcher struct {
 	mu      sync.Mutex
 	dropped []int
 	ahead   []int
 	moved   int
 }
 
-func (f *feeder) Ahead(p int) {
+func (f *testFetcher) Ahead(p int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ahead = append(f.ahead, p)
 }
 
-func (f *feeder) Dropped(p int) {
+func (f *testFetcher) Dropped(p int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropped = append(f.dropped, p)
 }
 
-func (f *feeder) Moved() {
+func (f *testFetcher) Moved() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.moved++
 }
 
-// A device with a feeder fetches no piece that nobody reads. It takes what is brought as far as there is room, says
-// how far that is, and what it let go of; reads make room for more.
-func TestFeeder(t *testing.T) {
+// A device with a piece fetcher fetches no piece that nobody reads. It takes what is brought as far as there is
+// room, says how far that is, and what it let go of; reads make room for more.
+func TestPieceFetcher(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
 	piece := func(i int) chunk.Verified {
@@ -49,9 +49,9 @@ func TestFeeder(t *testing.T) {
 		}
 		return v
 	}
-	src, r, f := &source{img: img}, &record{}, &feeder{}
+	src, r, f := &source{img: img}, &record{}, &testFetcher{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder, o.Pack.Keep = f, 4*64<<10+100
+	o.Pack.Fetcher, o.Pack.Keep = f, 4*64<<10+100
 	d := open(t, src, o)
 	defer d.Close()
 	if d.Reach() != 4 {
@@ -92,13 +92,13 @@ func TestFeeder(t *testing.T) {
 }
 
 // A piece that is read before it is brought is fetched, by the pack's source.
-func TestFeederIsNotWaitedFor(t *testing.T) {
+func TestPieceFetcherIsNotWaitedFor(t *testing.T) {
 	img := randomImage(t, 64)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
 	asked := 0
-	o.Pack.Feeder = &feeder{}
+	o.Pack.Fetcher = &testFetcher{}
 	o.Pack.Source = chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		asked++
 		return src.Get(ctx, q)
@@ -110,15 +110,15 @@ func TestFeederIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A device that keeps pieces across boots streams those. What it does not have any more is left to the feeder,
+// A device that keeps pieces across boots streams those. What it does not have any more is left to the piece fetcher,
 // once, without waiting for it; a read of it is not.
-func TestFeederBringsWhatIsNotKept(t *testing.T) {
+func TestPieceFetcherBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
-		src, r, f := &source{img: img}, &record{}, &feeder{}
+		src, r, f := &source{img: img}, &record{}, &testFetcher{}
 		o := r.options(img, src, m)
-		o.Pack.Feeder = f
+		o.Pack.Fetcher = f
 		damaged := map[chunk.ID]int{}
 		for _, i := range []int{2, 3, 7} {
 			damaged[m.Pieces[i].ID] = i
@@ -146,7 +146,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 		slices.Sort(f.ahead)
 		if n := src.total(); !slices.Equal(f.ahead, []int{2, 3, 7}) || n != 1 || d.Reach() != 10 {
 			t.Fatalf(
-				"left to the feeder: %v; %d objects were fetched, want the index root alone; a reach of %d",
+				"left to the testFetcher: %v; %d objects were fetched, want the index root alone; a reach of %d",
 				f.ahead,
 				n,
 				d.Reach(),
@@ -154,7 +154,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 		}
 		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 3*16*chunk.BlockSize); err != nil ||
 			src.total() != 2 {
-			t.Errorf("a read of what is left to the feeder: %v, %d objects fetched", err, src.total())
+			t.Errorf("a read of what is left to the testFetcher: %v, %d objects fetched", err, src.total())
 		}
 		for id, i := range damaged {
 			if !d.Put(i, piece(id)) {
@@ -163,7 +163,7 @@ func TestFeederBringsWhatIsNotKept(t *testing.T) {
 		}
 		readAll(t, d, img)
 		if n := src.total(); n != 2 || len(f.ahead) != 3 {
-			t.Errorf("%d objects fetched in the end; the feeder was told of %v", n, f.ahead)
+			t.Errorf("%d objects fetched in the end; the testFetcher was told of %v", n, f.ahead)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestUnreadAfterBooted(t *testing.T) {
 	m.Booted = 3
 	src, r := &source{img: img}, &record{}
 	o := r.options(img, src, m)
-	o.Pack.Feeder = &feeder{}
+	o.Pack.Fetcher = &testFetcher{}
 	d := open(t, src, o)
 	defer d.Close()
 	for i, e := range m.Pieces {

@@ -9,8 +9,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// look brings one node's phase up to what is seen of it.
-func (s *step) look(n *fleet.RolloutNode) {
+// observe brings one node's phase up to what is seen of it.
+func (s *step) observe(n *fleet.RolloutNode) {
 	if n.Phase == fleet.PhaseLeft {
 		return
 	}
@@ -21,20 +21,20 @@ func (s *step) look(n *fleet.RolloutNode) {
 	n.Silent = !ob.Up
 	s.undrained(n)
 	if s.r.State == fleet.RolloutReturning {
-		s.lookBack(n, ob)
+		s.observeRollback(n, ob)
 		return
 	}
 	switch n.Phase {
 	case fleet.PhaseDraining:
-		s.lookDraining(n, ob)
+		s.observeDraining(n, ob)
 	case fleet.PhaseRebooting:
-		s.lookRebooting(n, ob)
+		s.observeRebooting(n, ob)
 	case fleet.PhaseBooting:
-		s.lookBooting(n, ob)
+		s.observeBooting(n, ob)
 	case fleet.PhaseChecking:
-		s.lookChecking(n, ob)
+		s.observeChecking(n, ob)
 	case fleet.PhaseAway:
-		s.lookAway(n, ob)
+		s.observeSkipped(n, ob)
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *step) undrain(n *fleet.RolloutNode) Hook {
 	return Hook{Undrain, s.r.Plan.Undrain, n.Node, s.o.Nodes[n.Node].Boot}
 }
 
-func (s *step) lookDraining(n *fleet.RolloutNode, ob Node) {
+func (s *step) observeDraining(n *fleet.RolloutNode, ob Node) {
 	switch {
 	case s.o.Results[Hook{Drain, s.r.Plan.Drain, n.Node, n.Boot}].OK:
 		s.reboot(n, ob)
@@ -86,7 +86,7 @@ func (s *step) reboot(n *fleet.RolloutNode, ob Node) {
 	s.enter(n, fleet.PhaseRebooting, "")
 }
 
-func (s *step) lookRebooting(n *fleet.RolloutNode, ob Node) {
+func (s *step) observeRebooting(n *fleet.RolloutNode, ob Node) {
 	switch {
 	case ob.Boot != n.Boot && ob.Version == s.to:
 		s.boots(n, ob)
@@ -111,17 +111,17 @@ func (s *step) lookRebooting(n *fleet.RolloutNode, ob Node) {
 func (s *step) boots(n *fleet.RolloutNode, ob Node) {
 	n.Boot = ob.Boot
 	s.enter(n, fleet.PhaseBooting, "")
-	s.lookBooting(n, ob)
+	s.observeBooting(n, ob)
 }
 
-func (s *step) lookBooting(n *fleet.RolloutNode, ob Node) {
+func (s *step) observeBooting(n *fleet.RolloutNode, ob Node) {
 	if ob.Boot != n.Boot && ob.Version != "" {
 		n.Boot = ob.Boot // it began anew; its time goes on
 	}
 	switch {
 	case ob.Up && ob.Running == s.to:
 		s.enter(n, fleet.PhaseChecking, "")
-		s.lookChecking(n, ob)
+		s.observeChecking(n, ob)
 	case ob.Up && n.Tries >= mostTries:
 		s.enter(n, fleet.PhaseAway, fmt.Sprintf("it booted %s, again and again", ob.Running.Short()))
 	case ob.Up:
@@ -135,7 +135,7 @@ func (s *step) lookBooting(n *fleet.RolloutNode, ob Node) {
 	}
 }
 
-func (s *step) lookChecking(n *fleet.RolloutNode, ob Node) {
+func (s *step) observeChecking(n *fleet.RolloutNode, ob Node) {
 	if ob.Boot != n.Boot || !ob.Up {
 		if ob.Boot != n.Boot {
 			s.bootsAgain(n, ob)
@@ -209,8 +209,8 @@ func newlyBroken(units, before []string) []string {
 	return out
 }
 
-// lookAway sees to a node that was passed over and is back.
-func (s *step) lookAway(n *fleet.RolloutNode, ob Node) {
+// observeSkipped sees to a node that was passed over and is back.
+func (s *step) observeSkipped(n *fleet.RolloutNode, ob Node) {
 	switch {
 	case n.Tries >= mostTries && !(ob.Boot != n.Boot && ob.Version == s.to):
 		// It was asked often enough; it is judged when it boots what it should.

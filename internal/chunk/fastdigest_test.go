@@ -9,10 +9,10 @@ import (
 func TestProofs(t *testing.T) {
 	object, other := []byte("an object"), []byte("another one")
 	id := Sum(object)
-	for name, proofs := range map[string]Proofs{
+	for name, proofs := range map[string]FastDigests{
 		"none":              nil,
-		"its own":           {id: Prove(object)},
-		"of another object": {id: Prove([]byte("something else"))},
+		"its own":           {id: FastSum(object)},
+		"of another object": {id: FastSum([]byte("something else"))},
 	} {
 		for _, quicker := range []bool{false, true} {
 			v, err := proofs.check(id, object, quicker)
@@ -27,11 +27,11 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestProofIsUsed sees that a proof decides by itself where it is quicker: these bytes have its digest, and not the
-// name's.
-func TestProofIsUsed(t *testing.T) {
+// TestFastDigestIsUsed sees that a fast digest decides by itself where it is quicker: these bytes have its digest,
+// and not the name's.
+func TestFastDigestIsUsed(t *testing.T) {
 	id, bytes := Sum([]byte("an object")), []byte("what the map's signer says that it is")
-	proofs := Proofs{id: Prove(bytes)}
+	proofs := FastDigests{id: FastSum(bytes)}
 	if _, err := proofs.check(id, bytes, true); err != nil {
 		t.Errorf("quicker: %v", err)
 	}
@@ -40,11 +40,11 @@ func TestProofIsUsed(t *testing.T) {
 	}
 }
 
-// TestProve holds the algorithm: BLAKE3, the first 32 bytes, without a key. The digest is that of the test vectors
+// TestFastSum holds the algorithm: BLAKE3, the first 32 bytes, without a key. The digest is that of the test vectors
 // of its authors.
-func TestProve(t *testing.T) {
+func TestFastSum(t *testing.T) {
 	const empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
-	if got := (ID{Sum: Prove(nil)}).Name(); got != empty {
+	if got := (ID{Sum: FastSum(nil)}).Name(); got != empty {
 		t.Errorf("BLAKE3 of nothing: %s", got)
 	}
 }
@@ -52,7 +52,7 @@ func TestProve(t *testing.T) {
 func BenchmarkCheck(b *testing.B) {
 	object := make([]byte, 96<<10)
 	id := Sum(object)
-	proofs := Proofs{id: Prove(object)}
+	proofs := FastDigests{id: FastSum(object)}
 	for name, quicker := range map[string]bool{"name": false, "proof": true} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(object)))

@@ -16,20 +16,20 @@ const maxConflicts = 8
 // maxLookUps is how many addresses are looked up one by one for a packet before the whole range is read.
 const maxLookUps = 4
 
-// picker finds an address for a DISCOVER.
-type picker struct {
+// allocator finds an address for a DISCOVER.
+type allocator struct {
 	leases Leases
 	ranges *ranges
 	offers *offers
 	probe  prober // nil: addresses are not probed
 	avoid  func(netip.Addr) bool
-	loud   func(msg string, args ...any) // something is wrong
-	calm   func(msg string, args ...any) // worth a line, and nothing to mend
+	warn   func(msg string, args ...any) // something is wrong
+	info   func(msg string, args ...any) // worth a line, and nothing to fix
 }
 
-// search is the work for one DISCOVER.
-type search struct {
-	*picker
+// allocation is the work for one DISCOVER.
+type allocation struct {
+	*allocator
 	r         Request
 	subnet    Subnet
 	mine      fleet.Lease // recorded for the MAC
@@ -38,24 +38,24 @@ type search struct {
 	conflicts int
 }
 
-// pick reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
+// allocate reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
 // section 4.3.1): what is reserved for it or recorded as its own, what it asks for, what is derived from its MAC
 // or comes after that, and at last an address whose lease has run out.
-func (p *picker) pick(
+func (p *allocator) allocate(
 	ctx context.Context,
 	r Request,
 	s Subnet,
 	mine fleet.Lease,
 	now time.Time,
 ) (netip.Addr, string, error) {
-	w := &search{picker: p, r: r, subnet: s, mine: mine, now: now}
+	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, now: now}
 	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
 		p.offers.reserve(r.MAC, a, now, offerFor)
 		p.offers.clean(r.MAC)
 		return a, "", nil
 	}
 	for _, second := range []bool{false, true} {
-		for a := range w.wishes() {
+		for a := range w.preferred() {
 			ok, err := w.try(ctx, a, second)
 			if err != nil {
 				return netip.Addr{}, "", err
@@ -74,8 +74,8 @@ func (p *picker) pick(
 	return netip.Addr{}, fmt.Sprintf("no free address in %s", s.Prefix), nil
 }
 
-// wishes are the addresses worth trying, in order. Some come twice, which costs a look-up.
-func (w *search) wishes() iter.Seq[netip.Addr] {
+// preferred are the addresses worth trying, in order. Some come twice, which costs a look-up.
+func (w *allocation) preferred() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
 		if own && !yield(w.mine.Addr) {
@@ -89,10 +89,10 @@ func (w *search) wishes() iter.Seq[netip.Addr] {
 }
 
 // fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
-func (w *search) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
+func (w *allocation) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
 
 // try reserves and probes one address. What memory knows comes before what costs a look-up.
-func (w *search) try(ctx context.Context, a netip.Addr, second bool) (bool, error) {
+func (w *allocation) try(ctx context.Context, a netip.Addr, second bool) (bool, error) {
 	keep := offerFor
 	if w.fixed(a) {
 		keep = exchangeFor
@@ -106,7 +106,7 @@ func (w *search) try(ctx context.Context, a netip.Addr, second bool) (bool, erro
 		}
 		return false, nil
 	}
-	holder, ok, err := w.look(ctx, a, second)
+	holder, ok, err := w.lookUpHolder(ctx, a, second)
 	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep) {
 		return false, err
 	}
@@ -118,9 +118,9 @@ func (w *search) try(ctx context.Context, a netip.Addr, second bool) (bool, erro
 	return false, nil
 }
 
-// look tells from the records whether an address can be offered, and who had it last. After a few look-ups it asks
-// first what was read of the whole range: a full one costs one query, not one for each address.
-func (w *search) look(ctx context.Context, a netip.Addr, second bool) (fleet.Lease, bool, error) {
+// lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups
+// it asks first what was read of the whole range: a full one costs one query, not one for each address.
+func (w *allocation) lookUpHolder(ctx context.Context, a netip.Addr, second bool) (fleet.Lease, bool, error) {
 	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
 		holder, found, err := w.ranges.holder(ctx, w.leases, w.subnet, a, w.now)
 		if err != nil || !w.available(holder, found, second) {
@@ -140,7 +140,7 @@ func (w *search) look(ctx context.Context, a netip.Addr, second bool) (fleet.Lea
 
 // available tells from the record of an address whether it can be offered. second allows those whose lease ran out.
 // What other NICs of the client's node do with its fixed address is for the probe to tell.
-func (w *search) available(holder fleet.Lease, found, second bool) bool {
+func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
 	switch {
 	case !found:
 		return true

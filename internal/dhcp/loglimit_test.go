@@ -95,19 +95,19 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 			got.attrs["again"].Any() != int64(packets-1) {
 			t.Errorf("%s: the count is %+v", tt.name, got)
 		}
-		s.countOften(noon.Add(2 * oftenFor))
-		if len(lines) != 0 || len(s.often.kinds) != 0 {
-			t.Errorf("%s: quiet for a while, and %d kinds are left", tt.name, len(s.often.kinds))
+		s.countOften(noon.Add(2 * logInterval))
+		if len(lines) != 0 || len(s.logLimit.kinds) != 0 {
+			t.Errorf("%s: quiet for a while, and %d kinds are left", tt.name, len(s.logLimit.kinds))
 		}
 	}
 }
 
 // Made-up clients cannot fill the memory with kinds of lines.
 func TestOftenIsBounded(t *testing.T) {
-	var o often
+	var o logLimiter
 	written := 0
 	for n := range uint32(2 * maxKinds) {
-		if o.first(kind{msg: "in use", since: noon}, address(n).String()) {
+		if o.admit(kind{msg: "in use", since: noon}, address(n).String()) {
 			written++
 		}
 	}
@@ -116,7 +116,7 @@ func TestOftenIsBounded(t *testing.T) {
 	}
 }
 
-// A question of Look, ours or another Pando's, is answered, and costs no probe (there is no prober here), no
+// A DISCOVER of DiscoverServers, ours or another Pando's, is answered, and costs no probe (there is no prober here), no
 // reservation and no record. A full range is no reason to hide.
 func TestLookReservesNothing(t *testing.T) {
 	m := newMemory()

@@ -26,14 +26,14 @@ func (n *neighbours) probe(_ context.Context, a netip.Addr, own fleet.MAC) (flee
 	return mac, ok && mac != own, n.err
 }
 
-func testPicker(m *memory, n *neighbours) *picker {
-	return &picker{
+func testPicker(m *memory, n *neighbours) *allocator {
+	return &allocator{
 		leases: m,
 		ranges: &ranges{},
 		offers: &offers{},
 		probe:  n,
-		loud:   func(string, ...any) {},
-		calm:   func(string, ...any) {},
+		warn:   func(string, ...any) {},
+		info:   func(string, ...any) {},
 		avoid:  func(a netip.Addr) bool { return a == ip4("10.77.0.1") },
 	}
 }
@@ -122,7 +122,7 @@ func TestPick(t *testing.T) {
 		}
 		mine, _, _ := m.LeaseByMAC(t.Context(), alice)
 		r := asked(t, alice, dhcpv4.MessageTypeDiscover, mods...)
-		got, why, err := p.pick(t.Context(), r, *s, mine, noon)
+		got, why, err := p.allocate(t.Context(), r, *s, mine, noon)
 		if got != tt.want || why != "" || err != nil {
 			t.Errorf("%s: %s (%s, %v), want %s", tt.name, got, why, err, tt.want)
 		}
@@ -130,7 +130,7 @@ func TestPick(t *testing.T) {
 			t.Errorf("%s: %d leases saved, want %d", tt.name, m.saves, tt.saved)
 		}
 		probes := len(n.probes)
-		if again, _, _ := p.pick(t.Context(), r, *s, mine, noon.Add(offerFor/2)); again != got ||
+		if again, _, _ := p.allocate(t.Context(), r, *s, mine, noon.Add(offerFor/2)); again != got ||
 			len(n.probes) != probes && !mine.Static {
 			t.Errorf("%s: asked again, got %s after %d more probes", tt.name, again, len(n.probes)-probes)
 		}
@@ -148,17 +148,17 @@ func TestPickWhenFull(t *testing.T) {
 	)
 	p := testPicker(m, &neighbours{})
 	r := asked(t, alice, dhcpv4.MessageTypeDiscover)
-	if a, _, err := p.pick(t.Context(), r, *s, fleet.Lease{}, noon); a != ip4("10.77.0.101") || err != nil {
+	if a, _, err := p.allocate(t.Context(), r, *s, fleet.Lease{}, noon); a != ip4("10.77.0.101") || err != nil {
 		t.Errorf("got %s, %v, want the one that ran out", a, err)
 	}
 	// It is reserved for alice now, so nobody else gets it.
 	dave := fleet.MAC{0x52, 0x54, 0, 0, 0, 4}
-	a, why, err := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
+	a, why, err := p.allocate(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
 	if a.IsValid() || err != nil || !strings.Contains(why, "no free address") {
 		t.Errorf("got %s (%s), %v, want none", a, why, err)
 	}
 	// Once the offer is forgotten, somebody else does.
-	if a, _, _ := p.pick(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{},
+	if a, _, _ := p.allocate(t.Context(), asked(t, dave, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{},
 		noon.Add(2*offerFor)); a != ip4(
 		"10.77.0.101",
 	) {
@@ -176,7 +176,7 @@ func TestPickGivesUpWhenAllAreUsed(t *testing.T) {
 	a, why, err := testPicker(
 		newMemory(),
 		n,
-	).pick(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
+	).allocate(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), *s, fleet.Lease{}, noon)
 	if a.IsValid() || err != nil || !strings.Contains(why, "have no lease") || len(n.probes) != maxConflicts {
 		t.Errorf("got %s (%s), %v after %d probes", a, why, err, len(n.probes))
 	}
@@ -186,7 +186,7 @@ func TestPickErrors(t *testing.T) {
 	s := testSubnet()
 	r := asked(t, alice, dhcpv4.MessageTypeDiscover)
 	boom := errors.New("boom")
-	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).pick(t.Context(), r, *s, fleet.Lease{},
+	if _, _, err := testPicker(newMemory(), &neighbours{err: boom}).allocate(t.Context(), r, *s, fleet.Lease{},
 		noon); !errors.Is(
 		err,
 		boom,
@@ -196,7 +196,7 @@ func TestPickErrors(t *testing.T) {
 	m := newMemory()
 	m.failSave = boom
 	n := &neighbours{used: map[netip.Addr]fleet.MAC{derived(s, alice): bob}}
-	if _, _, err := testPicker(m, n).pick(t.Context(), r, *s, fleet.Lease{}, noon); !errors.Is(err, boom) {
+	if _, _, err := testPicker(m, n).allocate(t.Context(), r, *s, fleet.Lease{}, noon); !errors.Is(err, boom) {
 		t.Errorf("record fails: %v", err)
 	}
 }

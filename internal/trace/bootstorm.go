@@ -1,0 +1,23 @@
+package trace
+
+import "time"
+
+// BootStorm is a run of boots that began within a short time of one another, as indexes of its first and last one.
+type BootStorm struct{ First, Last int }
+
+// BootStorms finds boot storms in start times, which are in order: at least so many boots, none of them later than gap
+// after the one before.
+func BootStorms(starts []time.Time, gap time.Duration, least int) []BootStorm {
+	var out []BootStorm
+	first := 0
+	for i := range starts {
+		if i+1 < len(starts) && starts[i+1].Sub(starts[i]) <= gap {
+			continue
+		}
+		if i-first+1 >= least {
+			out = append(out, BootStorm{first, i})
+		}
+		first = i + 1
+	}
+	return out
+}

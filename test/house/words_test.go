@@ -1,0 +1,112 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// oldWords are words that names had before, each with the standard term that replaced it.
+var oldWords = map[string]string{
+	"leisure":   "throttle",
+	"parcels":   "spool",
+	"errand":    "command",
+	"errands":   "commands",
+	"nudge":     "wake",
+	"nudger":    "waker",
+	"strangers": "discovery",
+	"strand":    "stalled",
+	"stranded":  "stalled",
+	"mend":      "fix",
+	"mended":    "fixed",
+	"mends":     "fixes",
+	"feeder":    "fetcher",
+	"gather":    "coalesce",
+}
+
+// beingRenamed are directories whose names are not all changed yet.
+var beingRenamed = []string{"cmd/", "internal/bench/", "internal/cli/", "internal/lab/", "internal/node/",
+	"internal/server/", "internal/api/errand.go"}
+
+// Names are the terms that an engineer of the field would search for. The test sees what a file declares and how files
+// are called; what is written in strings, such as names on the wire, is free.
+func TestWords(t *testing.T) {
+	for _, s := range sources(t) {
+		if hasPrefix(s.path, beingRenamed) || s.dir == "test/house" {
+			continue
+		}
+		for _, w := range nameWords(strings.TrimSuffix(path.Base(s.path), ".go")) {
+			if instead := oldWords[w]; instead != "" {
+				t.Errorf("%s: a file's name says %s, the term is %s", s.path, w, instead)
+			}
+		}
+		for _, id := range declarations(s.file) {
+			for _, w := range nameWords(id.Name) {
+				if instead := oldWords[w]; instead != "" {
+					t.Errorf("%s:%d: %s says %s, the term is %s", s.path, s.line(id.Pos()), id.Name, w, instead)
+				}
+			}
+		}
+	}
+}
+
+// declarations are the identifiers that a file declares.
+func declarations(file *ast.File) []*ast.Ident {
+	all := []*ast.Ident{file.Name}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			all = append(all, n.Name)
+		case *ast.TypeSpec:
+			all = append(all, n.Name)
+		case *ast.ValueSpec:
+			all = append(all, n.Names...)
+		case *ast.Field:
+			all = append(all, n.Names...)
+		case *ast.AssignStmt:
+			for _, e := range n.Lhs {
+				if id, ok := e.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					all = append(all, id)
+				}
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// nameWords cuts a name where a capital letter or an underscore begins a word: "oldHTTPName" is old, http, name.
+func nameWords(name string) []string {
+	var words []string
+	var word []rune
+	letters := []rune(name)
+	for i, r := range letters {
+		upper := unicode.IsUpper(r)
+		begins := upper && i > 0 && (!unicode.IsUpper(letters[i-1]) ||
+			i+1 < len(letters) && unicode.IsLower(letters[i+1]))
+		if (begins || r == '_') && len(word) > 0 {
+			words, word = append(words, string(word)), nil
+		}
+		if r != '_' {
+			word = append(word, unicode.ToLower(r))
+		}
+	}
+	return append(words, string(word))
+}
+
+func TestNameWords(t *testing.T) {
+	for name, want := range map[string][]string{
+		"oldHTTPName": {"old", "http", "name"},
+		"crowd_test":  {"crowd", "test"},
+		"OIDC":        {"oidc"},
+		"mended":      {"mended"},
+	} {
+		if got := nameWords(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
