@@ -37,7 +37,7 @@ func newTrackedOrigin(t *testing.T, blocks int) (*trackedOrigin, blockapi.Config
 	o.putPack(t, 10, bootpack.Extent{Start: 0, Blocks: uint32(blocks)})
 	s := &trackedOrigin{
 		testOrigin: o,
-		tracker:    tracker.New(swarm.TrackerOptions{Random: rand.New(rand.NewPCG(1, 2))}, nil, nil),
+		tracker:    tracker.New(swarm.TrackerOptions{Uplink: 4_000_000, Random: rand.New(rand.NewPCG(1, 2))}, nil, nil),
 	}
 	m := http.NewServeMux()
 	m.Handle("/swarm/", s.tracker.Handler())

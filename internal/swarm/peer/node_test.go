@@ -50,6 +50,9 @@ func (s *site) hostile(t *testing.T, i int, send http.HandlerFunc) {
 	}
 }
 
+// fastUplink is a rate that a tracker knows: without one it waits seconds for each piece that it does not see sent.
+const fastUplink = 4_000_000
+
 func TestHostilePeers(t *testing.T) {
 	for name, x := range map[string]struct {
 		send   http.HandlerFunc
@@ -83,7 +86,7 @@ func TestHostilePeers(t *testing.T) {
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 20, 0)
+			s := newSite(t, 20, fastUplink)
 			var asked atomic.Bool // on a slow machine the tracker may have given everything before
 			s.hostile(t, 1, func(w http.ResponseWriter, r *http.Request) {
 				asked.Store(true)
@@ -314,7 +317,7 @@ func waitFor(t *testing.T, good func() bool) {
 
 // A node that leaves is gone for its peers at once, and still reads.
 func TestLeave(t *testing.T) {
-	s := newSite(t, 20, 0)
+	s := newSite(t, 20, fastUplink)
 	a, b := s.start(t, 1), s.start(t, 2)
 	a.wait(t)
 	b.wait(t)
