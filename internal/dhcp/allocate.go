@@ -87,8 +87,8 @@ func (w *allocation) isBad(a netip.Addr) bool {
 	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
 }
 
-// finish probes what was reserved, and what comes next while somebody answers. It returns the address, or says why there
-// is none. It runs outside of the read of the records, because a probe takes its time.
+// finish probes what was reserved, and what comes next while somebody answers. It returns the address, or says why
+// there is none. It runs outside of the read of the records, because a probe takes its time.
 func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	for w.addr.IsValid() {
 		ok, err := w.clean(ctx)
@@ -145,8 +145,8 @@ func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error)
 	return true, nil
 }
 
-// lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups it asks
-// first what was read of the whole range: a full one costs one query, not one for each address.
+// lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups
+// it asks first what was read of the whole range: a full one costs one query, not one for each address.
 func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fleet.Lease, bool, error) {
 	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
 		holder, found, err := w.ranges.holder(leases, w.subnet, a, w.now)

@@ -39,7 +39,13 @@ func testPicker(m *memory, n *neighbours) *allocator {
 }
 
 // allocate is the whole search for one DISCOVER, with what it records.
-func (p *allocator) allocate(ctx context.Context, r Request, s Subnet, mine fleet.Lease, now time.Time) (netip.Addr, string, error) {
+func (p *allocator) allocate(
+	ctx context.Context,
+	r Request,
+	s Subnet,
+	mine fleet.Lease,
+	now time.Time,
+) (netip.Addr, string, error) {
 	var w *allocation
 	var m *memory
 	err := p.again(ctx, func(l Leases) (err error) {
