@@ -6,8 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"pando/internal/fleet"
 	"slices"
+
+	"pando/internal/fleet"
 )
 
 // Digests name the content of config files, by path. They are keyed, so that who reads the record cannot guess at

@@ -161,7 +161,7 @@ func TestSyncNodes(t *testing.T) {
 	}
 }
 
-// sync is one errand of the node, from the operator's wish to its answer; one of its files fails.
+// sync is one command to the node, from the operator's wish to its answer; one of its files fails.
 func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bool, failing string) api.NodeSync {
 	t := n.t
 	t.Helper()

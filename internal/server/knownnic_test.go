@@ -2,6 +2,10 @@ package server
 
 import (
 	"bytes"
+	"strings"
+	"testing"
+	"time"
+
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -9,9 +13,6 @@ import (
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
-	"strings"
-	"testing"
-	"time"
 )
 
 // TestDriversOfKnownNIC plays a node with two NICs from its first boot on: iPXE names the one, the other shows later.

@@ -26,7 +26,7 @@ func TestStageNode(t *testing.T) {
 		_, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerStage})
 		done <- err
 	}()
-	e := s.errandFor(n, boot, session, nil)
+	e := s.commandFor(n, boot, session, nil)
 	if e.Kind != api.StageNode {
 		t.Fatalf("%+v", e)
 	}
@@ -52,8 +52,8 @@ func TestStageNode(t *testing.T) {
 	}
 }
 
-// errandFor lets a node speak until it is asked for something.
-func (s *site) errandFor(n *node, boot fleet.BootID, session string, each func()) api.Errand {
+// commandFor lets a node speak until it is asked for something.
+func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func()) api.Errand {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if each != nil {
@@ -95,7 +95,7 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	if _, err := c.StartRollout(t.Context(), api.RolloutStart{Group: fleet.DefaultGroup, Image: "lab", Plan: plan}); err != nil {
 		t.Fatal(err)
 	}
-	e := s.errandFor(n, boot, session, func() {
+	e := s.commandFor(n, boot, session, func() {
 		if err := s.rollouts.Look(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -176,3 +176,21 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 		t.Errorf("swap space of a boot that is over: %v, %v", n.files(), err)
 	}
 }
+
+// A node that goes with a declaration of the fleet leaves no swap space either.
+func TestSwapSpaceOfAPrunedNode(t *testing.T) {
+	n, c := startSwapping(t)
+	swap := "volume 64MB"
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
+		t.Fatal(err)
+	}
+	conn, _ := n.attach(false)
+	n.gone(conn)
+	if len(n.files()) != 1 {
+		t.Fatalf("files: %v", n.files())
+	}
+	apply(t, c, api.Apply{Declaration: api.Declaration{Owns: api.Owns{Nodes: "@all"}}, Prune: true})
+	if got := n.files(); len(got) != 0 {
+		t.Errorf("left of a node that was pruned: %v", got)
+	}
+}

@@ -100,6 +100,7 @@ func TestEnded(t *testing.T) {
 // A node that cannot boot is kept with its run; the others boot, the faults after it are measured, and the command
 // fails.
 func TestStormWithAFailedNode(t *testing.T) {
+	needFull(t)
 	s, out := newTestStorm(t, "--nodes", "3", "--think", "0.1", "--fault", "cache-empty,cache-warm")
 	runs := 0
 	s.ready = func() {

@@ -131,6 +131,7 @@ func brokenNbdkit(t *testing.T, times int) {
 
 // Pando that fails ends the measurement at once. What came before is on disk, and the command says where.
 func TestStormWithABrokenPando(t *testing.T) {
+	needFull(t)
 	s, out := newTestStorm(t, "--nodes", "1", "--think", "0.1", "--systems", "chunks,pack,prefetch")
 	runs := 0
 	s.ready = func() {
@@ -152,6 +153,7 @@ func TestStormWithABrokenPando(t *testing.T) {
 // A rival whose program does not start loses nothing of the others, before it and after it, and the command fails
 // at its end.
 func TestStormWithABrokenRival(t *testing.T) {
+	needFull(t)
 	for _, broken := range []int{1, 2} {
 		s, out := newTestStorm(t, "--nodes", "1", "--think", "0.1", "--systems", "chunks")
 		brokenNbdkit(t, broken)

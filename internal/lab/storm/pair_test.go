@@ -90,6 +90,7 @@ func TestCheckChange(t *testing.T) {
 // Pando and a rival, as they are and with a longer round trip to a server that has forgotten its files: the bytes
 // are the same, and who asks for one thing after the other takes longer.
 func TestStormChanged(t *testing.T) {
+	needFull(t)
 	s, out := newTestStorm(
 		t,
 		"--nodes",

@@ -16,6 +16,7 @@ import (
 // Each rival serves a small root that is a file system: what its client is given is the same, byte for byte, and
 // came over the links. One storm has all whose programs are here; a rival without is skipped.
 func TestRivalsAttach(t *testing.T) {
+	needFull(t)
 	s, out := newTestStormOf(t, erofsRoot(t), "--nodes", "2", "--think", "0.1", "--systems", "chunks")
 	s.Bin = binWithHelpers(t, s.Bin)
 	s.wanted = nil

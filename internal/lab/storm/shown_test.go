@@ -24,6 +24,7 @@ const (
 // TestStormIsShown: a storm of real block daemons is on the dashboard of the server that fed them, while it goes on
 // and after: every node on one clock, what the server sent and its disk did in each second, who fed whom.
 func TestStormIsShown(t *testing.T) {
+	needFull(t)
 	s, out := newTestStormOf(
 		t,
 		smallRoot(shownBlocks),

@@ -237,6 +237,7 @@ func TestStormOfTwo(t *testing.T) {
 // Programs of rivals read the same root over the same links, whatever it is: TestRivalsAttach has all of them, and
 // a file system.
 func TestStormOfRivals(t *testing.T) {
+	needFull(t)
 	s, out := newTestStorm(t, "--nodes", "1,20", "--think", "0.1", "--systems", "chunks")
 	s.wanted = nil
 	for _, name := range []string{"nbd"} {
@@ -312,3 +313,11 @@ func nothingLeft(t *testing.T, s *Storm) {
 }
 
 func others() Others { return Others{rivals.All(), rivals.Kernel()} }
+
+// needFull skips a test that takes tens of seconds unless everything is to be tested.
+func needFull(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PANDO_FULL") == "" {
+		t.Skip("takes long: PANDO_FULL is not set (make test-full sets it)")
+	}
+}

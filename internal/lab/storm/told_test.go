@@ -13,15 +13,14 @@ import (
 // the agent's own code, and are on the timelines that the real server has of the boots: of each node that met it.
 // Each that was not killed boots, and reads no wrong byte.
 func TestFaultIsOnTimelines(t *testing.T) {
+	needFull(t)
 	small.tell(t, "3", "peers-killed", "cache-empty", "cache-removed")
 }
 
 // TestEveryFaultIsOnTimelines is the same of everything that the lab can have go wrong. That a peer is slow shows
 // only where there is much to send.
 func TestEveryFaultIsOnTimelines(t *testing.T) {
-	if os.Getenv("PANDO_FULL") == "" {
-		t.Skip("takes minutes: PANDO_FULL is not set (make test-full sets it)")
-	}
+	needFull(t)
 	const slow = "slow-peer"
 	t.Run("most", func(t *testing.T) {
 		small.tell(t, "5", slices.DeleteFunc(faultNames()[1:], func(name string) bool { return name == slow })...)

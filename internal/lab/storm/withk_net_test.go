@@ -13,6 +13,7 @@ import (
 // waits for its turn, loads all of K, and boots only then. The server never lets more load than it has slots, and
 // somebody waits.
 func TestStormFromPowerOn(t *testing.T) {
+	needFull(t)
 	const nodes = 6
 	s, out := newTestStorm(t, "--nodes", "6", "--rate", "40mbit", "--think", "0.1", "--k")
 	seen := make(chan queueSeen, 1)

@@ -3,9 +3,10 @@ package access
 import (
 	"errors"
 	"fmt"
-	"pando/internal/api"
 	"testing"
 	"time"
+
+	"pando/internal/api"
 )
 
 // TestRates: what comes at once, what comes later, each for itself, and no bound where none is wanted.

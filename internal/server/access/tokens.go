@@ -2,6 +2,7 @@ package access
 
 import (
 	"net/http"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"

@@ -2,9 +2,10 @@ package boots
 
 import (
 	"net/netip"
-	"pando/internal/fleet"
 	"testing"
 	"time"
+
+	"pando/internal/fleet"
 )
 
 func TestExchangesAreBounded(t *testing.T) {

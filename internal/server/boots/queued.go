@@ -4,11 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
+
 	"pando/internal/bootlog"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
-	"time"
 )
 
 // queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is

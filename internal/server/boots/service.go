@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"time"
+
 	"pando/internal/admission"
 	"pando/internal/bootlog"
 	"pando/internal/bootplan"
@@ -18,7 +20,6 @@ import (
 	"pando/internal/sockopt"
 	"pando/internal/store"
 	"pando/internal/versions"
-	"time"
 )
 
 // packSource tells which boot packs a node is sent.

@@ -1,9 +1,10 @@
 package history
 
 import (
-	"pando/internal/registry"
 	"testing"
 	"time"
+
+	"pando/internal/registry"
 )
 
 // TestSampler: samples begin with the first second in which much is sent, go on for a while after, and cost nothing

@@ -2,9 +2,10 @@ package history
 
 import (
 	"net/http"
+	"time"
+
 	"pando/internal/api"
 	"pando/internal/httpapi"
-	"time"
 )
 
 // maxSampled is of how long a time samples are told at once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+
 	"pando/internal/fleet"
 	"pando/internal/metrics"
 	"pando/internal/registry"

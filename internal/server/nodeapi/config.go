@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"

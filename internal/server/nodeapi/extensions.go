@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"context"
 	"net/http"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
+
 	"pando/internal/bootlog"
 	"pando/internal/bootplan"
 	"pando/internal/discovery"
@@ -14,7 +16,6 @@ import (
 	"pando/internal/nodecommand"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
-	"time"
 )
 
 // Booter answers boots; what a node is told while it runs is told in the same form.
@@ -39,7 +40,7 @@ type consoleLog interface {
 	AddPstore(ctx context.Context, b registry.Boot, text string) error
 }
 
-// Config is what a nodeService works with.
+// Config is what a Service works with.
 type Config struct {
 	Registry  *registry.Registry
 	Planner   *bootplan.Planner

@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"net/http"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"strings"
+	"testing"
+
 	"pando/internal/api"
 	"pando/internal/chunk"
 	"pando/internal/store"
-	"strings"
-	"testing"
 )
 
 // TestAddObjectsCutOff: an upload that ends too early, or announces more than it may, adds nothing.

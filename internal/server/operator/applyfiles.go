@@ -1,13 +1,14 @@
 package operator
 
 import (
+	"slices"
+	"strings"
+
 	"pando/internal/api"
 	"pando/internal/configfile"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
-	"slices"
-	"strings"
 )
 
 // config makes the config files what is declared. Groups, classes and nodes are as declared by then.

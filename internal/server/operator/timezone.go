@@ -2,9 +2,10 @@ package operator
 
 import (
 	"fmt"
+	"time"
+
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
-	"time"
 )
 
 // knownZone refuses hours of a time zone that there is not.

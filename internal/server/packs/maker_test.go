@@ -5,6 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
 	"pando/internal/build/packer"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -16,11 +22,6 @@ import (
 	"pando/internal/store"
 	"pando/internal/testkit"
 	"pando/internal/trace"
-	"path/filepath"
-	"slices"
-	"strings"
-	"testing"
-	"time"
 )
 
 // site is a store with a maker of its packs. Its clock stands still.

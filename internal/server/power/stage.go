@@ -3,6 +3,7 @@ package power
 import (
 	"context"
 	"errors"
+
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/power"

@@ -3,6 +3,7 @@ package rollouts
 import (
 	"context"
 	"errors"
+
 	"pando/internal/api"
 	"pando/internal/rollout"
 )

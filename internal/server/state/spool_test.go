@@ -2,12 +2,13 @@ package state
 
 import (
 	"os"
-	"pando/internal/api"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/api"
 )
 
 // A disk that fills up while state comes is told as one that is too full from the start; nothing of it is left.

@@ -15,8 +15,8 @@ import (
 	"pando/internal/swarm"
 )
 
-// nudged are words to a node at an address: those who are told at once that there is something to ask.
-func (s *site) nudged(addr string) (waits func(what string, want bool)) {
+// woken stands for a node at an address, and checks whether it was woken.
+func (s *site) woken(addr string) (waits func(what string, want bool)) {
 	s.t.Helper()
 	conn, err := net.ListenPacket("udp", net.JoinHostPort(addr, strconv.Itoa(swarm.Port)))
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *site) nudged(addr string) (waits func(what string, want bool)) {
 		_ = conn.SetReadDeadline(time.Now().Add(limit)) // it is open
 		_, _, err := conn.ReadFrom(make([]byte, 16))
 		if got := err == nil; got != want {
-			s.t.Errorf("%s: the node was nudged: %v (%v)", what, got, err)
+			s.t.Errorf("%s: the node was woken: %v (%v)", what, got, err)
 		}
 	}
 }
@@ -44,14 +44,14 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	base := s.withSystemd("252.1")
 	c, ctx := operatorOf(t, s), t.Context()
 	s.boot(1, "")
-	nudged := s.nudged("127.0.0.1")
+	woken := s.woken("127.0.0.1")
 	first := s.mustExtend(c, "tools", base)
-	nudged("an extension that it has not", false)
+	woken("an extension that it has not", false)
 	list := func(names ...string) fleet.Keeping { return fleet.Keeping{Extensions: &names} }
 	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: list("tools")}}); err != nil {
 		t.Fatal(err)
 	}
-	nudged("the group is told", true)
+	woken("the group is told", true)
 	second, err := s.addExtensionOf(
 		c,
 		"tools",
@@ -61,7 +61,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nudged("a new version", true)
+	woken("a new version", true)
 	for _, dry := range []bool{true, false} {
 		change, err := c.SetTag(
 			ctx,
@@ -72,7 +72,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 		if err != nil || !slices.Equal(change.Follow, []string{"node001"}) || change.Was != second {
 			t.Errorf("%+v, %v", change, err)
 		}
-		nudged("a tag that moves", !dry)
+		woken("a tag that moves", !dry)
 	}
 	lab, err := c.Image(ctx, "lab")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	if err != nil || len(change.Follow) > 0 {
 		t.Errorf("%+v, %v", change, err)
 	}
-	nudged("a tag of an image", false)
+	woken("a tag of an image", false)
 
 	group, err := c.Group(ctx, fleet.DefaultGroup)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 		if _, err := c.ApplyFleet(ctx, api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{g}}, DryRun: step.dry}); err != nil {
 			t.Fatal(err)
 		}
-		nudged(step.what, step.want)
+		woken(step.what, step.want)
 	}
 }
 
