@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"pando/internal/testkit/nodekit"
 	"sync"
 	"testing"
 
@@ -11,11 +12,11 @@ import (
 )
 
 func TestControlPinsTheKey(t *testing.T) {
-	url, key := tlsServer(
+	url, key := nodekit.TLSServer(
 		t,
 		func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`{"x":"` + r.URL.Path + `"}`)) },
 	)
-	_, otherKey := tlsServer(t, nil)
+	_, otherKey := nodekit.TLSServer(t, nil)
 	var out struct{ X string }
 	c, err := New([]string{"https://127.0.0.1:1", url + "/"}, key, nil)
 	if err != nil {
@@ -41,7 +42,7 @@ func TestControlPinsTheKey(t *testing.T) {
 func TestControlInParallel(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
-	url, key := tlsServer(t, func(http.ResponseWriter, *http.Request) {
+	url, key := nodekit.TLSServer(t, func(http.ResponseWriter, *http.Request) {
 		both.Done()
 		both.Wait()
 	})
@@ -63,7 +64,7 @@ func TestControlInParallel(t *testing.T) {
 
 func TestControlRefusal(t *testing.T) {
 	asked := 0
-	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		w.WriteHeader(http.StatusUnauthorized)
 		_ = json.NewEncoder(w).Encode(api.ErrorBody{Error: api.NewError(api.Unauthorized, "token already used", "")})

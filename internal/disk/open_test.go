@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,13 +25,13 @@ func TestCacheOnASmallerPartition(t *testing.T) {
 	if err := errors.Join(f.Truncate(was), cache.Format(f, was), f.Truncate(now)); err != nil {
 		t.Fatal(err)
 	}
-	sys := sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=data\n"})
+	sys := nodekit.SysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=data\n"})
 	c := &blockapi.CacheDisk{Name: "/dev/sdx1", File: f}
 	if made, err := MakeNewCache(t.Context(), c, sys, 5*time.Second); made != "" || err != nil ||
 		cache.Cut(f, now) != was {
 		t.Errorf("one that has another name: %q, %v", made, err)
 	}
-	sys = sysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=" + cache.PartitionName + "\n"})
+	sys = nodekit.SysTree(t, map[string]string{"class/block/sdx1/uevent": "PARTNAME=" + cache.PartitionName + "\n"})
 	for boot, want := range []string{"new cache on /dev/sdx1, which has 104 MB and had a cache of 209", ""} {
 		if made, err := MakeNewCache(t.Context(), c, sys, 5*time.Second); made != want || err != nil {
 			t.Errorf("boot %d: %q, %v, want %q", boot, made, err, want)

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -13,7 +14,7 @@ import (
 // fakeDisks is a machine with a hard disk that has a mounted partition and swap, a stick, an NBD device and a CD.
 func fakeDisks(t *testing.T) (sys, dev, proc string) {
 	t.Helper()
-	sys = sysTree(t, map[string]string{
+	sys = nodekit.SysTree(t, map[string]string{
 		"devices/sda/size": "1000000", "devices/sda/dev": "8:0", "devices/sda/device/vendor": "ATA  ",
 		"devices/sda/device/model": "OLD DISK ",
 		"devices/sda/sda1/size":    "400000", "devices/sda/sda1/partition": "1", "devices/sda/sda1/dev": "8:1",

@@ -1,12 +1,13 @@
 package hardware
 
 import (
+	"pando/internal/testkit/nodekit"
 	"slices"
 	"testing"
 )
 
 func TestPCIDevices(t *testing.T) {
-	sys := sysTree(t, map[string]string{
+	sys := nodekit.SysTree(t, map[string]string{
 		"bus/pci/devices/0000:00:03.0/vendor": "0x8086", "bus/pci/devices/0000:00:03.0/device": "0x1533",
 		"bus/pci/devices/0000:00:03.0/class":  "0x020000",
 		"bus/pci/devices/0000:00:02.0/vendor": "0x8086", "bus/pci/devices/0000:00:02.0/device": "0x1533",

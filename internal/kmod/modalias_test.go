@@ -1,6 +1,7 @@
 package kmod
 
 import (
+	"pando/internal/testkit/nodekit"
 	"slices"
 	"testing"
 
@@ -121,7 +122,7 @@ func TestWantedSkipsLoadedFailedAndBlacklisted(t *testing.T) {
 
 // Memory cards have no file with their modalias.
 func TestAliasesOfDevices(t *testing.T) {
-	sys := sysTree(t, map[string]string{
+	sys := nodekit.SysTree(t, map[string]string{
 		"bus/pci/devices/0000:00:04.0/modalias": "pci:v00001B36d00000007",
 		"bus/pci/devices/0000:00:05.0/modalias": "pci:v00001B36d00000007",
 		"bus/mmc/devices/mmc0:4567/uevent":      "MMC_TYPE=SD\nMMC_NAME=QEMU!\nMODALIAS=mmc:block",

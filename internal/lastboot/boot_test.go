@@ -2,6 +2,7 @@ package lastboot
 
 import (
 	"errors"
+	"pando/internal/testkit/nodekit"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func toldBoot(
 	if version != nil {
 		version(&b.Man)
 	}
-	resp, cfg := signedAssignment(t, func(a *fleet.Assignment) {
+	resp, cfg := nodekit.SignedAssignment(t, func(a *fleet.Assignment) {
 		a.Boot, a.Offline, a.Version = "8877665544332211", true, image.Version(p.data)
 		if change != nil {
 			change(&b, a)

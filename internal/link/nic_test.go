@@ -1,6 +1,7 @@
 package link
 
 import (
+	"pando/internal/testkit/nodekit"
 	"reflect"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func twoAdapters(t *testing.T) string {
-	return sysTree(t, map[string]string{
+	return nodekit.SysTree(t, map[string]string{
 		"class/net/eth0/type": "1", "class/net/eth0/ifindex": "2", "class/net/eth0/address": "52:54:00:00:00:01",
 		"class/net/eth0/device/driver": "->../../bus/pci/drivers/e1000e", "class/net/eth0/carrier": "0",
 		"class/net/eth1/type": "1", "class/net/eth1/ifindex": "3", "class/net/eth1/address": "52:54:00:00:00:02",

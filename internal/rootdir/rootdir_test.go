@@ -2,6 +2,7 @@ package rootdir
 
 import (
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +27,8 @@ func testRoot(t *testing.T) (string, *Dir) {
 func TestPutFiles(t *testing.T) {
 	dir, r := testRoot(t)
 	link := fleet.File{Path: "/etc/mtab", Target: "/proc/mounts", UID: os.Getuid(), GID: os.Getgid()}
-	for _, f := range []fleet.File{file("/etc/ssh/key", "one"), file("/etc/ssh/key", "two"), link, link} {
+	one, two := nodekit.File("/etc/ssh/key", "one"), nodekit.File("/etc/ssh/key", "two")
+	for _, f := range []fleet.File{one, two, link, link} {
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}
@@ -68,14 +70,14 @@ func TestPutStaysInside(t *testing.T) {
 		"/up/outside":   "outside",
 		"/resolved":     "resolved",
 	} {
-		if err := r.Put(file(path, "new")); err != nil {
+		if err := r.Put(nodekit.File(path, "new")); err != nil {
 			t.Errorf("put %s: %v", path, err)
 		}
 		if data, err := os.ReadFile(filepath.Join(dir, at)); err != nil || string(data) != "new" {
 			t.Errorf("%s holds %q, %v", at, data, err)
 		}
 	}
-	_ = r.Put(file("/far/outside", "new")) // the link points into a directory that the root does not have
+	_ = r.Put(nodekit.File("/far/outside", "new")) // the link points into a directory that the root does not have
 	if data, err := os.ReadFile(outside); err != nil || string(data) != "safe" {
 		t.Errorf("a file outside was written: %q, %v", data, err)
 	}
@@ -84,7 +86,7 @@ func TestPutStaysInside(t *testing.T) {
 func TestPutRefuses(t *testing.T) {
 	_, r := testRoot(t)
 	for _, path := range []string{"", "/", "etc/x", "/etc/../x", "/etc/x/"} {
-		if err := r.Put(file(path, "")); err == nil {
+		if err := r.Put(nodekit.File(path, "")); err == nil {
 			t.Errorf("path %q was taken", path)
 		}
 	}
@@ -115,8 +117,8 @@ func TestEdit(t *testing.T) {
 // Owners are the root's own.
 func TestOwner(t *testing.T) {
 	_, r := testRoot(t)
-	for _, f := range []fleet.File{file("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"),
-		file("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
+	for _, f := range []fleet.File{nodekit.File("/etc/passwd", "root:x:0:0::/:\nslurm:x:64030:64031::/:/bin/false\n"),
+		nodekit.File("/etc/group", "root:x:0:\nadm:x:4:a,b\n")} {
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}

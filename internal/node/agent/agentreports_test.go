@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ func TestAgentReports(t *testing.T) {
 	var events []trace.Event
 	statuses := 0
 	done := make(chan struct{})
-	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		var q api.ReportRequest
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.Header.Get("Authorization") != "Bearer sess" {
 			w.WriteHeader(http.StatusBadRequest)
@@ -80,7 +81,7 @@ func TestAgentReports(t *testing.T) {
 // What the server will never take does not hold up what comes later; what it may take later is kept.
 func TestAgentDropsWhatIsRefused(t *testing.T) {
 	status := http.StatusBadRequest
-	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 	dir := t.TempDir()
 	if err := rundir.WriteJSON(dir, rundir.SessionName, 0o600, rundir.Session{Control: []string{url}, ServerKey: key}); err != nil {
 		t.Fatal(err)

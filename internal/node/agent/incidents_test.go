@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ func (l *incidentList) report(i blockapi.Incident) {
 // tellingAgent starts an agent of a block daemon of which there are incidents and nothing else.
 func tellingAgent(t *testing.T, dir string, l *incidentList, h *told) Config {
 	t.Helper()
-	url, key := tlsServer(t, h.serve)
+	url, key := nodekit.TLSServer(t, h.serve)
 	fakeDaemon(t, filepath.Join(dir, blockapi.Socket), map[string]func() any{"GET /status": func() any {
 		return blockapi.Status{Incidents: l.incidents}
 	}})

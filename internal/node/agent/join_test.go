@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"pando/internal/testkit/nodekit"
 	"testing"
 
 	"pando/internal/api"
@@ -17,9 +18,9 @@ import (
 
 // A node that booted without a server gets an id and a session when there is one, and speaks under them.
 func TestAgentJoins(t *testing.T) {
-	resp, cfg := signedAssignment(t, nil)
+	resp, cfg := nodekit.SignedAssignment(t, nil)
 	var asked []string
-	url, _ := tlsServerOf(
+	url, _ := nodekit.TLSServerOf(
 		t,
 		ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
 		func(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +64,7 @@ func TestAgentJoins(t *testing.T) {
 }
 
 func TestAgentWaitsForAServer(t *testing.T) {
-	_, cfg := signedAssignment(t, nil)
+	_, cfg := nodekit.SignedAssignment(t, nil)
 	dir := t.TempDir()
 	s := rundir.Session{Control: []string{"https://127.0.0.1:1"}, ServerKey: cfg.ServerKey}
 	if err := errors.Join(rundir.WriteJSON(dir, rundir.LeaseName, 0o600, link.Lease{}), rundir.WriteJSON(dir, rundir.SessionName, 0o600, s)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -17,7 +18,7 @@ import (
 func TestAgentTellsPstore(t *testing.T) {
 	var got []string
 	status := http.StatusInternalServerError
-	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		var q api.ReportRequest
 		if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 			t.Error(err)

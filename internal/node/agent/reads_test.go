@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"pando/internal/testkit/nodekit"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -74,7 +75,7 @@ func TestAgentSendsReads(t *testing.T) {
 	}{"taken": {http.StatusNoContent, true}, "refused": {http.StatusNotFound, true}, "away": {http.StatusServiceUnavailable, false}} {
 		var got api.TraceRequest
 		var posts atomic.Int32
-		url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+		url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/v1/node/trace" || r.Header.Get("Authorization") != "Bearer s" {
 				t.Errorf("%s: %s with %q", name, r.URL.Path, r.Header.Get("Authorization"))
 			}
@@ -157,7 +158,7 @@ func TestBlockDaemonHearsOfBooted(t *testing.T) {
 // The server keeps the marks of a boot with its trace, so those that were made come to it before.
 func TestMarksComeBeforeReads(t *testing.T) {
 	var paths []string
-	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, r.URL.Path)
 		if r.URL.Path == "/v1/node/trace" {
 			w.WriteHeader(http.StatusNoContent)

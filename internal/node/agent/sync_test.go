@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,21 +20,10 @@ func TestSyncFiles(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "etc/dir/x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	same, other, mode, fresh := file(
-		"/etc/same",
-		"a",
-	), file(
-		"/etc/other",
-		"b",
-	), file(
-		"/etc/mode",
-		"c",
-	), file(
-		"/etc/new/fresh",
-		"d",
-	)
-	blocked := file("/etc/dir", "e")
-	for _, f := range []fleet.File{same, file("/etc/other", "B"), mode} {
+	same, other := nodekit.File("/etc/same", "a"), nodekit.File("/etc/other", "b")
+	mode, fresh := nodekit.File("/etc/mode", "c"), nodekit.File("/etc/new/fresh", "d")
+	blocked := nodekit.File("/etc/dir", "e")
+	for _, f := range []fleet.File{same, nodekit.File("/etc/other", "B"), mode} {
 		if err := r.Put(f); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +34,7 @@ func TestSyncFiles(t *testing.T) {
 	if err := os.Symlink("other", filepath.Join(dir, "etc/link")); err != nil {
 		t.Fatal(err)
 	}
-	link := file("/etc/link", "b")
+	link := nodekit.File("/etc/link", "b")
 	for i, f := range []*fleet.File{&same, &other, &mode, &fresh, &blocked, &link} {
 		f.Run = string(rune('a' + i))
 	}

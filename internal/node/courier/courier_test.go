@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,7 +37,7 @@ type post struct {
 func newPost(t *testing.T) *post {
 	t.Helper()
 	p := &post{t: t, dir: t.TempDir()}
-	url, key := tlsServer(t, p.serve)
+	url, key := nodekit.TLSServer(t, p.serve)
 	p.session(rundir.Session{Boot: "b1", Session: "secret", Control: []string{"https://127.0.0.1:1", url}, ServerKey: key})
 	return p
 }

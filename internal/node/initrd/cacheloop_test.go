@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -234,7 +235,7 @@ func namesOf(t *testing.T, device string, parts []cache.Partition) string {
 	for i, p := range parts {
 		files[fmt.Sprintf("class/block/%sp%d/uevent", filepath.Base(device), i+1)] = "DEVTYPE=partition\nPARTNAME=" + p.Name
 	}
-	return sysTree(t, files)
+	return nodekit.SysTree(t, files)
 }
 
 // wantXFS wants partitions to begin as they did.

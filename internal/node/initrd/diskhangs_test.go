@@ -3,6 +3,7 @@ package initrd
 import (
 	"errors"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // A disk that never answers keeps no boot: neither while it is looked for, nor when it is opened.
 func TestDiskThatNeverAnswers(t *testing.T) {
 	const wait = 50 * time.Millisecond
-	sys, dev := sysTree(t, map[string]string{"class/block/sda/size": "1000000"}), t.TempDir()
+	sys, dev := nodekit.SysTree(t, map[string]string{"class/block/sda/size": "1000000"}), t.TempDir()
 	fifo := filepath.Join(dev, "sda") // whoever opens it waits for one that writes
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)

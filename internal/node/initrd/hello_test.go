@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"pando/internal/testkit/nodekit"
 	"strings"
 	"testing"
 	"time"
@@ -19,37 +20,37 @@ import (
 )
 
 func TestCheckAssignment(t *testing.T) {
-	resp, cfg := signedAssignment(t, nil)
+	resp, cfg := nodekit.SignedAssignment(t, nil)
 	if a, err := control.CheckAssignment(resp, cfg); err != nil || a.Node != "pc001" {
 		t.Errorf("a good assignment: %+v, %v", a, err)
 	}
 	bad := map[string]func() (api.HelloResponse, api.BootConfig){
 		"flipped byte": func() (api.HelloResponse, api.BootConfig) {
-			r, c := signedAssignment(t, nil)
+			r, c := nodekit.SignedAssignment(t, nil)
 			r.Assignment[10] ^= 1
 			return r, c
 		},
 		"no signature": func() (api.HelloResponse, api.BootConfig) {
-			r, c := signedAssignment(t, nil)
+			r, c := nodekit.SignedAssignment(t, nil)
 			r.Signature = nil
 			return r, c
 		},
 		"signature without context": func() (api.HelloResponse, api.BootConfig) {
-			r, c := signedAssignment(t, nil)
+			r, c := nodekit.SignedAssignment(t, nil)
 			r.Signature = ed25519.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), r.Assignment)
 			return r, c
 		},
 		"another boot": func() (api.HelloResponse, api.BootConfig) {
-			return signedAssignment(t, func(a *fleet.Assignment) { a.Boot = "ffffffffffffffff" })
+			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Boot = "ffffffffffffffff" })
 		},
 		"newer format": func() (api.HelloResponse, api.BootConfig) {
-			return signedAssignment(t, func(a *fleet.Assignment) { a.Format = 2 })
+			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Format = 2 })
 		},
 		"no version": func() (api.HelloResponse, api.BootConfig) {
-			return signedAssignment(t, func(a *fleet.Assignment) { a.Version = "" })
+			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Version = "" })
 		},
 		"no session": func() (api.HelloResponse, api.BootConfig) {
-			r, c := signedAssignment(t, nil)
+			r, c := nodekit.SignedAssignment(t, nil)
 			r.Session = ""
 			return r, c
 		},
@@ -97,8 +98,8 @@ func FuzzCheckAssignment(f *testing.F) {
 // A phase after hello may go back to the address; the token must not be used a second time then.
 func TestHelloIsSaidOnce(t *testing.T) {
 	said := 0
-	resp, cfg := signedAssignment(t, nil)
-	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+	resp, cfg := nodekit.SignedAssignment(t, nil)
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		said++
 		_ = json.NewEncoder(w).Encode(resp)
 	})
@@ -121,9 +122,9 @@ func TestHelloIsSaidOnce(t *testing.T) {
 
 // A phase that takes long is talked about while it works: what hello learns meanwhile is read by the runner.
 func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
-	resp, cfg := signedAssignment(t, nil)
+	resp, cfg := nodekit.SignedAssignment(t, nil)
 	speaking := make(chan struct{})
-	url, key := tlsServer(t, func(w http.ResponseWriter, _ *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		<-speaking
 		_ = json.NewEncoder(w).Encode(resp)
 	})

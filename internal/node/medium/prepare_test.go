@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ type mediumCase struct {
 // try has an agent do it, with a server that answers so, and returns the machine's devices as they are then.
 func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err error) {
 	t.Helper()
-	url, key := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
+	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		var req api.NodeMedium
 		if err := json.NewDecoder(r.Body).Decode(&req); err != nil || r.URL.Path != "/v1/node/medium" ||

@@ -1,4 +1,4 @@
-package rootdir
+package nodekit
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-func file(path, data string) fleet.File {
+// File is a config file of whoever runs the test.
+func File(path, data string) fleet.File {
 	return fleet.File{Path: path, Mode: 0o640, UID: os.Getuid(), GID: os.Getgid(), Data: []byte(data)}
 }

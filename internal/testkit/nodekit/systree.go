@@ -1,13 +1,12 @@
-package kmod
+package nodekit
 
 import (
 	"os"
 	"path/filepath"
-	"testing"
 )
 
-// sysTree makes a /sys of files, and links where the value starts with "->".
-func sysTree(t *testing.T, files map[string]string) string {
+// SysTree makes a /sys of files, and links where the value starts with "->".
+func SysTree(t T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, value := range files {

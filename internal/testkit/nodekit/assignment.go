@@ -1,18 +1,17 @@
-package agent
+package nodekit
 
 import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
-	"testing"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 )
 
-// signedAssignment is a server's answer to hello.
-func signedAssignment(t *testing.T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
+// SignedAssignment is a server's answer to hello.
+func SignedAssignment(t T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	a := fleet.Assignment{Format: 1, Boot: "0011223344556677", Node: "pc001",

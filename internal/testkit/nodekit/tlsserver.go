@@ -1,4 +1,4 @@
-package initrd
+package nodekit
 
 import (
 	"crypto/ed25519"
@@ -9,22 +9,21 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"testing"
 	"time"
 )
 
-// tlsServer speaks TLS 1.3 with a key of its own, which it returns as nodes have it.
-func tlsServer(t *testing.T, h http.HandlerFunc) (url, key string) {
+// TLSServer speaks TLS 1.3 with a key of its own, which it returns as nodes have it.
+func TLSServer(t T, h http.HandlerFunc) (url, key string) {
 	t.Helper()
 	_, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tlsServerOf(t, priv, h)
+	return TLSServerOf(t, priv, h)
 }
 
-// tlsServerOf does so with a given key.
-func tlsServerOf(t *testing.T, priv ed25519.PrivateKey, h http.HandlerFunc) (url, key string) {
+// TLSServerOf does so with a given key.
+func TLSServerOf(t T, priv ed25519.PrivateKey, h http.HandlerFunc) (url, key string) {
 	t.Helper()
 	pub := priv.Public().(ed25519.PublicKey)
 	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1, 0)} // long over: dates mean nothing

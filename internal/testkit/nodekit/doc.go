@@ -1,0 +1,12 @@
+// Package nodekit is what tests of the node's packages share: a /sys made of files, a server with a key of its own, the
+// answer to a registration. It owns nothing, and only tests use it. It must import none of the packages whose tests use
+// it, which are most of those below the node.
+package nodekit
+
+// T is the part of a test that the helpers need.
+type T interface {
+	Helper()
+	Cleanup(func())
+	Fatal(...any)
+	TempDir() string
+}
