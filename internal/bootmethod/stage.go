@@ -17,9 +17,14 @@ func (m *Chooser) CheckStage(ctx context.Context, ask fleet.BootMethod, n fleet.
 	return err
 }
 
+// Reader reads the registry.
+type Reader interface {
+	View(context.Context, func(*registry.Tx) error) error
+}
+
 // Ahead returns a node as it will be when the rollout that it waits in takes it: with the rollout's version. A rollout
 // that cannot be read counts as none.
-func Ahead(ctx context.Context, reg *registry.Registry, n fleet.Node) fleet.Node {
+func Ahead(ctx context.Context, reg Reader, n fleet.Node) fleet.Node {
 	_ = reg.View(ctx, func(tx *registry.Tx) error {
 		live, err := tx.Rollouts(registry.RolloutFilter{Live: true})
 		for _, r := range live {

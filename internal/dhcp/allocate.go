@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/fleet"
@@ -18,7 +19,7 @@ const maxLookUps = 4
 
 // allocator finds an address for a DISCOVER.
 type allocator struct {
-	leases Leases
+	again  func(ctx context.Context, read func(Leases) error) error // reads the records once more, after a conflict
 	ranges *ranges
 	offers *offers
 	probe  prober // nil: addresses are not probed
@@ -36,42 +37,72 @@ type allocation struct {
 	now       time.Time
 	lookUps   int
 	conflicts int
+
+	tried  int           // how many of the addresses worth trying are behind
+	addr   netip.Addr    // reserved; zero: none is left
+	probed bool          // addr needs no probe
+	holder fleet.Lease   // recorded for addr
+	bad    []fleet.Lease // addresses that strangers use, to be recorded
 }
 
-// allocate reserves and probes an address for a client, or says why there is none. In this order (RFC 2131
-// section 4.3.1): what is reserved for it or recorded as its own, what it asks for, what is derived from its MAC
-// or comes after that, and at last an address whose lease has run out.
-func (p *allocator) allocate(
-	ctx context.Context,
-	r Request,
-	s Subnet,
-	mine fleet.Lease,
-	now time.Time,
-) (netip.Addr, string, error) {
+// begin reserves an address for a client, without a probe. In this order (RFC 2131 section 4.3.1): what is reserved for
+// it or recorded as its own, what it asks for, what is derived from its MAC or comes after that, and at last an address
+// whose lease has run out.
+func (p *allocator) begin(leases Leases, r Request, s Subnet, mine fleet.Lease, now time.Time) (*allocation, error) {
 	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, now: now}
 	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
 		p.offers.reserve(r.MAC, a, now, offerFor)
 		p.offers.clean(r.MAC)
-		return a, "", nil
+		w.addr, w.probed = a, true
+		return w, nil
 	}
+	return w, w.choose(leases)
+}
+
+// choose reserves the next address that the records allow.
+func (w *allocation) choose(leases Leases) error {
+	w.addr = netip.Addr{}
+	n := 0
 	for _, second := range []bool{false, true} {
 		for a := range w.preferred() {
-			ok, err := w.try(ctx, a, second)
+			if n++; n <= w.tried || w.isBad(a) {
+				continue
+			}
+			w.tried = n
+			ok, err := w.try(leases, a, second)
 			if err != nil {
-				return netip.Addr{}, "", err
+				return err
 			}
 			if ok {
-				return a, "", nil
-			}
-			if w.conflicts == maxConflicts {
-				return netip.Addr{}, fmt.Sprintf(
-					"%d addresses in a row are used by machines that have no lease",
-					w.conflicts,
-				), nil
+				w.addr = a
+				return nil
 			}
 		}
 	}
-	return netip.Addr{}, fmt.Sprintf("no free address in %s", s.Prefix), nil
+	return nil
+}
+
+// isBad reports whether it was found out that a stranger uses an address.
+func (w *allocation) isBad(a netip.Addr) bool {
+	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
+}
+
+// finish probes what was reserved, and what comes next while somebody answers. It returns the address, or says why
+// there is none. It runs outside of the read of the records, because a probe takes its time.
+func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
+	for w.addr.IsValid() {
+		ok, err := w.clean(ctx)
+		switch {
+		case err != nil:
+			return netip.Addr{}, "", err
+		case ok:
+			return w.addr, "", nil
+		case w.conflicts == maxConflicts:
+			why := "%d addresses in a row are used by machines that have no lease"
+			return netip.Addr{}, fmt.Sprintf(why, w.conflicts), nil
+		}
+	}
+	return netip.Addr{}, fmt.Sprintf("no free address in %s", w.subnet.Prefix), nil
 }
 
 // preferred are the addresses worth trying, in order. Some come twice, which costs a look-up.
@@ -91,8 +122,8 @@ func (w *allocation) preferred() iter.Seq[netip.Addr] {
 // fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
 func (w *allocation) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
 
-// try reserves and probes one address. What memory knows comes before what costs a look-up.
-func (w *allocation) try(ctx context.Context, a netip.Addr, second bool) (bool, error) {
+// try reserves one address. What memory knows comes before what costs a look-up.
+func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error) {
 	keep := offerFor
 	if w.fixed(a) {
 		keep = exchangeFor
@@ -106,29 +137,25 @@ func (w *allocation) try(ctx context.Context, a netip.Addr, second bool) (bool, 
 		}
 		return false, nil
 	}
-	holder, ok, err := w.lookUpHolder(ctx, a, second)
+	holder, ok, err := w.lookUpHolder(leases, a, second)
 	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep) {
 		return false, err
 	}
-	if ok, err = w.clean(ctx, a, holder); err != nil || ok {
-		return ok, err
-	}
-	w.offers.free(w.r.MAC)
-	w.conflicts++
-	return false, nil
+	w.holder = holder
+	return true, nil
 }
 
 // lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups
 // it asks first what was read of the whole range: a full one costs one query, not one for each address.
-func (w *allocation) lookUpHolder(ctx context.Context, a netip.Addr, second bool) (fleet.Lease, bool, error) {
+func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fleet.Lease, bool, error) {
 	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
-		holder, found, err := w.ranges.holder(ctx, w.leases, w.subnet, a, w.now)
+		holder, found, err := w.ranges.holder(leases, w.subnet, a, w.now)
 		if err != nil || !w.available(holder, found, second) {
 			return holder, false, err
 		}
 	}
 	w.lookUps++
-	holder, found, err := w.leases.LeaseByAddr(ctx, a)
+	holder, found, err := leases.LeaseByAddr(a)
 	if err != nil {
 		return holder, false, fmt.Errorf("look up who has %s: %w", a, err)
 	}

@@ -28,7 +28,7 @@ func (n *neighbours) probe(_ context.Context, a netip.Addr, own fleet.MAC) (flee
 
 func testPicker(m *memory, n *neighbours) *allocator {
 	return &allocator{
-		leases: m,
+		again:  func(_ context.Context, read func(Leases) error) error { return read(m) },
 		ranges: &ranges{},
 		offers: &offers{},
 		probe:  n,
@@ -36,6 +36,31 @@ func testPicker(m *memory, n *neighbours) *allocator {
 		info:   func(string, ...any) {},
 		avoid:  func(a netip.Addr) bool { return a == ip4("10.77.0.1") },
 	}
+}
+
+// allocate is the whole search for one DISCOVER, with what it records.
+func (p *allocator) allocate(
+	ctx context.Context,
+	r Request,
+	s Subnet,
+	mine fleet.Lease,
+	now time.Time,
+) (netip.Addr, string, error) {
+	var w *allocation
+	var m *memory
+	err := p.again(ctx, func(l Leases) (err error) {
+		m = l.(*memory)
+		w, err = p.begin(l, r, s, mine, now)
+		return err
+	})
+	if err != nil {
+		return netip.Addr{}, "", err
+	}
+	a, why, err := w.finish(ctx)
+	if err == nil {
+		err = m.Commit(ctx, Change{Leases: w.bad})
+	}
+	return a, why, err
 }
 
 // derived is the address that comes from a MAC.
@@ -120,7 +145,7 @@ func TestPick(t *testing.T) {
 		if tt.wish != "" {
 			mods = append(mods, requested(tt.wish))
 		}
-		mine, _, _ := m.LeaseByMAC(t.Context(), alice)
+		mine, _, _ := m.LeaseByMAC(alice)
 		r := asked(t, alice, dhcpv4.MessageTypeDiscover, mods...)
 		got, why, err := p.allocate(t.Context(), r, *s, mine, noon)
 		if got != tt.want || why != "" || err != nil {

@@ -14,15 +14,20 @@ type prober interface {
 	probe(ctx context.Context, a netip.Addr, own fleet.MAC) (by fleet.MAC, used bool, err error)
 }
 
-// clean probes a reserved address. One that somebody else uses is recorded as bad for a while.
-func (w *allocation) clean(ctx context.Context, a netip.Addr, holder fleet.Lease) (bool, error) {
-	mac := w.r.MAC
-	had := w.now.Before(holder.Expires) && !holder.Bad
-	if w.probe == nil {
-		if w.fixed(a) && had && holder.MAC != mac {
-			w.shared(a, holder.MAC)
-			return false, nil
-		}
+// clean probes the reserved address. Where somebody else uses it, the next one is reserved in its place, and the one
+// of a stranger is to be recorded as bad for a while.
+func (w *allocation) clean(ctx context.Context) (bool, error) {
+	a, mac := w.addr, w.r.MAC
+	had := w.now.Before(w.holder.Expires) && !w.holder.Bad
+	switch {
+	case w.probed:
+		return true, nil
+	case w.probe == nil && w.fixed(a) && had && w.holder.MAC != mac:
+		return false, w.again(ctx, func(leases Leases) error {
+			w.shared(a, w.holder.MAC)
+			return w.skip(leases)
+		})
+	case w.probe == nil:
 		w.offers.clean(mac)
 		return true, nil
 	}
@@ -34,30 +39,45 @@ func (w *allocation) clean(ctx context.Context, a netip.Addr, holder fleet.Lease
 		w.offers.clean(mac)
 		return true, nil
 	}
-	if by.IsZero() && w.fixed(a) && had && holder.MAC != mac {
-		by = holder.MAC
+	if by.IsZero() && w.fixed(a) && had && w.holder.MAC != mac {
+		by = w.holder.MAC
 	}
-	sibling, err := w.sibling(ctx, by)
-	switch {
-	case err != nil:
-		return false, err
-	case sibling && had && holder.MAC == mac:
-		// Linux answers for an address on every NIC of its segment, so this is the client itself.
-		w.offers.clean(mac)
-		return true, nil
-	case sibling && w.fixed(a):
-		w.shared(a, by)
-		return false, nil
+	own := false
+	err = w.again(ctx, func(leases Leases) error {
+		sibling, err := w.sibling(leases, by)
+		switch {
+		case err != nil:
+			return err
+		case sibling && had && w.holder.MAC == mac:
+			// Linux answers for an address on every NIC of its segment, so this is the client itself.
+			own = true
+			w.offers.clean(mac)
+			return nil
+		case sibling && w.fixed(a):
+			w.shared(a, by)
+		default:
+			w.stranger(a, by)
+		}
+		return w.skip(leases)
+	})
+	return own, err
+}
+
+// skip gives the reserved address up and reserves the next one.
+func (w *allocation) skip(leases Leases) error {
+	w.offers.free(w.r.MAC)
+	if w.conflicts++; w.conflicts == maxConflicts {
+		return nil
 	}
-	return false, w.stranger(ctx, a, by)
+	return w.choose(leases)
 }
 
 // sibling reports whether a MAC is another NIC of the client's node.
-func (w *allocation) sibling(ctx context.Context, by fleet.MAC) (bool, error) {
+func (w *allocation) sibling(leases Leases, by fleet.MAC) (bool, error) {
 	if by.IsZero() {
 		return false, nil
 	}
-	l, _, err := w.leases.LeaseByMAC(ctx, by)
+	l, _, err := leases.LeaseByMAC(by)
 	if err != nil {
 		return false, fmt.Errorf("look up the lease of %s: %w", by, err)
 	}
@@ -70,7 +90,7 @@ func (w *allocation) shared(a netip.Addr, by fleet.MAC) {
 }
 
 // stranger notes that a machine that did not get an address here uses it.
-func (w *allocation) stranger(ctx context.Context, a netip.Addr, by fleet.MAC) error {
+func (w *allocation) stranger(a netip.Addr, by fleet.MAC) {
 	w.warn(
 		"address is in use by a machine that did not get it here; leaving it alone",
 		"addr",
@@ -83,12 +103,9 @@ func (w *allocation) stranger(ctx context.Context, a netip.Addr, by fleet.MAC) e
 		w.fixed(a),
 	)
 	if w.fixed(a) {
-		return nil // not recorded: the operator's decision stands, and counts again once the other one is gone
+		return // not recorded: the operator's decision stands, and counts again once the other one is gone
 	}
 	bad := fleet.Lease{Addr: a, MAC: by, Bad: true, Expires: w.now.Add(conflictFor)}
-	if err := w.leases.SaveLease(ctx, bad); err != nil {
-		return fmt.Errorf("record that %s is in use: %w", a, err)
-	}
+	w.bad = append(w.bad, bad)
 	w.ranges.learn(bad)
-	return nil
 }

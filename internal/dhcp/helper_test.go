@@ -120,7 +120,7 @@ func helper(specJSON string, out *lines) error {
 	if len(spec.NICs) > 0 {
 		leases.node(spec.Leases[0], spec.NICs...)
 	}
-	s := &Server{Config: spec.Config, Leases: leases, Log: log,
+	s := &Server{Config: spec.Config, Registry: leases, Log: log,
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
 		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
 	if err := s.Open(ctx); err != nil {

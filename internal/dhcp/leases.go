@@ -9,8 +9,25 @@ import (
 	"pando/internal/netboot"
 )
 
-// Leases is the durable record of addresses. Implementations are safe for concurrent use; there is one
-// caller process at a time.
+// Registry is the durable record of leases, nodes and boots. Implementations are safe for concurrent use. A packet
+// costs one Snapshot and one Commit; only after an answered probe the records are read again.
+type Registry interface {
+	// Snapshot reads what is recorded for the client of a request: its node (zero: none) and, through read, leases.
+	// All of it is one state of the records. read does not wait for the network; nil: no lease is looked up.
+	Snapshot(ctx context.Context, r Request, read func(Leases) error) (fleet.Node, error)
+	// Commit records what a packet changes, all or nothing. It is durable when it returns; calls that run at the
+	// same time should share a write. The reply waits for it. Without leases a failure is logged, and no error.
+	Commit(ctx context.Context, c Change) error
+}
+
+// Change is what a packet changes in the records.
+type Change struct {
+	Node   fleet.Node    // of the client, as Snapshot returned it
+	Leases []fleet.Lease // each in place of what is recorded for its address and, unless it is Bad, for its MAC
+	Seen   Seen
+}
+
+// Leases are the records of addresses at one moment.
 //
 // A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
 // returns it in preference to a dynamic one, for each of the node's MACs, and LeaseByAddr finds it, so that nobody
@@ -18,19 +35,16 @@ import (
 // none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none.
 type Leases interface {
 	// LeaseByMAC returns what is recorded for a MAC, expired or not.
-	LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error)
+	LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error)
 	// LeaseByAddr returns who has an address, expired or not.
-	LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error)
+	LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error)
 	// LeasesIn returns what LeaseByAddr does of every address from first to last that has a record, in one query. The
 	// MAC of a fixed address may be left out.
-	LeasesIn(ctx context.Context, first, last netip.Addr) ([]fleet.Lease, error)
-	// SaveLease records a lease in place of what is recorded for its address and, unless it is Bad, for its
-	// MAC. It is durable when it returns; calls that run at the same time should share a commit.
-	SaveLease(ctx context.Context, lease fleet.Lease) error
+	LeasesIn(first, last netip.Addr) ([]fleet.Lease, error)
 }
 
-// Seen is one packet of a client, with what was answered. It is told before the answer leaves, and the
-// answer waits for it: an observer that records it knows of the exchange before the client can act on it.
+// Seen is one packet of a client, with what is answered. It is committed before the answer leaves, so that the
+// records have the exchange before the client can act on it.
 type Seen struct {
 	Time      time.Time
 	Interface string

@@ -121,9 +121,9 @@ func TestOftenIsBounded(t *testing.T) {
 func TestLookReservesNothing(t *testing.T) {
 	m := newMemory()
 	s := &Server{
-		Config: Config{Mode: Own, Subnets: []Subnet{*testSubnet()}},
-		Leases: m,
-		Now:    func() time.Time { return noon },
+		Config:   Config{Mode: Own, Subnets: []Subnet{*testSubnet()}},
+		Registry: m,
+		Now:      func() time.Time { return noon },
 	}
 	l := testLink()
 	p, err := lookPacket(alice)
@@ -140,7 +140,7 @@ func TestLookReservesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := Answer(r, v, noon)
+		out := Answer(r, v.View, noon)
 		if out.Packet == nil || out.Save != nil {
 			t.Fatalf("%+v", out)
 		}

@@ -8,15 +8,17 @@ import (
 	"pando/internal/fleet"
 )
 
-// memory is Leases without durability. failSave makes SaveLease fail, as a full disk does.
+// memory is a Registry without durability. failSave makes a Commit of leases fail, as a full disk does.
 type memory struct {
-	mu       sync.Mutex
-	byAddr   map[netip.Addr]fleet.Lease
-	fixed    map[fleet.MAC]fleet.Lease // of nodes with several NICs
-	failSave error
-	saves    int
-	lookUps  int // by MAC and by address
-	ranges   int // reads of a range
+	mu        sync.Mutex
+	byAddr    map[netip.Addr]fleet.Lease
+	fixed     map[fleet.MAC]fleet.Lease // of nodes with several NICs
+	failSave  error
+	saves     int
+	snapshots int
+	commits   []Change
+	lookUps   int // by MAC and by address
+	ranges    int // reads of a range
 }
 
 // node gives a node of several NICs a fixed address, which none of them took yet.
@@ -38,7 +40,7 @@ func newMemory(leases ...fleet.Lease) *memory {
 	return m
 }
 
-func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool, error) {
+func (m *memory) LeaseByMAC(mac fleet.MAC) (fleet.Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lookUps++
@@ -58,7 +60,7 @@ func (m *memory) LeaseByMAC(_ context.Context, mac fleet.MAC) (fleet.Lease, bool
 	return best, best.Addr.IsValid(), nil
 }
 
-func (m *memory) LeaseByAddr(_ context.Context, a netip.Addr) (fleet.Lease, bool, error) {
+func (m *memory) LeaseByAddr(a netip.Addr) (fleet.Lease, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lookUps++
@@ -66,7 +68,7 @@ func (m *memory) LeaseByAddr(_ context.Context, a netip.Addr) (fleet.Lease, bool
 	return l, ok, nil
 }
 
-func (m *memory) LeasesIn(_ context.Context, first, last netip.Addr) ([]fleet.Lease, error) {
+func (m *memory) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ranges++
@@ -79,7 +81,31 @@ func (m *memory) LeasesIn(_ context.Context, first, last netip.Addr) ([]fleet.Le
 	return out, nil
 }
 
-func (m *memory) SaveLease(_ context.Context, l fleet.Lease) error {
+// Snapshot implements Registry.
+func (m *memory) Snapshot(_ context.Context, _ Request, read func(Leases) error) (fleet.Node, error) {
+	m.mu.Lock()
+	m.snapshots++
+	m.mu.Unlock()
+	if read == nil {
+		return fleet.Node{}, nil
+	}
+	return fleet.Node{}, read(m)
+}
+
+// Commit implements Registry.
+func (m *memory) Commit(_ context.Context, c Change) error {
+	m.mu.Lock()
+	m.commits = append(m.commits, c)
+	m.mu.Unlock()
+	for _, l := range c.Leases {
+		if err := m.save(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *memory) save(l fleet.Lease) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.failSave != nil {

@@ -74,7 +74,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 		if tt.offered != 0 {
 			p.offers.reserve(alice, fixed, noon.Add(-tt.offered), offerFor)
 		}
-		mine, _, _ := m.LeaseByMAC(t.Context(), bob)
+		mine, _, _ := m.LeaseByMAC(bob)
 		got, why, err := p.allocate(t.Context(), asked(t, bob, dhcpv4.MessageTypeDiscover), *testSubnet(), mine, noon)
 		want := fixed
 		if tt.dynamic {

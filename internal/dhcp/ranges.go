@@ -1,7 +1,6 @@
 package dhcp
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -29,7 +28,6 @@ type taken struct {
 
 // holder returns the record of an address in the range of a subnet.
 func (t *ranges) holder(
-	ctx context.Context,
 	leases Leases,
 	s Subnet,
 	a netip.Addr,
@@ -39,7 +37,7 @@ func (t *ranges) holder(
 	defer t.mu.Unlock()
 	known := t.m[s.First]
 	if known == nil || now.Sub(known.read) >= rangeFor || now.Before(known.read) {
-		all, err := leases.LeasesIn(ctx, s.First, s.Last)
+		all, err := leases.LeasesIn(s.First, s.Last)
 		if err != nil {
 			return fleet.Lease{}, false, fmt.Errorf("read the leases of %s-%s: %w", s.First, s.Last, err)
 		}

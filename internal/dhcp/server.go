@@ -27,12 +27,12 @@ const maxPackets = 1024
 // Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
 // They must not change after that.
 type Server struct {
-	Config  Config
-	Leases  Leases             // for Own
-	Observe func(Seen)         // nil: nobody. Called for each request, concurrently; the answer waits for it
-	Found   func(Found, State) // nil: nobody. Called when another server is seen first, and after standing down
-	Log     *slog.Logger       // nil: silent
-	Now     func() time.Time   // nil: time.Now
+	Config   Config
+	Registry Registry
+	Observe  func(Seen)         // nil: nobody. Called for each request, concurrently; the answer waits for it
+	Found    func(Found, State) // nil: nobody. Called when another server is seen first, and after standing down
+	Log      *slog.Logger       // nil: silent
+	Now      func() time.Time   // nil: time.Now
 
 	mu       sync.Mutex
 	links    []*link // one for each interface; another one in its place when the interface was made anew
@@ -63,12 +63,12 @@ func (s *Server) Open(ctx context.Context) error {
 	if err := s.Config.Validate(); err != nil {
 		return err
 	}
-	if s.Config.Mode == Own && s.Leases == nil {
-		return errors.New("DHCP: nothing to record leases in")
-	}
 	s.sem = make(chan struct{}, maxPackets)
 	if s.Config.Mode == Off || s.Config.Mode == "" {
 		return nil
+	}
+	if s.Registry == nil {
+		return errors.New("DHCP: nothing to record leases in")
 	}
 	for _, name := range s.Config.Interfaces {
 		l, err := s.openLink(ctx, name)
@@ -181,27 +181,24 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 		)
 		return
 	}
-	out := Answer(r, v, now)
+	out := Answer(r, v.View, now)
 	out.Seen.Interface = l.ifi.Name
 	if out.Free {
 		s.offers.free(r.MAC)
 	}
+	change := Change{Node: v.node, Seen: out.Seen}
+	if v.allocation != nil {
+		change.Leases = v.allocation.bad
+	}
 	if out.Save != nil {
-		if err := s.Leases.SaveLease(ctx, *out.Save); err != nil {
-			s.seldom(
-				l,
-				slog.LevelError,
-				"lease not recorded, so not acknowledged",
-				"",
-				"mac",
-				r.MAC,
-				"addr",
-				out.Save.Addr,
-				"err",
-				err,
-			)
-			return
-		}
+		change.Leases = append(change.Leases, *out.Save)
+	}
+	if err := s.Registry.Commit(ctx, change); err != nil {
+		s.seldom(l, slog.LevelError, "lease not recorded, so not acknowledged", "", "mac", r.MAC,
+			"addr", out.Seen.Addr, "err", err)
+		return
+	}
+	if out.Save != nil {
 		s.ranges.learn(*out.Save)
 		if out.Seen.Reply == "ACK" {
 			s.offers.settle(r.MAC, out.Save.Addr)
@@ -218,7 +215,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	if out.Packet == nil {
 		return
 	}
-	if err := l.send(out, r, v, from); err != nil {
+	if err := l.send(out, r, v.View, from); err != nil {
 		s.seldom(l, slog.LevelWarn, "reply not sent", "", "mac", r.MAC, "err", err)
 	}
 }

@@ -12,19 +12,30 @@ import (
 	"pando/internal/fleet"
 )
 
-// view looks up what Answer needs to know for a request.
-func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now time.Time) (View, error) {
+// snapshot is what one packet is answered from.
+type snapshot struct {
+	View
+	node       fleet.Node
+	allocation *allocation // for an address to offer; nil: none is searched
+}
+
+// view looks up what Answer needs to know for a request, in one read of the records.
+func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now time.Time) (snapshot, error) {
 	st := l.state(s.Config.Mode)
-	v := View{
+	v := snapshot{View: View{
 		Mode:      st.Mode,
 		StoodDown: st.StoodDown,
 		Server:    st.Address,
 		BootPort:  boot,
 		Loaders:   s.Config.Loaders,
 		Menu:      s.Config.Menu,
+	}}
+	if err := s.records(ctx, l, r, &v, now); err != nil {
+		return v, err
 	}
-	if s.Config.Mode == Own && !boot {
-		if err := s.lookUp(ctx, l, r, &v, now); err != nil {
+	if v.allocation != nil {
+		var err error
+		if v.Offer, v.NoOffer, err = v.allocation.finish(ctx); err != nil {
 			return v, err
 		}
 	}
@@ -39,9 +50,21 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 	return v, nil
 }
 
-// lookUp fills in the records, and for a DISCOVER an address to offer.
-func (s *Server) lookUp(ctx context.Context, l *link, r Request, v *View, now time.Time) error {
-	mine, found, err := s.Leases.LeaseByMAC(ctx, r.MAC)
+// records takes the snapshot. Where no address is given out, the answer does not depend on it.
+func (s *Server) records(ctx context.Context, l *link, r Request, v *snapshot, now time.Time) (err error) {
+	if s.Config.Mode == Own && !v.BootPort {
+		v.node, err = s.Registry.Snapshot(ctx, r, func(leases Leases) error { return s.lookUp(leases, l, r, v, now) })
+		return err
+	}
+	if v.node, err = s.Registry.Snapshot(ctx, r, nil); err != nil {
+		s.seldom(l, slog.LevelError, "node and boot not read", "", "mac", r.MAC, "err", err)
+	}
+	return nil
+}
+
+// lookUp fills in the leases, and for a DISCOVER begins the search for an address to offer.
+func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time.Time) error {
+	mine, found, err := leases.LeaseByMAC(r.MAC)
 	if err != nil {
 		return fmt.Errorf("look up the lease of %s: %w", r.MAC, err)
 	}
@@ -58,7 +81,7 @@ func (s *Server) lookUp(ctx context.Context, l *link, r Request, v *View, now ti
 		asked = r.Address
 	}
 	if asked.IsValid() {
-		if h, found, err := s.Leases.LeaseByAddr(ctx, asked); err != nil {
+		if h, found, err := leases.LeaseByAddr(asked); err != nil {
 			return fmt.Errorf("look up who has %s: %w", asked, err)
 		} else if found {
 			v.Holder = h
@@ -72,12 +95,16 @@ func (s *Server) lookUp(ctx context.Context, l *link, r Request, v *View, now ti
 		v.Offer, v.NoOffer = v.Subnet.sample(r, v.Lease), "a question for other servers, and no range to answer it from"
 		return nil
 	}
-	v.Offer, v.NoOffer, err = s.picker(l, r, *v.Subnet).allocate(ctx, r, *v.Subnet, v.Lease, now)
+	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, v.Lease, now)
 	return err
 }
 
 func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
-	p := &allocator{leases: s.Leases, ranges: &s.ranges, offers: &s.offers}
+	p := &allocator{ranges: &s.ranges, offers: &s.offers}
+	p.again = func(ctx context.Context, read func(Leases) error) error {
+		_, err := s.Registry.Snapshot(ctx, Request{MAC: r.MAC}, read)
+		return err
+	}
 	p.warn = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
 	p.info = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
 	p.avoid = func(a netip.Addr) bool {

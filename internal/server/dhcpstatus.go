@@ -47,12 +47,6 @@ func (s *Server) givesAddresses() bool {
 // dhcpOff reports whether DHCP is another server's business altogether.
 func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }
 
-// observeDHCP counts a DHCP packet and puts it into the boot of its machine.
-func (s *Server) observeDHCP(seen dhcp.Seen) {
-	s.countDHCP(seen)
-	s.booter.ObserveDHCP(seen)
-}
-
 // observeTFTP counts a TFTP transfer and puts it into the boot of its machine.
 func (s *Server) observeTFTP(t tftp.Transfer) {
 	s.countTFTP(t)

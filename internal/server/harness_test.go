@@ -248,6 +248,19 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 	}
 }
 
+// observeDHCP plays what the DHCP part tells of one packet.
+func (s *site) observeDHCP(seen dhcp.Seen) {
+	s.t.Helper()
+	n, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
+	if err == nil {
+		err = s.booter.Commit(s.t.Context(), dhcp.Change{Node: n, Seen: seen})
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.countDHCP(seen)
+}
+
 // exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
 	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}

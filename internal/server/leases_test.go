@@ -6,16 +6,51 @@ import (
 	"testing"
 	"time"
 
+	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/registry"
-	"pando/internal/server/boots"
 )
+
+// recordedLeases are the leases of a site, each read and written as the DHCP part does for a packet.
+type recordedLeases struct{ *site }
+
+func (l recordedLeases) read(read func(dhcp.Leases) error) error {
+	_, err := l.booter.Snapshot(l.t.Context(), dhcp.Request{}, read)
+	return err
+}
+
+func (l recordedLeases) LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error) {
+	err = l.read(func(all dhcp.Leases) (err error) {
+		lease, found, err = all.LeaseByMAC(mac)
+		return err
+	})
+	return lease, found, err
+}
+
+func (l recordedLeases) LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error) {
+	err = l.read(func(all dhcp.Leases) (err error) {
+		lease, found, err = all.LeaseByAddr(addr)
+		return err
+	})
+	return lease, found, err
+}
+
+func (l recordedLeases) LeasesIn(first, last netip.Addr) (out []fleet.Lease, err error) {
+	err = l.read(func(all dhcp.Leases) (err error) {
+		out, err = all.LeasesIn(first, last)
+		return err
+	})
+	return out, err
+}
+
+func (l recordedLeases) SaveLease(lease fleet.Lease) error {
+	return l.booter.Commit(l.t.Context(), dhcp.Change{Leases: []fleet.Lease{lease}})
+}
 
 // TestLeasesIn: one question for a whole range is answered as one for each of its addresses.
 func TestLeasesIn(t *testing.T) {
 	s := startSite(t)
-	l := boots.NewLeases(s.registry)
-	ctx := t.Context()
+	l := recordedLeases{s}
 	at := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 	mac := func(n byte) fleet.MAC { return fleet.MAC{2, 0, 0, 0, 0, n} }
 	expires := s.now().Add(time.Hour)
@@ -28,7 +63,7 @@ func TestLeasesIn(t *testing.T) {
 		{Addr: at(24), MAC: mac(8), Expires: expires, Static: true}, // of a node that had it once
 		{Addr: at(31), MAC: mac(7), Expires: expires},               // after the range
 	} {
-		if err := l.SaveLease(ctx, le); err != nil {
+		if err := l.SaveLease(le); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,14 +81,14 @@ func TestLeasesIn(t *testing.T) {
 		}
 		return nil
 	})
-	got, err := l.LeasesIn(ctx, at(20), at(30))
+	got, err := l.LeasesIn(at(20), at(30))
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(got, func(a, b fleet.Lease) int { return a.Addr.Compare(b.Addr) })
 	var want []fleet.Lease
 	for n := byte(20); n <= 30; n++ {
-		one, found, err := l.LeaseByAddr(ctx, at(n))
+		one, found, err := l.LeaseByAddr(at(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,9 +111,9 @@ func TestLeasesIn(t *testing.T) {
 // An address that was found in use before it became a node's fixed one is not taken by any of its NICs.
 func TestBadBeforeFixed(t *testing.T) {
 	s := startSite(t)
-	l := boots.NewLeases(s.registry)
+	l := recordedLeases{s}
 	a, b, seven := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}, netip.MustParseAddr("10.0.0.7")
-	if err := l.SaveLease(t.Context(), fleet.Lease{Addr: seven, MAC: b, Bad: true, Expires: s.now().Add(time.Hour)}); err != nil {
+	if err := l.SaveLease(fleet.Lease{Addr: seven, MAC: b, Bad: true, Expires: s.now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	s.update(func(tx *registry.Tx) error {
@@ -86,7 +121,7 @@ func TestBadBeforeFixed(t *testing.T) {
 			fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{a, b}, Address: seven},
 		)
 	})
-	got, found, err := l.LeaseByAddr(t.Context(), seven)
+	got, found, err := l.LeaseByAddr(seven)
 	if err != nil || !found || got.MAC != a || !got.Expires.IsZero() || got.Bad || !got.Static {
 		t.Errorf("%+v, %v, %v", got, found, err)
 	}

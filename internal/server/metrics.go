@@ -13,7 +13,7 @@ import (
 	"pando/internal/tftp"
 )
 
-// countDHCP counts a packet before it is looked at any further.
+// countDHCP counts a packet that is answered, or not.
 func (s *Server) countDHCP(seen dhcp.Seen) {
 	refused := seen.Reply == "" && seen.Message == "DISCOVER" && seen.Reason != "" && s.givesAddresses() &&
 		seen.Client.Kind != netboot.Other

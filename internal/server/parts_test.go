@@ -14,7 +14,6 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
-	"pando/internal/server/boots"
 )
 
 // fetchTFTP reads a file with a client that is not ours.
@@ -77,13 +76,12 @@ func TestBootFileByHTTP(t *testing.T) {
 // TestLeases: what the DHCP part sees of the registry.
 func TestLeases(t *testing.T) {
 	s := startSite(t)
-	l := boots.NewLeases(s.registry)
-	ctx := t.Context()
+	l := recordedLeases{s}
 	a, b := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
 	seven, eight := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8")
 	byMAC := func(m fleet.MAC) (fleet.Lease, bool) {
 		t.Helper()
-		got, found, err := l.LeaseByMAC(ctx, m)
+		got, found, err := l.LeaseByMAC(m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +89,7 @@ func TestLeases(t *testing.T) {
 	}
 	byAddr := func(a netip.Addr) (fleet.Lease, bool) {
 		t.Helper()
-		got, found, err := l.LeaseByAddr(ctx, a)
+		got, found, err := l.LeaseByAddr(a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +101,7 @@ func TestLeases(t *testing.T) {
 	expires := s.now().Add(time.Hour)
 	save := func(le fleet.Lease) {
 		t.Helper()
-		if err := l.SaveLease(ctx, le); err != nil {
+		if err := l.SaveLease(le); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +147,7 @@ func TestLeases(t *testing.T) {
 		t.Errorf("given back to the pool: %+v", got)
 	}
 	s.restart()
-	if got, found, err := (boots.NewLeases(s.registry)).LeaseByAddr(ctx, seven); err != nil || !found || got.MAC != b {
+	if got, found, err := l.LeaseByAddr(seven); err != nil || !found || got.MAC != b {
 		t.Errorf("after a restart: %+v, %v", got, err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/hint"
 	"pando/internal/identity"
-	"pando/internal/server/boots"
 	"pando/internal/server/duties"
 	"pando/internal/server/history"
 	sitemetrics "pando/internal/server/metrics"
@@ -91,7 +90,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
 	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
-	s.dhcp = &dhcp.Server{Config: c, Leases: boots.NewLeases(s.registry), Observe: s.observeDHCP, Log: s.log, Now: s.now}
+	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 

@@ -1,7 +1,6 @@
 package boots
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -10,99 +9,111 @@ import (
 	"pando/internal/registry"
 )
 
-// Leases is the DHCP part's view of the registry: a node's fixed address is a static lease, everything else is as
-// it was recorded.
-type Leases struct{ registry *registry.Registry }
+// leases is the DHCP part's view of one state of the registry: a node's fixed address is a static lease, everything else
+// is as it was recorded.
+type leases struct {
+	tx   *registry.Tx
+	node map[fleet.MAC]fleet.Node // those that were read; the zero Node: none has the MAC
+}
 
-// NewLeases returns the leases and fixed addresses of a registry.
-func NewLeases(reg *registry.Registry) Leases { return Leases{registry: reg} }
+func newLeases(tx *registry.Tx) leases { return leases{tx, map[fleet.MAC]fleet.Node{}} }
+
+// nodeOf returns the node that has a MAC, the zero Node if there is none.
+func (l leases) nodeOf(mac fleet.MAC) (fleet.Node, error) {
+	if n, read := l.node[mac]; read {
+		return n, nil
+	}
+	n, err := l.tx.NodeByMAC(mac)
+	if err != nil && !errors.Is(err, registry.ErrNotFound) {
+		return fleet.Node{}, err
+	}
+	if err != nil {
+		n = fleet.Node{}
+	}
+	l.node[mac] = n
+	return n, nil
+}
 
 // LeaseByMAC implements dhcp.Leases.
-func (l Leases) LeaseByMAC(ctx context.Context, mac fleet.MAC) (lease fleet.Lease, found bool, err error) {
-	err = l.registry.View(ctx, func(tx *registry.Tx) error {
-		node, err := tx.NodeByMAC(mac)
-		if err != nil && !errors.Is(err, registry.ErrNotFound) {
-			return err
-		}
-		if err == nil && node.Address.IsValid() {
-			lease, found = fleet.Lease{Addr: node.Address, MAC: mac, Host: node.Name, Static: true}, true
-			return nil
-		}
-		lease, err = tx.LeaseByMAC(mac)
-		found, err = present(err)
-		lease.Static = false // its node may have had a fixed address once
-		lease.Host = ""
-		if node.State == fleet.Adopted {
-			lease.Host = node.Name
-		}
-		return err
-	})
+func (l leases) LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error) {
+	node, err := l.nodeOf(mac)
+	if err != nil {
+		return lease, false, err
+	}
+	if node.Address.IsValid() {
+		return fleet.Lease{Addr: node.Address, MAC: mac, Host: node.Name, Static: true}, true, nil
+	}
+	lease, err = l.tx.LeaseByMAC(mac)
+	found, err = present(err)
+	lease.Static = false // its node may have had a fixed address once
+	lease.Host = ""
+	if node.State == fleet.Adopted {
+		lease.Host = node.Name
+	}
 	return lease, found, err
 }
 
 // LeaseByAddr implements dhcp.Leases.
-func (l Leases) LeaseByAddr(ctx context.Context, addr netip.Addr) (lease fleet.Lease, found bool, err error) {
-	err = l.registry.View(ctx, func(tx *registry.Tx) error {
-		lease, err = tx.LeaseByAddr(addr)
-		if found, err = present(err); err != nil {
-			return err
+func (l leases) LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error) {
+	lease, err = l.tx.LeaseByAddr(addr)
+	if found, err = present(err); err != nil {
+		return lease, false, err
+	}
+	node, err := l.tx.NodeByAddress(addr)
+	if errors.Is(err, registry.ErrNotFound) {
+		lease.Static = false
+		return lease, found, nil
+	}
+	if err != nil {
+		return lease, found, err
+	}
+	// Of a node's several NICs the one that took the address last has it.
+	if !found || lease.Bad || !slices.Contains(node.MACs, lease.MAC) {
+		lease = fleet.Lease{Addr: addr}
+		if len(node.MACs) > 0 {
+			lease.MAC = node.MACs[0]
 		}
-		node, err := tx.NodeByAddress(addr)
-		if errors.Is(err, registry.ErrNotFound) {
-			lease.Static = false
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		// Of a node's several NICs the one that took the address last has it.
-		if !found || lease.Bad || !slices.Contains(node.MACs, lease.MAC) {
-			lease = fleet.Lease{Addr: addr}
-			if len(node.MACs) > 0 {
-				lease.MAC = node.MACs[0]
-			}
-		}
-		lease.Host, lease.Static, lease.Bad, found = node.Name, true, false, true
-		return nil
-	})
-	return lease, found, err
+	}
+	lease.Host, lease.Static, lease.Bad = node.Name, true, false
+	return lease, true, nil
 }
 
 // LeasesIn implements dhcp.Leases.
-func (l Leases) LeasesIn(ctx context.Context, first, last netip.Addr) (out []fleet.Lease, err error) {
-	err = l.registry.View(ctx, func(tx *registry.Tx) error {
-		if out, err = tx.LeasesIn(first, last); err != nil {
-			return err
+func (l leases) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
+	out, err := l.tx.LeasesIn(first, last)
+	if err != nil {
+		return nil, err
+	}
+	fixed, err := l.tx.FixedAddresses()
+	if err != nil {
+		return nil, err
+	}
+	for i, lease := range out {
+		out[i].Static = fixed[lease.Addr]
+		out[i].Bad = lease.Bad && !out[i].Static
+		delete(fixed, lease.Addr)
+	}
+	for a := range fixed {
+		if !a.Less(first) && !last.Less(a) {
+			out = append(out, fleet.Lease{Addr: a, Static: true})
 		}
-		fixed, err := tx.FixedAddresses()
-		if err != nil {
-			return err
-		}
-		for i, lease := range out {
-			out[i].Static = fixed[lease.Addr]
-			out[i].Bad = lease.Bad && !out[i].Static
-			delete(fixed, lease.Addr)
-		}
-		for a := range fixed {
-			if !a.Less(first) && !last.Less(a) {
-				out = append(out, fleet.Lease{Addr: a, Static: true})
-			}
-		}
-		return nil
-	})
-	return out, err
+	}
+	return out, nil
 }
 
-// SaveLease implements dhcp.Leases.
-func (l Leases) SaveLease(ctx context.Context, lease fleet.Lease) error {
-	return l.registry.Update(ctx, func(tx *registry.Tx) error {
+// putLeases records leases. A MAC has one that is not bad.
+func putLeases(tx *registry.Tx, list []fleet.Lease) error {
+	for _, lease := range list {
 		if !lease.Bad {
 			if err := tx.DeleteLeasesOf(lease.MAC, lease.Addr); err != nil {
 				return err
 			}
 		}
-		return tx.PutLease(lease)
-	})
+		if err := tx.PutLease(lease); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func present(err error) (bool, error) {

@@ -20,29 +20,70 @@ import (
 // observeTime bounds how long a DHCP answer waits for the record of its boot.
 const observeTime = 2 * time.Second
 
-// ObserveDHCP takes notice of a packet: which address the machine has, and which boot the packet belongs to. The answer
-// leaves after it returns, so the record is there before the machine can act on the answer.
-func (s *Service) ObserveDHCP(seen dhcp.Seen) {
-	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
-	if !seen.Client.Boots() || !seen.MAC.OfOne() {
-		return
+// Snapshot implements dhcp.Registry. For a machine that boots, its node and its boot are read together with the leases.
+func (s *Service) Snapshot(ctx context.Context, r dhcp.Request, read func(dhcp.Leases) error) (node fleet.Node, err error) {
+	if read == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, observeTime)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
-	defer cancel()
-	if err := s.packet(ctx, seen); err != nil {
-		s.log.Error("boot not recorded", "mac", seen.MAC, "err", err)
+	if !recorded(r.MAC, r.Client) {
+		if read == nil {
+			return fleet.Node{}, nil
+		}
+		err = s.registry.View(ctx, func(tx *registry.Tx) error { return read(newLeases(tx)) })
+		return fleet.Node{}, err
 	}
+	c, err := s.boots.OfWith(ctx, r.MAC, func(tx *registry.Tx) (err error) {
+		l := newLeases(tx)
+		if node, err = l.nodeOf(r.MAC); err != nil || read == nil {
+			return err
+		}
+		return read(l)
+	})
+	if err != nil {
+		return fleet.Node{}, err
+	}
+	c.Unlock()
+	return node, nil
 }
 
-// packet puts a packet of firmware or boot loader into its boot.
-func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
-	var node fleet.Node
-	c, err := s.boots.OfWith(ctx, seen.MAC, func(tx *registry.Tx) (err error) {
-		if node, err = tx.NodeByMAC(seen.MAC); errors.Is(err, registry.ErrNotFound) {
-			node, err = fleet.Node{}, nil
+// Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet belongs to,
+// and records leases. The reply leaves after it returns, so the record is there before the machine can act on it.
+func (s *Service) Commit(ctx context.Context, change dhcp.Change) error {
+	seen := change.Seen
+	if err := s.commit(ctx, change); err != nil {
+		if len(change.Leases) > 0 {
+			return err
 		}
-		return err
-	})
+		s.log.Error("boot not recorded", "mac", seen.MAC, "err", err)
+	}
+	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
+	return nil
+}
+
+func (s *Service) commit(ctx context.Context, change dhcp.Change) error {
+	if len(change.Leases) == 0 { // the reply does not depend on what is recorded
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), observeTime)
+		defer cancel()
+	}
+	if recorded(change.Seen.MAC, change.Seen.Client) {
+		return s.packet(ctx, change)
+	}
+	if len(change.Leases) == 0 {
+		return nil
+	}
+	return s.registry.Update(ctx, func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
+}
+
+// recorded reports whether the packets of a machine belong to a boot.
+func recorded(mac fleet.MAC, client netboot.Client) bool { return client.Boots() && mac.OfOne() }
+
+// packet puts a packet of firmware or boot loader into its boot.
+func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
+	seen := change.Seen
+	c, err := s.boots.Of(ctx, seen.MAC)
 	if err != nil {
 		return err
 	}
@@ -53,7 +94,7 @@ func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
 		c.Begin(now)
 	}
 	addr := seen.HasAddress()
-	if err := s.note(ctx, c, node, seen, addr, isNew); err != nil {
+	if err := s.note(ctx, c, change, addr, isNew); err != nil {
 		return err
 	}
 	if isNew {
@@ -74,21 +115,13 @@ func (s *Service) packet(ctx context.Context, seen dhcp.Seen) error {
 	return nil
 }
 
-// note records in one write what a packet tells of its machine and boot, if it tells something new. node is the one that
-// has the MAC, the zero Node if there is none.
-func (s *Service) note(
-	ctx context.Context,
-	c *bootlog.Entry,
-	node fleet.Node,
-	seen dhcp.Seen,
-	addr netip.Addr,
-	isNew bool,
-) error {
-	now := s.now()
+// note records in one write what a packet tells of its machine and boot, if it tells something new, and its leases.
+func (s *Service) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change, addr netip.Addr, isNew bool) error {
+	now, node, client := s.now(), packet.Node, packet.Seen.Client
 	change := func(b *registry.Boot) {
 		b.Node = node.Name
-		if seen.Client.Kind != netboot.IPXE || b.Firmware == "" {
-			b.Firmware = seen.Client.Arch.String()
+		if client.Kind != netboot.IPXE || b.Firmware == "" {
+			b.Firmware = client.Arch.String()
 		}
 		if addr.IsValid() {
 			b.Addr, b.Exchanged = addr, now
@@ -98,32 +131,39 @@ func (s *Service) note(
 		s.boots.SetAddr(c, addr)
 	}
 	c.Boot.Node = node.Name
-	write, err := s.discovery.ForPacket(node, c.MAC, seen.Client.UUID)
-	if errors.Is(err, discovery.ErrTooMany) {
+	write, err := s.discovery.ForPacket(node, c.MAC, client.UUID)
+	refused := errors.Is(err, discovery.ErrTooMany)
+	if err != nil && !refused {
+		return err
+	}
+	saves := isNew || !c.Saved || addr.IsValid()
+	if len(packet.Leases) > 0 || !refused && (write != nil || saves) {
+		err := s.boots.SaveWith(ctx, c, func(tx *registry.Tx) (bool, error) {
+			if err := putLeases(tx, packet.Leases); err != nil || refused {
+				return false, err
+			}
+			if write != nil {
+				if _, err := write(tx); errors.Is(err, discovery.ErrTooMany) {
+					refused = true
+					return false, nil
+				} else if err != nil {
+					return false, err
+				}
+			}
+			var err error
+			node, err = newLeases(tx).nodeOf(c.MAC) // an operator may have renamed it since it was read
+			return saves && err == nil, err
+		}, change)
+		if err != nil {
+			return err
+		}
+	}
+	if refused {
 		change(&c.Boot) // in memory only: a machine that is not worth a record now
 		return nil
 	}
-	saves := isNew || !c.Saved || addr.IsValid()
-	if err != nil || write == nil && !saves {
-		return err
-	}
-	err = s.boots.SaveWith(ctx, c, func(tx *registry.Tx) (bool, error) {
-		if write != nil {
-			if node, err = write(tx); err != nil {
-				return false, err
-			}
-		}
-		return saves, nil
-	}, change)
-	if errors.Is(err, discovery.ErrTooMany) {
-		node = fleet.Node{}
-		change(&c.Boot)
-		return nil
-	}
-	if err == nil {
-		c.Boot.Node = node.Name
-	}
-	return err
+	c.Boot.Node = node.Name
+	return nil
 }
 
 // ObserveTFTP takes notice of a finished TFTP transfer.

@@ -2,6 +2,7 @@ package boots
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -22,6 +24,7 @@ import (
 type counted struct {
 	*registry.Registry
 	reads, writes atomic.Int32
+	fail          atomic.Bool // of writes
 	blocked       chan struct{}
 }
 
@@ -32,6 +35,9 @@ func (r *counted) View(ctx context.Context, read func(*registry.Tx) error) error
 
 func (r *counted) Update(ctx context.Context, write func(*registry.Tx) error) error {
 	r.writes.Add(1)
+	if r.fail.Load() {
+		return errors.New("no space left on device")
+	}
 	return r.Registry.Update(ctx, write)
 }
 
@@ -67,26 +73,73 @@ func observer(t *testing.T) (*Service, *counted) {
 		}
 	})
 	return New(Config{
-		Boots: timeline, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
+		Registry: r, Boots: timeline, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return true },
 	}), r
 }
 
-// A DHCP packet costs one read and at most one write of the registry, whether its machine is known or not, and its reply
-// waits for no write to history. What happened is in the timeline in order when history can be written again.
+// handle is what internal/dhcp does with a packet: it reads once and commits once. own: addresses are given here.
+func handle(t *testing.T, s *Service, seen dhcp.Seen, own bool, save ...fleet.Lease) {
+	t.Helper()
+	var read func(dhcp.Leases) error
+	if own {
+		read = func(l dhcp.Leases) error {
+			_, _, err := l.LeaseByMAC(seen.MAC)
+			for a := netip.MustParseAddr("10.0.0.1"); err == nil && a != netip.MustParseAddr("10.0.0.5"); a = a.Next() {
+				_, _, err = l.LeaseByAddr(a)
+			}
+			if err == nil {
+				_, err = l.LeasesIn(netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.100"))
+			}
+			return err
+		}
+	}
+	n, err := s.Snapshot(t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, read)
+	if err == nil {
+		err = s.Commit(t.Context(), dhcp.Change{Node: n, Leases: save, Seen: seen})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A DHCP packet costs one read and at most one write of the registry, whether its machine is known or not and whether
+// addresses are given here or not, and its reply waits for no write to history. What happened is in the timeline in order
+// when history can be written again.
 func TestPacketWaitsForNoHistory(t *testing.T) {
 	s, r := observer(t)
 	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
 	client := netboot.Client{Kind: netboot.PXE, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
+	discover := dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client, Reply: "OFFER"}
+	other, third := fleet.MAC{2, 0, 0, 0, 0, 2}, fleet.MAC{2, 0, 0, 0, 0, 3}
+	offered := dhcp.Seen{MAC: other, Message: "DISCOVER", Client: client, Reply: "OFFER", Own: true, Addr: addr.Next()}
+	acked := offered
+	acked.Message, acked.Reply = "REQUEST", "ACK"
+	lease := fleet.Lease{Addr: addr.Next(), MAC: other, Expires: time.Now().Add(time.Hour)}
+	given, late := lease, lease
+	given.Expires = time.Now()
+	late.MAC, late.Addr = third, lease.Addr.Next()
 	packets := []struct {
-		what   string
-		seen   dhcp.Seen
-		writes int32
+		what          string
+		seen          dhcp.Seen
+		own           bool
+		save          []fleet.Lease
+		reads, writes int32
 	}{
-		{"first packet of an unknown machine", dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client, Reply: "OFFER"}, 1},
-		{"the same again", dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client, Reply: "OFFER"}, 0},
-		{"its address", dhcp.Seen{MAC: mac, Message: "REQUEST", Client: client, Requested: addr}, 1},
-		{"no boot file", dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client, Reason: netboot.NoBootFile + "x"}, 0},
+		{what: "proxy: first packet of an unknown machine", seen: discover, reads: 1, writes: 1},
+		{what: "proxy: the same again", seen: discover, reads: 1},
+		{what: "proxy: its address", seen: dhcp.Seen{MAC: mac, Message: "REQUEST", Client: client, Requested: addr}, reads: 1,
+			writes: 1},
+		{what: "proxy: no boot file", seen: dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client,
+			Reason: netboot.NoBootFile + "x"}, reads: 1},
+		{what: "proxy: no firmware", seen: dhcp.Seen{MAC: third, Message: "DISCOVER"}},
+		{what: "own: first packet of an unknown machine", seen: offered, own: true, reads: 1, writes: 1},
+		{what: "own: the same again", seen: offered, own: true, reads: 1},
+		{what: "own: its address", seen: acked, own: true, save: []fleet.Lease{lease}, reads: 1, writes: 1},
+		{what: "own: its release", seen: dhcp.Seen{MAC: other, Message: "RELEASE", Client: client, Own: true}, own: true,
+			save: []fleet.Lease{given}, reads: 1, writes: 1},
+		{what: "own: no firmware", seen: dhcp.Seen{MAC: third, Message: "REQUEST", Reply: "ACK", Own: true, Addr: late.Addr},
+			own: true, save: []fleet.Lease{late}, reads: 1, writes: 1},
 	}
 	for _, p := range packets {
 		r.reads.Store(0)
@@ -94,15 +147,26 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			s.ObserveDHCP(p.seen)
+			handle(t, s, p.seen, p.own, p.save...)
 		}()
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%s: the reply waits for history", p.what)
 		}
-		if reads, writes := r.reads.Load(), r.writes.Load(); reads != 1 || writes != p.writes {
-			t.Errorf("%s: %d reads and %d writes, want 1 and %d", p.what, reads, writes, p.writes)
+		if reads, writes := r.reads.Load(), r.writes.Load(); reads != p.reads || writes != p.writes {
+			t.Errorf("%s: %d reads and %d writes, want %d and %d", p.what, reads, writes, p.reads, p.writes)
+		}
+	}
+	for _, want := range []fleet.Lease{given, late} {
+		_, err := s.Snapshot(t.Context(), dhcp.Request{}, func(l dhcp.Leases) error {
+			if got, found, err := l.LeaseByAddr(want.Addr); err != nil || !found || got.MAC != want.MAC {
+				t.Errorf("lease %+v, %v, %v; want %+v", got, found, err, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	c := s.boots.At(addr)
@@ -131,6 +195,62 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	}
 }
 
+// A lease that cannot be recorded is an error, so that it is not acknowledged; nor is its boot recorded then. A packet
+// without one is answered all the same.
+func TestLeaseNotRecorded(t *testing.T) {
+	s, r := observer(t)
+	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
+	seen := dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.PXE}, Reply: "ACK", Addr: addr}
+	lease := fleet.Lease{Addr: addr, MAC: mac, Expires: time.Now().Add(time.Hour)}
+	r.fail.Store(true)
+	if err := s.Commit(t.Context(), dhcp.Change{Seen: seen, Leases: []fleet.Lease{lease}}); err == nil {
+		t.Error("a lease that is not recorded is acknowledged")
+	}
+	if !s.exchanges.shown(mac, addr).IsZero() {
+		t.Error("an address that was not acknowledged is taken to be the machine's")
+	}
+	if err := s.Commit(t.Context(), dhcp.Change{Seen: seen}); err != nil {
+		t.Errorf("a packet without a lease waits for the records: %v", err)
+	}
+	r.fail.Store(false)
+	handle(t, s, seen, true, lease)
+	err := r.View(t.Context(), func(tx *registry.Tx) error {
+		b, err := tx.Boots(registry.BootFilter{MAC: mac})
+		if len(b) != 1 || b[0].Addr != addr {
+			t.Errorf("boots: %+v", b)
+		}
+		if l, err := tx.LeaseByAddr(addr); err != nil || l.MAC != mac {
+			t.Errorf("lease: %+v, %v", l, err)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Unknown machines that are too many to be recorded still get their leases.
+func TestLeaseWithoutDiscovery(t *testing.T) {
+	s, r := observer(t)
+	s.discovery.LimitPackets(ratelimit.New(0, 0))
+	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
+	seen := dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.PXE}, Reply: "ACK", Addr: addr}
+	handle(t, s, seen, true, fleet.Lease{Addr: addr, MAC: mac, Expires: time.Now().Add(time.Hour)})
+	err := r.View(t.Context(), func(tx *registry.Tx) error {
+		if l, err := tx.LeaseByAddr(addr); err != nil || l.MAC != mac {
+			t.Errorf("lease: %+v, %v", l, err)
+		}
+		b, err := tx.Boots(registry.BootFilter{MAC: mac})
+		if len(b) != 0 {
+			t.Errorf("boots: %+v", b)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Events that wait when the server stops are written before it ends.
 func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
@@ -144,7 +264,7 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	s := New(Config{Boots: boots, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return false }})
 	mac := fleet.MAC{2, 0, 0, 0, 0, 2}
-	s.ObserveDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
+	handle(t, s, dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"}, false)
 	close(r.blocked)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

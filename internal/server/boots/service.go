@@ -38,9 +38,16 @@ type journalSource interface {
 	Files(boot fleet.BootID, at netip.Addr) (files, secrets []fleet.File, err error)
 }
 
+// Registry is where machines and their boots are recorded.
+type Registry interface {
+	View(context.Context, func(*registry.Tx) error) error
+	Update(context.Context, func(*registry.Tx) error) error
+	Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]registry.Progress, error)
+}
+
 // Config is what a service works with.
 type Config struct {
-	Registry  *registry.Registry
+	Registry  Registry
 	Store     *store.Dir
 	Versions  *versions.Cache
 	Planner   *bootplan.Planner
@@ -75,7 +82,7 @@ type Config struct {
 
 // Service answers machines from their first DHCP packet until they are registered.
 type Service struct {
-	registry  *registry.Registry
+	registry  Registry
 	store     *store.Dir
 	versions  *versions.Cache
 	planner   *bootplan.Planner
