@@ -194,7 +194,7 @@ func TestSecondTracker(t *testing.T) {
 // What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
 // again has it.
 func TestSmallShelf(t *testing.T) {
-	s := newSite(t, 40, 0)
+	s := newSite(t, 40, fastUplink)
 	a := s.start(t, 1)
 	a.wait(t)
 	b := s.start(t, 2, func(o *NodeOptions) { o.Idle = true })
@@ -343,7 +343,7 @@ func TestLeave(t *testing.T) {
 
 // A piece that no server has any more is an error for the read, which has chunks instead, and for nobody else.
 func TestLostPiece(t *testing.T) {
-	s := newSite(t, 10, 0)
+	s := newSite(t, 10, fastUplink)
 	delete(s.objects, s.pieces[4].ID.Name())
 	n := s.start(t, 1)
 	for range 2 {
