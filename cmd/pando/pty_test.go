@@ -76,7 +76,8 @@ func (p *ptyRun) resize(width, height int) {
 	p.mu.Lock()
 	p.screen.resize(width, height)
 	p.mu.Unlock()
-	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(height), Col: uint16(width)}); err != nil {
+	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(height), Col: uint16(width)}); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -44,7 +44,8 @@ func TestScripts(t *testing.T) {
 			return os.WriteFile(agent, []byte("\x7fELF not really a program"), 0o755)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"seed": seed, "packed": packed, "answers": answers, "history": history, "code": code, "bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
+			"seed": seed, "packed": packed, "answers": answers, "history": history, "code": code,
+			"bootable": bootable, "tmpfs": tmpfs, "flip": flip, "bucket": bucketOf,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {

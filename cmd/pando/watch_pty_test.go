@@ -144,7 +144,8 @@ func TestWatchTenThousand(t *testing.T) {
 		func(l []string) bool { return strings.Contains(l[0], " booted, ") && strings.Contains(l[21], "q ends") },
 	)
 	first := time.Since(begun)
-	if !strings.Contains(lines[0], "9898 booted, 100 booting, 2 failed") || !strings.HasPrefix(lines[2], "pc00078") || !strings.HasPrefix(lines[3], "pc05078") ||
+	if !strings.Contains(lines[0], "9898 booted, 100 booting, 2 failed") || !strings.HasPrefix(lines[2], "pc00078") ||
+		!strings.HasPrefix(lines[3], "pc05078") ||
 		!strings.Contains(lines[2], "! manifest") ||
 		!strings.HasPrefix(lines[4], "pc00006") ||
 		lines[21] != "1 to 19 of 10000; arrows and page keys turn to others, q ends" {

@@ -27,7 +27,8 @@ func TestCLIDoc(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	root := newRoot(&cmdenv.Env{})
 	var b strings.Builder
-	b.WriteString("<!-- made by `go test ./internal/cli -update` from the commands; edit their help -->\n# The command line\n")
+	b.WriteString("<!-- made by `go test ./internal/cli -update` from the commands; edit their help -->\n# The " +
+		"command line\n")
 	fmt.Fprintf(&b, "\n%s\n", markdown(root.Long))
 	describe(&b, root)
 	if *update {
@@ -150,7 +151,16 @@ func depth(c *cobra.Command) int {
 }
 
 // placeholders are what pflag calls kinds of values, in words for people.
-var placeholders = strings.NewReplacer("STRINGARRAY", "VALUE ...", "STRINGS", "VALUE,...", "STRING", "VALUE", "INT", "N")
+var placeholders = strings.NewReplacer(
+	"STRINGARRAY",
+	"VALUE ...",
+	"STRINGS",
+	"VALUE,...",
+	"STRING",
+	"VALUE",
+	"INT",
+	"N",
+)
 
 // flags writes a table of a command's own flags.
 func flags(w *strings.Builder, c *cobra.Command) {

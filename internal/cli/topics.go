@@ -77,7 +77,8 @@ func exitCodes() string {
 		{exitcode.Conflict, "exists already, or is still in use"},
 		{exitcode.Unreachable, "no server answers"},
 		{exitcode.Denied, "the server does not know the token"},
-		{exitcode.Problem, "doctor, up: something keeps nodes from booting; store check, image verify: something is broken"},
+		{exitcode.Problem, "doctor, up: something keeps nodes from booting; store check, image verify: something " +
+			"is broken"},
 		{exitcode.Warning, "doctor: nothing worse than warnings"},
 		{exitcode.Returned, "rollout: it halted, or was rolled back"},
 		{exitcode.Interrupted, "stopped by SIGINT or SIGTERM"},

@@ -55,7 +55,8 @@ func TestRoles(t *testing.T) {
 	for _, x := range []struct {
 		role                     fleet.Role
 		look, change, give, read bool
-	}{{fleet.Viewer, true, false, false, false}, {fleet.Operator, true, true, false, false}, {fleet.Admin, true, true, true, true}} {
+	}{{fleet.Viewer, true, false, false, false}, {fleet.Operator, true, true, false, false},
+		{fleet.Admin, true, true, true, true}} {
 		c := s.remote(x.role)
 		for what, try := range map[string]struct {
 			do  func(*api.Client) error
@@ -152,7 +153,8 @@ func TestLogin(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	ctx := t.Context()
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
-	if _, err := here.CreateUser(ctx, api.UserCreate{Name: "desk", Role: fleet.Viewer, Password: "first password"}); err != nil {
+	if _, err := here.CreateUser(ctx,
+		api.UserCreate{Name: "desk", Role: fleet.Viewer, Password: "first password"}); err != nil {
 		t.Fatal(err)
 	}
 	s.addImage()
@@ -339,9 +341,12 @@ func TestDashboardAddresses(t *testing.T) {
 		addr, cert, key string
 		open, ok        bool
 	}{
-		{"127.0.0.1:8484", "", "", true, true}, {"[::1]:8484", "", "", false, true}, {"localhost:8484", OwnCertificate, "", false, true},
-		{"0.0.0.0:8484", "", "", false, false}, {"0.0.0.0:8484", OwnCertificate, "", false, true}, {"0.0.0.0:8484", OwnCertificate, "", true, false},
-		{"0.0.0.0:8484", "a.pem", "", false, false}, {":8484", "a.pem", "b.pem", false, true}, {"0.0.0.0:8484", "", "b.pem", false, false},
+		{"127.0.0.1:8484", "", "", true, true}, {"[::1]:8484", "", "", false, true},
+		{"localhost:8484", OwnCertificate, "", false, true},
+		{"0.0.0.0:8484", "", "", false, false}, {"0.0.0.0:8484", OwnCertificate, "", false, true},
+		{"0.0.0.0:8484", OwnCertificate, "", true, false},
+		{"0.0.0.0:8484", "a.pem", "", false, false}, {":8484", "a.pem", "b.pem", false, true},
+		{"0.0.0.0:8484", "", "b.pem", false, false},
 		{"off", "", "", true, false}, {"off", "", "", false, true}, {"here", OwnCertificate, "", false, false},
 	} {
 		c := Config{Dashboard: x.addr, DashboardCert: x.cert, DashboardKey: x.key, DashboardOpen: x.open}

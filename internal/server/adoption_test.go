@@ -225,7 +225,8 @@ func TestDeclaredBySerialNumber(t *testing.T) {
 	if script := first.script(); strings.Contains(script, "initrd") {
 		t.Fatalf("script for a machine that waits:\n%s", script)
 	}
-	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc010", Serial: "S1", Labels: map[string]string{"room": "b12"}}); err != nil {
+	if _, err := c.CreateNode(t.Context(),
+		api.NodeCreate{Name: "pc010", Serial: "S1", Labels: map[string]string{"room": "b12"}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc011", Serial: "S1"})

@@ -20,7 +20,8 @@ func TestBootOfAnotherArchitecture(t *testing.T) {
 	_, b := n.get(
 		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&arch=x86_64",
 	)
-	for _, want := range []string{"this machine cannot boot", "is for arm64, and this machine is amd64", "pando image build lab-amd64 --architecture amd64"} {
+	for _, want := range []string{"this machine cannot boot", "is for arm64, and this machine is amd64",
+		"pando image build lab-amd64 --architecture amd64"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("the script does not say %q:\n%s", want, b)
 		}

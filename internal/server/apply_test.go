@@ -223,7 +223,8 @@ func TestApplySecrets(t *testing.T) {
 		!strings.Contains(e.Hint, "pando secret set munge") {
 		t.Fatalf("a secret without a value: %v", err)
 	}
-	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte("hush"), For: &[]fleet.Scope{}}); err != nil {
+	if _, err := c.SetSecret(t.Context(),
+		api.SecretSet{Name: "munge", Value: []byte("hush"), For: &[]fleet.Scope{}}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"create group lab", "change secret munge for: none -> all group:lab"}

@@ -34,7 +34,8 @@ func TestEveryChangeIsAudited(t *testing.T) {
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, req)
 		last, err := here.Audit(t.Context(), 0, 1)
-		if err != nil || w.Code != http.StatusForbidden || len(last) != 1 || last[0].Method != r.Method || last[0].Path != path ||
+		if err != nil || w.Code != http.StatusForbidden || len(last) != 1 || last[0].Method != r.Method ||
+			last[0].Path != path ||
 			last[0].Who != "token looks-only" ||
 			last[0].Status != http.StatusForbidden {
 			t.Errorf("%s %s: %d, and the last line of the audit log is %+v %v", r.Method, path, w.Code, last, err)

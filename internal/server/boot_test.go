@@ -216,7 +216,9 @@ func TestRestartInMidBoot(t *testing.T) {
 	s.restart()
 	resp := n.hello(cfg)
 	s.restart()
-	if e := n.post("/v1/node/events", "Bearer "+resp.Session, api.ReportRequest{Boot: cfg.Boot, Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}}}, nil); e != nil {
+	if e := n.post("/v1/node/events", "Bearer "+resp.Session,
+		api.ReportRequest{Boot: cfg.Boot, Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}}},
+		nil); e != nil {
 		t.Fatal(e)
 	}
 	if p := s.progress(cfg.Boot); p.State != trace.Up {

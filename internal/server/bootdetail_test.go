@@ -28,7 +28,8 @@ func TestBootDetail(t *testing.T) {
 		{Stage: trace.Root, Kind: trace.Begin, Offset: 3 * time.Second},
 		{Stage: trace.Root, Kind: trace.End, Offset: 4 * time.Second},
 		{Stage: trace.Booted, Kind: trace.End, Offset: 8 * time.Second, Bytes: map[string]int64{"server": 1000}},
-	}, Status: &api.NodeStatus{Version: version, Systemd: &api.Systemd{Userspace: 6 * time.Second, Finish: 10 * time.Second, State: "running"}}}
+	}, Status: &api.NodeStatus{Version: version,
+		Systemd: &api.Systemd{Userspace: 6 * time.Second, Finish: 10 * time.Second, State: "running"}}}
 	if e := n.post("/v1/node/events", "Bearer "+session, report, nil); e != nil {
 		t.Fatal(e)
 	}
@@ -77,7 +78,8 @@ func TestEventsPage(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
 	for range 5 {
-		if _, err := s.registry.Append(t.Context(), trace.Event{Time: s.now(), Stage: trace.DHCP, Kind: trace.Info}); err != nil {
+		if _, err := s.registry.Append(t.Context(),
+			trace.Event{Time: s.now(), Stage: trace.DHCP, Kind: trace.Info}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +142,8 @@ func TestRunningVersionDrifts(t *testing.T) {
 	cfg := n.load()
 	session := n.hello(cfg).Session
 	booted := []trace.Event{{Stage: trace.Booted, Kind: trace.End, Offset: time.Second}}
-	if e := n.post("/v1/node/events", "Bearer "+session, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: booted}, nil); e != nil {
+	if e := n.post("/v1/node/events", "Bearer "+session,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: booted}, nil); e != nil {
 		t.Fatal(e)
 	}
 	_, next := s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"next"} })
@@ -148,7 +151,8 @@ func TestRunningVersionDrifts(t *testing.T) {
 	if err != nil || !view.Drift || view.Running != version || view.Desired != next {
 		t.Errorf("running %s, desired %s, drift %v, %v", view.Running, view.Desired, view.Drift, err)
 	}
-	if _, err := c.SetNodes(t.Context(), api.NodeSet{Select: "node001", Version: ptr(fleet.Ref("lab@" + string(version)))}); err != nil {
+	if _, err := c.SetNodes(t.Context(),
+		api.NodeSet{Select: "node001", Version: ptr(fleet.Ref("lab@" + string(version)))}); err != nil {
 		t.Fatal(err)
 	}
 	if view, err = c.Node(t.Context(), "node001"); err != nil || view.Drift {

@@ -68,7 +68,8 @@ func TestImageDiff(t *testing.T) {
 	if sum != d.Root || d.Root <= 0 || d.Root >= d.Whole {
 		t.Errorf("the files have %d of %d bytes, all is %d", sum, d.Root, d.Whole)
 	}
-	for path, want := range map[string]string{"usr/lib/libssl.so": "changed", "usr/lib/libznew.so": "added", "usr/lib/libzold.so": "removed", "var/lib/dpkg/status": "changed",
+	for path, want := range map[string]string{"usr/lib/libssl.so": "changed", "usr/lib/libznew.so": "added",
+		"usr/lib/libzold.so": "removed", "var/lib/dpkg/status": "changed",
 		"usr/lib/os-release": "", "usr/lib/libsame.so": ""} {
 		if f := change[path]; f.Change != want && !(want == "" && f.Change == "together") {
 			t.Errorf("%s: %q, want %q", path, f.Change, want)
@@ -119,7 +120,8 @@ func TestImageHistory(t *testing.T) {
 	_, second := s.addRoot(map[string][]byte{"always": program(1, 300_000), "more": program(2, 100_000)})
 	for _, to := range []fleet.Digest{first, second, second} {
 		s.clock.add(time.Minute)
-		if _, err := c.SetTag(t.Context(), "lab", "stable", api.TagSet{Ref: fleet.Ref("lab@" + string(to))}); err != nil {
+		if _, err := c.SetTag(t.Context(), "lab", "stable",
+			api.TagSet{Ref: fleet.Ref("lab@" + string(to))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +142,8 @@ func TestImageHistory(t *testing.T) {
 			moves = append(moves, m.Was.Short()+" "+m.Version.Short()+" "+m.Who)
 		}
 	}
-	if want := []string{second.Short() + "  this machine", first.Short() + " " + second.Short() + " this machine", " " + first.Short() + " this machine"}; !slices.Equal(
+	if want := []string{second.Short() + "  this machine", first.Short() + " " + second.Short() + " this machine",
+		" " + first.Short() + " this machine"}; !slices.Equal(
 		moves,
 		want,
 	) {

@@ -86,5 +86,6 @@ func (c *countedConn) ReadFrom(r io.Reader) (n int64, err error) {
 
 var _ io.ReaderFrom = (*countedConn)(nil) // without it files are copied by hand
 
-// quietLog takes what net/http complains of: broken handshakes and the like, which anybody on the network causes at will.
+// quietLog takes what net/http complains of: broken handshakes and the like, which anybody on the network causes at
+// will.
 func quietLog(l *slog.Logger) *log.Logger { return slog.NewLogLogger(l.Handler(), slog.LevelDebug) }

@@ -106,7 +106,8 @@ func BenchmarkDashboard(b *testing.B) {
 			}
 			return err
 		})
-		for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Manifest, trace.Root, trace.Booted} {
+		for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Manifest, trace.Root,
+			trace.Booted} {
 			s.clock.add(time.Second)
 			s.appendAll(again, stage)
 			count := fmt.Sprintf(`document.querySelectorAll(".t.booting.p%d").length === 500`, trace.Rank(stage))

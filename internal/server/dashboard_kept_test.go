@@ -16,7 +16,8 @@ func TestDashboardKept(t *testing.T) {
 	on := "nfs 10.0.0.1:/state"
 	set := func(paths ...string) {
 		t.Helper()
-		if _, err := s.c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on, Persist: &paths}}}); err != nil {
+		if _, err := s.c.SetGroup(t.Context(), "default",
+			api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on, Persist: &paths}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

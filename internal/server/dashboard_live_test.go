@@ -32,11 +32,15 @@ func TestEveryPageIsLive(t *testing.T) {
 		happens      func() error
 		after        string
 	}{
-		{"/boots/" + string(p.boot), `!` + text("switchroot"), func() error { p.report(trace.SwitchRoot, r.Uptime); return nil }, text("switchroot")},
-		{"/nodes/node002", text("booting"), func() error { p.report(trace.Booted, r.Uptime); return nil }, text("booted in")},
-		{"/boots", `document.querySelectorAll("table.boots tbody tr").length === 2`, func() error { s.node(3).replay(r, trace.Hello); return nil },
+		{"/boots/" + string(p.boot), `!` + text("switchroot"),
+			func() error { p.report(trace.SwitchRoot, r.Uptime); return nil }, text("switchroot")},
+		{"/nodes/node002", text("booting"), func() error { p.report(trace.Booted, r.Uptime); return nil },
+			text("booted in")},
+		{"/boots", `document.querySelectorAll("table.boots tbody tr").length === 2`,
+			func() error { s.node(3).replay(r, trace.Hello); return nil },
 			`document.querySelectorAll("table.boots tbody tr").length === 3`},
-		{"/swarm", text("2\u00a0nodes") + `||` + text("3\u00a0nodes"), func() error { s.node(4).replay(r, trace.Booted); return nil }, text("4\u00a0nodes")},
+		{"/swarm", text("2\u00a0nodes") + `||` + text("3\u00a0nodes"),
+			func() error { s.node(4).replay(r, trace.Booted); return nil }, text("4\u00a0nodes")},
 		{"/images", `document.querySelectorAll("#images tbody tr").length === 1`, func() error {
 			s.addImage(func(m *image.Manifest) { m.CommandLine = []string{"quiet", "another"} })
 			s.node(5).replay(r, trace.Booted)
@@ -53,7 +57,8 @@ func TestEveryPageIsLive(t *testing.T) {
 			s.node(6).replay(r, trace.Hello)
 			return nil
 		}, text("Group empty has")},
-		{"/?select=" + url.QueryEscape("node00[1-9]"), `document.querySelectorAll(".t").length === 6`, func() error { s.node(7).replay(r, trace.Booted); return nil },
+		{"/?select=" + url.QueryEscape("node00[1-9]"), `document.querySelectorAll(".t").length === 6`,
+			func() error { s.node(7).replay(r, trace.Booted); return nil },
 			`document.querySelectorAll(".t").length === 7`},
 	} {
 		v.Open(x.path)

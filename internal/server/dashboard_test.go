@@ -210,7 +210,8 @@ func TestDashboardPages(t *testing.T) {
 	pages := map[string]string{
 		"/": "Fleet", "/?by=room": "b14", "/?colour=version": "Versions", "/?select=pc%5B001": "brackets do not " +
 			"match", "/?select=%40nobody": "No node is in this set",
-		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd", "/boots": "Many at once", "/boots?by=version": "Compare two versions",
+		"/nodes/pc001": "After a reboot", "/nodes/pc026": "no driver", "/boots/" + string(boot): "systemd",
+		"/boots": "Many at once", "/boots?by=version": "Compare two versions",
 		"/images": "lab", "/rollouts": "Under way", "/rollouts/default-1": "canary", "/swarm": "Roots, by " +
 			"group", "/health": "firmware-realtek", "/nodes/nobody": "That did not work", "/elsewhere": "no page",
 	}
@@ -248,7 +249,9 @@ func TestDashboardPages(t *testing.T) {
 		}
 		v.Quiet(path)
 	}
-	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"}, {"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"}, {"rollouts", "/rollouts"}, {"rollout", "/rollouts/default-1"}, {"swarm", "/swarm"}, {"health", "/health"}} {
+	for _, p := range [][2]string{{"fleet", "/"}, {"boot", "/boots/" + string(boot)}, {"node", "/nodes/pc001"},
+		{"boots", "/boots?by=version"}, {"storm", storm}, {"compare", compare}, {"images", "/images"},
+		{"rollouts", "/rollouts"}, {"rollout", "/rollouts/default-1"}, {"swarm", "/swarm"}, {"health", "/health"}} {
 		v.Window(1280, 800, false)
 		v.Open(p[1])
 		v.Until(`!document.body.dataset.live || document.getElementById("pulse").textContent === "live"`)
@@ -297,7 +300,8 @@ func TestDashboardIsLive(t *testing.T) {
 	}
 	v.Problems() // the connection that was lost, among them
 	group := "lab"
-	if _, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateGroup(t.Context(), fleet.Group{Name: group, Image: "lab"}); err != nil {
+	if _, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateGroup(t.Context(),
+		fleet.Group{Name: group, Image: "lab"}); err != nil {
 		t.Fatal(err)
 	}
 	v.Open("/nodes/node001")
@@ -343,7 +347,8 @@ func TestDashboardDoor(t *testing.T) {
 	if got := ask(t, "POST", base+"/nodes/node001/group", cookie, []byte("group=default")); got.status != 409 {
 		t.Errorf("an action without the form's token: %d", got.status)
 	}
-	if got := ask(t, "POST", base+"/nodes/node001/group", cookie, []byte("group=default"), "Sec-Fetch-Site", "cross-site"); got.status != 403 {
+	if got := ask(t, "POST", base+"/nodes/node001/group", cookie, []byte("group=default"), "Sec-Fetch-Site",
+		"cross-site"); got.status != 403 {
 		t.Errorf("an action from another site: %d", got.status)
 	}
 	if got := ask(t, "GET", base+"/login", "", nil, "Host", "evil.example"); got.status != 421 {

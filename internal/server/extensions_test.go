@@ -90,7 +90,8 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	if report().Extend {
 		t.Error("it is told of extensions, and there are none")
 	}
-	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}}); err != nil {
+	if _, err := c.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"tools"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	if !report().Extend {
@@ -122,7 +123,8 @@ func TestExtensionsOfARunningNode(t *testing.T) {
 	if d, err = c.DiffNodes(ctx, "node001"); err != nil || len(d[0].ExtensionsNew)+len(d[0].ExtensionsGone) > 0 {
 		t.Errorf("when it has it: %+v, %v", d, err)
 	}
-	if status, body := n.postRaw("/v1/node/extensions", "Boot "+strings.Repeat("a", 26), api.NodeNext{Boot: boot}); status != 401 {
+	if status, body := n.postRaw("/v1/node/extensions", "Boot "+strings.Repeat("a", 26),
+		api.NodeNext{Boot: boot}); status != 401 {
 		t.Errorf("without a session: %d %s", status, body)
 	}
 }
@@ -207,7 +209,11 @@ func TestExtensionsOfOtherVersions(t *testing.T) {
 	tools := fleet.Ref("tools")
 	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Image: &tools})
 	refusedWith(t, "an extension as an image", err, "boots nothing")
-	_, err = c.SetGroup(ctx, "lab", api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"lab"}}}})
+	_, err = c.SetGroup(
+		ctx,
+		"lab",
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Extensions: &[]string{"lab"}}}},
+	)
 	refusedWith(t, "an image as an extension", err, "not an extension")
 	_, err = s.addExtension(c, "lab", old)
 	refusedWith(t, "an extension by the name of an image", err, "is taken")

@@ -48,7 +48,8 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 	first := s.mustExtend(c, "tools", base)
 	woken("an extension that it has not", false)
 	list := func(names ...string) fleet.Keeping { return fleet.Keeping{Extensions: &names} }
-	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: list("tools")}}); err != nil {
+	if _, err := c.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: list("tools")}}); err != nil {
 		t.Fatal(err)
 	}
 	woken("the group is told", true)
@@ -93,10 +94,12 @@ func TestExtensionsAreFollowedAtOnce(t *testing.T) {
 		list fleet.Keeping
 		dry  bool
 		want bool
-	}{{"a plan", list(), true, false}, {"a file that changes nothing", list("tools"), false, false}, {"a file without it", list(), false, true}, {"and with it", list("tools"), false, true}} {
+	}{{"a plan", list(), true, false}, {"a file that changes nothing", list("tools"), false, false},
+		{"a file without it", list(), false, true}, {"and with it", list("tools"), false, true}} {
 		g := group.Group
 		g.Keeping = step.list
-		if _, err := c.ApplyFleet(ctx, api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{g}}, DryRun: step.dry}); err != nil {
+		if _, err := c.ApplyFleet(ctx,
+			api.Apply{Declaration: api.Declaration{Groups: []fleet.Group{g}}, DryRun: step.dry}); err != nil {
 			t.Fatal(err)
 		}
 		woken(step.what, step.want)

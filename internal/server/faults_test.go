@@ -93,8 +93,10 @@ func TestFailedBoots(t *testing.T) {
 	s.clock.add(4 * time.Minute)
 
 	got := s.faultsOf()
-	for node, want := range map[*node]trace.Fault{firmware: trace.GoneInFirmware, loader: trace.GoneInLoader, script: trace.GoneAfterScript,
-		kernel: trace.GoneInKernel, odd: trace.NoBootFile, lost: trace.BootFileLost, cable: trace.NoLink, units: trace.UnitsFailed} {
+	for node, want := range map[*node]trace.Fault{firmware: trace.GoneInFirmware, loader: trace.GoneInLoader,
+		script: trace.GoneAfterScript,
+		kernel: trace.GoneInKernel, odd: trace.NoBootFile, lost: trace.BootFileLost, cable: trace.NoLink,
+		units: trace.UnitsFailed} {
 		if f := got[node.mac]; f == nil || f.Kind != want || f.Text == "" || f.Do == "" {
 			t.Errorf("%s: %+v, want %s", node.mac, f, want)
 		}
@@ -142,8 +144,10 @@ func TestFailedBoots(t *testing.T) {
 // fail reports the failure of a stage, and what the kernel says.
 func (n *node) fail(cfg api.BootConfig, stage trace.Stage, message, console string) {
 	n.t.Helper()
-	if e := n.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: 4 * time.Second, Console: console, Events: []trace.Event{
-		{Stage: trace.Init, Kind: trace.End, Offset: time.Second}, {Stage: stage, Kind: trace.Fail, Attempt: 1, Offset: 2 * time.Second, Message: message}}}, nil); e != nil {
+	if e := n.post("/v1/node/events", "Boot "+cfg.Token,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: 4 * time.Second, Console: console, Events: []trace.Event{
+			{Stage: trace.Init, Kind: trace.End, Offset: time.Second},
+			{Stage: stage, Kind: trace.Fail, Attempt: 1, Offset: 2 * time.Second, Message: message}}}, nil); e != nil {
 		n.t.Fatal(e)
 	}
 }

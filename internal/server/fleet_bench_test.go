@@ -52,7 +52,8 @@ func BenchmarkFleet(b *testing.B) {
 	b.Run("change", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			v := fmt.Sprint(i)
-			if _, err := c.SetNodes(b.Context(), api.NodeSet{Select: "pc00001", Labels: map[string]*string{"n": &v}}); err != nil {
+			if _, err := c.SetNodes(b.Context(),
+				api.NodeSet{Select: "pc00001", Labels: map[string]*string{"n": &v}}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -80,7 +81,9 @@ func BenchmarkFleet(b *testing.B) {
 	b.Run("append", func(b *testing.B) {
 		b.RunParallel(func(p *testing.PB) {
 			for p.Next() {
-				if _, err := s.registry.Append(b.Context(), trace.Event{Time: time.Now(), Boot: "00000000000000a1", Stage: trace.Booted, Kind: trace.Info}); err != nil {
+				if _, err := s.registry.Append(b.Context(),
+					trace.Event{Time: time.Now(), Boot: "00000000000000a1", Stage: trace.Booted,
+						Kind: trace.Info}); err != nil {
 					b.Error(err)
 				}
 			}

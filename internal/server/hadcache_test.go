@@ -39,7 +39,8 @@ func TestHelloKnowsTheCache(t *testing.T) {
 				Message: "as it is",
 				Attrs:   map[string]string{trace.AttrCache: says},
 			}
-			if e := n.post("/v1/node/events", "Bearer "+resp.Session, api.ReportRequest{Boot: cfg.Boot, Uptime: 2 * time.Second, Events: []trace.Event{e}}, nil); e != nil {
+			if e := n.post("/v1/node/events", "Bearer "+resp.Session,
+				api.ReportRequest{Boot: cfg.Boot, Uptime: 2 * time.Second, Events: []trace.Event{e}}, nil); e != nil {
 				t.Fatal(e)
 			}
 		}

@@ -76,7 +76,8 @@ func startSite(t testing.TB, change ...func(*Config)) *site {
 		t.Fatal(err)
 	}
 	boot := filepath.Join(s.dir, "ipxe")
-	if err := errors.Join(os.Mkdir(boot, 0o755), os.WriteFile(filepath.Join(boot, "undionly.kpxe"), []byte("loader"), 0o644),
+	if err := errors.Join(os.Mkdir(boot, 0o755),
+		os.WriteFile(filepath.Join(boot, "undionly.kpxe"), []byte("loader"), 0o644),
 		os.WriteFile(filepath.Join(boot, "secret"), []byte("not a loader"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,8 @@ func trust(t testing.TB, initramfs []byte) api.BootConfig {
 	t.Helper()
 	for b := initramfs; len(b) > 110 && string(b[:6]) == "070701"; {
 		var mode, size, nameSize uint64
-		if _, err := fmt.Sscanf(string(b[14:22])+" "+string(b[54:62])+" "+string(b[94:102]), "%x %x %x", &mode, &size, &nameSize); err != nil {
+		if _, err := fmt.Sscanf(string(b[14:22])+" "+string(b[54:62])+" "+string(b[94:102]), "%x %x %x", &mode, &size,
+			&nameSize); err != nil {
 			t.Fatal(err)
 		}
 		name := string(b[110 : 110+nameSize-1])

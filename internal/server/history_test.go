@@ -64,7 +64,8 @@ func TestBootHistory(t *testing.T) {
 		}
 		s.restart()
 	}
-	if past, err := c.History(t.Context(), api.HistoryQuery{Select: "node001,node002", Version: "lab@" + fleet.Ref(v1)}); err != nil ||
+	if past, err := c.History(t.Context(),
+		api.HistoryQuery{Select: "node001,node002", Version: "lab@" + fleet.Ref(v1)}); err != nil ||
 		len(past) != 2 {
 		t.Errorf("of two nodes: %d boots, %v", len(past), err)
 	}

@@ -31,7 +31,8 @@ func TestTagsMoveNodes(t *testing.T) {
 	if err != nil || img.Tags["latest"] != second || img.Tags["old"] != first || len(img.Versions) != 2 {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	if v := img.Versions[slices.IndexFunc(img.Versions, func(v api.Version) bool { return v.Digest == first })]; !slices.Equal(
+	if v := img.Versions[slices.IndexFunc(img.Versions,
+		func(v api.Version) bool { return v.Digest == first })]; !slices.Equal(
 		v.InUse,
 		[]string{"node pc02"},
 	) ||
@@ -52,7 +53,8 @@ func TestAddVersionRefusesWhatNodesWould(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
 	_, d := s.addImage()
-	if img, err := c.AddVersion(t.Context(), "other", api.VersionAdd{Version: d, Tags: []string{"latest", "stable"}}); err != nil ||
+	if img, err := c.AddVersion(t.Context(), "other",
+		api.VersionAdd{Version: d, Tags: []string{"latest", "stable"}}); err != nil ||
 		len(img.Tags) != 2 {
 		t.Errorf("%+v, %v", img, err)
 	}

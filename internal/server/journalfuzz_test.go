@@ -93,7 +93,8 @@ func FuzzWhatNodesLog(f *testing.F) {
 			t.Errorf("the server failed over %q", body)
 		}
 		good++
-		if code, answer := send(t, []byte(journalEntry(good, "good.service", "a good line"))); code != http.StatusAccepted ||
+		if code, answer := send(t,
+			[]byte(journalEntry(good, "good.service", "a good line"))); code != http.StatusAccepted ||
 			s.journals.Status().Uploads["taken"] == after["taken"] {
 			t.Errorf("a good line after %q: %d %s", body, code, answer)
 		}

@@ -263,10 +263,12 @@ func TestJournalRights(t *testing.T) {
 		j.Boot != n.boot {
 		t.Errorf("%+v", j)
 	}
-	if code, text := n.upload(strings.NewReader(journalEntry(1, "a.service", "first boot") + "MESSAGE\nxxxxxxxxxx")); code != http.StatusBadRequest {
+	if code, text := n.upload(strings.NewReader(journalEntry(1, "a.service",
+		"first boot") + "MESSAGE\nxxxxxxxxxx")); code != http.StatusBadRequest {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, text := n.upload(strings.NewReader(journalEntry(1, "a.service", "again") + journalEntry(2, "a.service", "second line"))); code != http.StatusAccepted {
+	if code, text := n.upload(strings.NewReader(journalEntry(1, "a.service", "again") + journalEntry(2, "a.service",
+		"second line"))); code != http.StatusAccepted {
 		t.Errorf("%d %s", code, text)
 	}
 	if got := textsOf(s.logs(name, api.JournalQuery{})); !slices.Equal(got, []string{"first boot", "second line"}) {
@@ -282,7 +284,8 @@ func TestJournalRights(t *testing.T) {
 	if os.WriteFile(forged.key, key.Key, 0o600) != nil || os.WriteFile(forged.cert, key.Certificate, 0o600) != nil {
 		t.Fatal("write")
 	}
-	if code, text := forged.upload(strings.NewReader(journalEntry(3, "a.service", "forged"))); code != http.StatusUnauthorized {
+	if code, text := forged.upload(strings.NewReader(journalEntry(3, "a.service",
+		"forged"))); code != http.StatusUnauthorized {
 		t.Errorf("a boot that is not: %d %s", code, text)
 	}
 	var e *api.Error
@@ -296,7 +299,8 @@ func TestJournalRights(t *testing.T) {
 		"grave"))); code != http.StatusUnauthorized {
 		t.Errorf("an older boot: %d", code)
 	}
-	if code, text := next.upload(strings.NewReader(journalEntry(1, "a.service", "second boot"))); code != http.StatusAccepted {
+	if code, text := next.upload(strings.NewReader(journalEntry(1, "a.service",
+		"second boot"))); code != http.StatusAccepted {
 		t.Errorf("%d %s", code, text)
 	}
 	if got := textsOf(s.logs(name, api.JournalQuery{})); !slices.Equal(got, []string{"second boot"}) {
@@ -339,7 +343,8 @@ func TestJournalIsFollowed(t *testing.T) {
 	defer cancel()
 	lines := make(chan string)
 	go func() {
-		for l, err := range api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).FollowLogs(ctx, name, api.JournalQuery{Grep: "wanted"}) {
+		for l, err := range api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).FollowLogs(ctx, name,
+			api.JournalQuery{Grep: "wanted"}) {
 			if err != nil {
 				return
 			}
@@ -348,7 +353,8 @@ func TestJournalIsFollowed(t *testing.T) {
 	}()
 	for i := range 3 {
 		begun := time.Now()
-		if code, text := n.upload(strings.NewReader(journalEntry(2*i+1, "a.service", fmt.Sprint("wanted ", i)) + journalEntry(2*i+2, "a.service", "other"))); code != http.StatusAccepted {
+		if code, text := n.upload(strings.NewReader(journalEntry(2*i+1, "a.service",
+			fmt.Sprint("wanted ", i)) + journalEntry(2*i+2, "a.service", "other"))); code != http.StatusAccepted {
 			t.Fatalf("%d %s", code, text)
 		}
 		select {
@@ -374,7 +380,8 @@ func TestLastWords(t *testing.T) {
 	r, w := io.Pipe()
 	gone := make(chan struct{})
 	go func() { defer close(gone); n.upload(r) }()
-	if _, err := io.WriteString(w, journalEntry(1, "a.service", "the last words")+journalEntry(2, "a.service", "cut off")[:120]); err != nil {
+	if _, err := io.WriteString(w,
+		journalEntry(1, "a.service", "the last words")+journalEntry(2, "a.service", "cut off")[:120]); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(200 * time.Millisecond) // until it is on its way
@@ -456,7 +463,8 @@ func TestAnImageCannotSend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Provenance, err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
+		if v.Provenance,
+			err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
 			_, err = s.store.PutVersion(v)
 		}
 		i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
@@ -493,7 +501,8 @@ func TestJournalsAreCounted(t *testing.T) {
 	s.series("pando_journal_disk_full", "0")
 	s.journals.Dir().Free = 1 << 60 // no disk has so much
 	for range 2 {
-		if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service", "four"))); code != http.StatusInsufficientStorage {
+		if code, text := n.upload(strings.NewReader(journalEntry(4, "a.service",
+			"four"))); code != http.StatusInsufficientStorage {
 			t.Errorf("%d %s", code, text)
 		}
 	}

@@ -78,7 +78,8 @@ func TestCollectLeavesWhatIsHeld(t *testing.T) {
 		t.Errorf("dry run: %+v", dry)
 	}
 	for _, h := range dry.Held {
-		want := map[fleet.Digest]string{v[0]: "tag lab:old", v[1]: "group lab", v[2]: "node pc01", v[4]: "tag lab:latest"}[h.Version]
+		want := map[fleet.Digest]string{v[0]: "tag lab:old", v[1]: "group lab", v[2]: "node pc01",
+			v[4]: "tag lab:latest"}[h.Version]
 		if !slices.Contains(h.By, want) {
 			t.Errorf("%s is held by %v, want %s", h.Version.Short(), h.By, want)
 		}
@@ -140,7 +141,8 @@ func TestCollectLeavesWhatNodesReport(t *testing.T) {
 	if err != nil || len(boots) != 1 || a.Version != v[1] {
 		t.Fatal(boots, err)
 	}
-	if err := s.registry.PutStatus(t.Context(), boots[0].ID, []byte(`{"version":"`+string(v[0])+`"}`), s.clock.now()); err != nil {
+	if err := s.registry.PutStatus(t.Context(), boots[0].ID, []byte(`{"version":"`+string(v[0])+`"}`),
+		s.clock.now()); err != nil {
 		t.Fatal(err)
 	}
 	s.later(48 * time.Hour)
@@ -176,7 +178,8 @@ func TestStoreUsage(t *testing.T) {
 	_, first := s.addRoot(map[string][]byte{"always": program(1, 300_000), "then": program(2, 200_000)})
 	s.clock.add(time.Second)
 	_, second := s.addRoot(map[string][]byte{"always": program(1, 300_000), "now": program(3, 200_000)})
-	if _, err := c.AddVersion(t.Context(), "copy", api.VersionAdd{Version: second, Tags: []string{"latest"}}); err != nil {
+	if _, err := c.AddVersion(t.Context(), "copy",
+		api.VersionAdd{Version: second, Tags: []string{"latest"}}); err != nil {
 		t.Fatal(err)
 	}
 	u, err := c.StoreUsage(t.Context())
@@ -191,8 +194,10 @@ func TestStoreUsage(t *testing.T) {
 		t.Errorf("the parts have %d of %d bytes: %+v", sum, u.Bytes, u)
 	}
 	lab := u.Images[slices.IndexFunc(u.Images, func(i api.ImageUsage) bool { return i.Image == "lab" })]
-	if v := lab.Versions; len(v) != 2 || v[0].Version != second || v[1].Version != first || v[1].New != v[1].Total || v[0].New >= v[0].Total ||
-		v[1].Own == 0 || v[1].Own+v[1].Shared != v[1].Total ||
+	if v := lab.Versions; len(v) != 2 || v[0].Version != second || v[1].Version != first || v[1].New != v[1].Total ||
+		v[0].New >= v[0].Total ||
+		v[1].Own == 0 ||
+		v[1].Own+v[1].Shared != v[1].Total ||
 		!slices.Equal(v[0].Tags, []string{"latest"}) {
 		t.Errorf("lab: %+v", lab)
 	}

@@ -124,7 +124,8 @@ func TestRevokedKeyBootsNothing(t *testing.T) {
 	wantCode(t, err, api.BadRequest, "revoked")
 	_, err = c.AddSignature(t.Context(), api.SignatureAdd{Version: version, Signature: string(old.Signature)})
 	wantCode(t, err, api.BadRequest, "revoked")
-	if k, err := c.AddSignature(t.Context(), api.SignatureAdd{Version: version, Signature: string(both.Signature)}); err != nil ||
+	if k, err := c.AddSignature(t.Context(),
+		api.SignatureAdd{Version: version, Signature: string(both.Signature)}); err != nil ||
 		k.Name != "next" {
 		t.Errorf("%+v, %v", k, err)
 	}

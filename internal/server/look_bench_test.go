@@ -42,10 +42,12 @@ func BenchmarkLook(b *testing.B) {
 		for i := range nodes {
 			mac, name := fleet.MAC{2, 0, 0, 0, byte(i >> 8), byte(i)}, fmt.Sprintf("pc%05d", i)
 			id := fleet.BootID(fmt.Sprintf("%016x", i+1))
-			if err := tx.CreateNode(fleet.Node{Name: name, State: fleet.Adopted, Group: fleet.DefaultGroup, MACs: []fleet.MAC{mac}, Created: now, Seen: now}); err != nil {
+			if err := tx.CreateNode(fleet.Node{Name: name, State: fleet.Adopted, Group: fleet.DefaultGroup,
+				MACs: []fleet.MAC{mac}, Created: now, Seen: now}); err != nil {
 				return err
 			}
-			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab", Version: versions[i%3]}); err != nil {
+			if err := tx.CreateBoot(registry.Boot{ID: id, MAC: mac, Node: name, Started: now, Image: "lab",
+				Version: versions[i%3]}); err != nil {
 				return err
 			}
 			events = append(

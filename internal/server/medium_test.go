@@ -95,7 +95,8 @@ func TestMediumIsMade(t *testing.T) {
 	s := startSite(t)
 	m, version := s.addImage()
 	for _, name := range []string{"ipxe.lkrn", "ipxe.efi"} {
-		if err := os.WriteFile(filepath.Join(s.cfg.BootFiles, name), bytes.Repeat([]byte(name), 1000), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(s.cfg.BootFiles, name), bytes.Repeat([]byte(name), 1000),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +125,8 @@ func TestMediumIsMade(t *testing.T) {
 	}
 	// By these a script of this server knows that it was the medium that started iPXE, which shall not ask for ever
 	// then.
-	for mark, asked := range map[string]string{"set medium 1 '&&' autoboot": "isset ${medium} && exit 1", "LEAVE   IPX": "file:/pando/leave.ipx"} {
+	for mark, asked := range map[string]string{"set medium 1 '&&' autoboot": "isset ${medium} && exit 1",
+		"LEAVE   IPX": "file:/pando/leave.ipx"} {
 		if !bytes.Contains(loader, []byte(mark)) ||
 			!bytes.Contains(netboot.Chain("http://10.0.0.1:8480"), []byte(asked)) {
 			t.Errorf(
@@ -148,7 +150,8 @@ func TestMediumIsMade(t *testing.T) {
 		cfg.Control[0] != "https://10.0.0.1:8443" {
 		t.Errorf("boot.json: %+v", cfg)
 	}
-	for _, bad := range []api.MediumCreate{{Select: "@default", Size: 1 << 20}, {Select: "@nobody", Size: size}, {Select: "pc9", Size: size}} {
+	for _, bad := range []api.MediumCreate{{Select: "@default", Size: 1 << 20}, {Select: "@nobody", Size: size},
+		{Select: "pc9", Size: size}} {
 		if _, err := c.CreateMedium(t.Context(), bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -200,7 +203,8 @@ func TestMediumOfARunningNode(t *testing.T) {
 	})
 	if status, body := renew(cfg.Boot, session); status != http.StatusOK {
 		t.Errorf("with other arguments: status %d", status)
-	} else if _, err := media.Carry(disk, media.MinSize, bytes.NewReader(body)); err != nil || headers()[1].Sequence != 2 {
+	} else if _, err := media.Carry(disk, media.MinSize, bytes.NewReader(body)); err != nil ||
+		headers()[1].Sequence != 2 {
 		t.Errorf("with other arguments: %+v, %v", headers(), err)
 	}
 	// The server has no iPXE. A node that wants a disk made a medium reads that in place of the first byte.
@@ -252,7 +256,8 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 		t.Errorf("one too many is refused with %v: %+v", err, refused)
 	}
 	s.media.Digests = bootmedia.Digests{} // as after a restart, which is when all of them ask
-	if status, body := ask(api.MediumSlot{Sequence: first.Sequence, Digest: first.Digest}); status != http.StatusNoContent {
+	if status, body := ask(api.MediumSlot{Sequence: first.Sequence,
+		Digest: first.Digest}); status != http.StatusNoContent {
 		t.Errorf("a medium in step, meanwhile: status %d: %.80q", status, body)
 	}
 	s.media.Sending.End()
@@ -269,7 +274,8 @@ func TestBootWithoutAServerIsReported(t *testing.T) {
 	n := s.node(1)
 	n.exchange(netboot.Init)
 	var resp api.BeginResponse
-	if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: n.mac, Medium: old, Runs: true, Uptime: 2 * time.Hour}, &resp); e != nil {
+	if e := n.post("/v1/node/begin", "", api.BeginRequest{MAC: n.mac, Medium: old, Runs: true, Uptime: 2 * time.Hour},
+		&resp); e != nil {
 		t.Fatal(e)
 	}
 	cfg := api.BootConfig{Boot: resp.Boot, Token: resp.Token, MAC: n.mac, ServerKey: api.KeyText(s.keys.ServerPublic())}

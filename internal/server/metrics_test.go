@@ -125,8 +125,10 @@ func TestMetricsOfBoots(t *testing.T) {
 
 	m := s.node(2) // one that gets no further than its initramfs
 	cfg := m.load()
-	if e := m.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
-		{Stage: trace.Init, Kind: trace.End}, {Stage: trace.Modules, Kind: trace.Fail, Message: "no driver"}}}, nil); e != nil {
+	if e := m.post("/v1/node/events", "Boot "+cfg.Token,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
+			{Stage: trace.Init, Kind: trace.End}, {Stage: trace.Modules, Kind: trace.Fail, Message: "no driver"}}},
+		nil); e != nil {
 		t.Fatal(e)
 	}
 	s.series(`pando_boots_total{`+strings.Replace(run, "%s", `outcome="failed",`, 1)+`}`, "1")
@@ -225,7 +227,8 @@ func TestScrapeTargets(t *testing.T) {
 	s.node(2).replay(readRecorded(t), trace.Device)
 	client := api.OverHandler(s.socketRoutes())
 	rack := "r1"
-	if _, err := client.SetNodes(t.Context(), api.NodeSet{Select: "node001", Labels: map[string]*string{"rack": &rack, "asset-no": &rack}}); err != nil {
+	if _, err := client.SetNodes(t.Context(),
+		api.NodeSet{Select: "node001", Labels: map[string]*string{"rack": &rack, "asset-no": &rack}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := client.ScrapeTargets(t.Context(), "", 0)
@@ -235,7 +238,8 @@ func TestScrapeTargets(t *testing.T) {
 	if len(got[0].Targets) != 1 || got[0].Targets[0] != "127.0.0.1:9100" {
 		t.Errorf("targets %v", got[0].Targets)
 	}
-	for name, want := range map[string]string{"node": "node001", "group": "default", "version": version.Short(), "rack": "r1",
+	for name, want := range map[string]string{"node": "node001", "group": "default", "version": version.Short(),
+		"rack":               "r1",
 		"__meta_pando_image": "lab", "__meta_pando_label_asset_no": "r1", "__meta_pando_version": string(version)} {
 		if got[0].Labels[name] != want {
 			t.Errorf("label %s is %q, want %q", name, got[0].Labels[name], want)
@@ -260,15 +264,18 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	boot := n.replay(readRecorded(t), trace.Booted)
 	m := s.node(2)
 	cfg := m.load()
-	if e := m.post("/v1/node/events", "Boot "+cfg.Token, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
-		{Stage: trace.Init, Kind: trace.End}, {Stage: trace.Modules, Kind: trace.Fail, Message: "no driver", Hint: "another image"}}}, nil); e != nil {
+	if e := m.post("/v1/node/events", "Boot "+cfg.Token,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{
+			{Stage: trace.Init, Kind: trace.End},
+			{Stage: trace.Modules, Kind: trace.Fail, Message: "no driver", Hint: "another image"}}}, nil); e != nil {
 		t.Fatal(e)
 	}
 	up, failed, step := log.find(t, "booted"), log.find(t, "boot failed"), log.find(t, "boot begin")
 	if up["node"] != "node001" || up["boot"] != string(boot) || up["level"] != "INFO" || up["mac"] != n.mac.String() {
 		t.Errorf("booted: %v", up)
 	}
-	if failed["node"] != "node002" || failed["boot"] != string(cfg.Boot) || failed["stage"] != "modules" || failed["message"] != "no driver" ||
+	if failed["node"] != "node002" || failed["boot"] != string(cfg.Boot) || failed["stage"] != "modules" ||
+		failed["message"] != "no driver" ||
 		failed["hint"] != "another image" ||
 		failed["level"] != "WARN" {
 		t.Errorf("boot failed: %v", failed)
@@ -332,7 +339,8 @@ scrape_configs:
       - url: https://127.0.0.1:%d/v1/sd
         %s`, rules, auth, s.ports.Control, s.ports.Control, strings.ReplaceAll(auth, "\n    ", "\n        "))
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})
-	for name, text := range map[string]string{"prometheus.yml": config, "pando.token": s.token("prometheus") + "\n", "pando.crt": string(cert)} {
+	for name, text := range map[string]string{"prometheus.yml": config, "pando.token": s.token("prometheus") + "\n",
+		"pando.crt": string(cert)} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

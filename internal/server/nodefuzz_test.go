@@ -71,7 +71,11 @@ func FuzzWhatNodesSend(f *testing.F) {
 		if route != "journal/upload" &&
 			!slices.ContainsFunc(
 				sent,
-				func(x struct{ path, body string }) bool { path, _, _ := strings.Cut(x.path, "?"); return path == route },
+				func(x struct{ path, body string }) bool {
+					path, _,
+						_ := strings.Cut(x.path, "?")
+					return path == route
+				},
 			) {
 			f.Errorf("nothing is sent to %s", route)
 		}

@@ -32,7 +32,8 @@ func TestKexec(t *testing.T) {
 	if err := json.Unmarshal(line, &next); err != nil {
 		t.Fatal(err)
 	}
-	if int64(len(rest)) != next.Kernel+next.Initramfs || !bytes.HasPrefix(rest, []byte("kernelkernel")) || next.Boot == cfg.Boot ||
+	if int64(len(rest)) != next.Kernel+next.Initramfs || !bytes.HasPrefix(rest, []byte("kernelkernel")) ||
+		next.Boot == cfg.Boot ||
 		!strings.Contains(next.Line, "pando.boot="+string(next.Boot)) ||
 		!strings.Contains(next.Line, n.mac.BootIF()) {
 		t.Fatalf("%d bytes for %+v", len(rest), next)

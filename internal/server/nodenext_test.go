@@ -83,7 +83,8 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	token := s.bootOf(boot).TokenMade
 	next := s.withSystemd("257.8-1", otherRoot(2))
 	for _, path := range []string{"/v1/node/stage", "/v1/node/next", "/v1/node/kexec"} {
-		if status, body := n.postRaw(path, "Boot "+strings.Repeat("a", 26), api.NodeNext{Boot: boot}); status != http.StatusUnauthorized ||
+		if status, body := n.postRaw(path, "Boot "+strings.Repeat("a", 26),
+			api.NodeNext{Boot: boot}); status != http.StatusUnauthorized ||
 			token.IsZero() {
 			t.Errorf("%s without a session: %d %s", path, status, body)
 		}
@@ -141,7 +142,8 @@ func TestTokenIsNoNextBoot(t *testing.T) {
 	cfg := n.load()
 	session := "Bearer " + n.hello(cfg).Session
 	for _, path := range []string{"/v1/node/stage", "/v1/node/next", "/v1/node/kexec"} {
-		if status, body := n.postRaw(path, "Boot "+cfg.Token, api.NodeNext{Boot: cfg.Boot}); status != http.StatusUnauthorized {
+		if status, body := n.postRaw(path, "Boot "+cfg.Token,
+			api.NodeNext{Boot: cfg.Boot}); status != http.StatusUnauthorized {
 			t.Errorf("%s by the token: %d %s", path, status, body)
 		}
 	}
@@ -190,7 +192,9 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	}
 	s.withSystemd("257.9-1", otherRoot(7))
 	state, persist := "nfs 10.0.0.1:/srv/state", []string{"/var/log"}
-	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state, Persist: &persist}}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state,
+			Persist: &persist}}}); err != nil {
 		t.Fatal(err)
 	}
 	try("node state", "kexec: the node has node state (nfs)")

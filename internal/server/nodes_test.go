@@ -25,7 +25,8 @@ func crew(t *testing.T, c *api.Client, n byte) {
 	t.Helper()
 	for i := byte(1); i <= n; i++ {
 		name := "pc0" + string('0'+i)
-		if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: name, MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, i}}}); err != nil {
+		if _, err := c.CreateNode(t.Context(),
+			api.NodeCreate{Name: name, MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, i}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +120,8 @@ func TestNodeRefusals(t *testing.T) {
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Group: "nowhere"}, api.NotFound, "nowhere"},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Version: "lab:none"}, api.NotFound, "lab:none"},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Address: "fe80::1"}, api.BadRequest, "IPv4"},
-		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, KernelArgs: []string{"a b"}}, api.BadRequest, "kernel argument"},
+		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, KernelArgs: []string{"a b"}}, api.BadRequest,
+			"kernel argument"},
 	} {
 		_, err := c.CreateNode(t.Context(), k.n)
 		wantCode(t, err, k.code, k.says)
@@ -189,7 +191,8 @@ func TestNodeOverrides(t *testing.T) {
 		Settings: fleet.Settings{Peers: ptr(fleet.PeersOff), WriteLimit: ptr("2g"), AuthorizedKeys: &[]string{}},
 	}
 	ch, err := c.SetNodes(t.Context(), set)
-	want := []string{"authorized keys: the group's -> none", "write limit: the group's -> 2g", "peers: the group's -> off"}
+	want := []string{"authorized keys: the group's -> none", "write limit: the group's -> 2g", "peers: the " +
+		"group's -> off"}
 	if err != nil || !slices.Equal(ch.Nodes[0].Fields, want) {
 		t.Fatalf("changes %+v, %v", ch, err)
 	}
@@ -206,8 +209,9 @@ func TestNodeOverrides(t *testing.T) {
 	for _, v := range n.Effective {
 		from[v.Setting] = v.Value + " from " + v.From
 	}
-	for setting, want := range map[string]string{"peers": "off from node", "write_limit": "2g from node", "authorized_keys": "none from node",
-		"image": "lab from group default", "kernel_args": "quiet from image", "cache": "none from default"} {
+	for setting, want := range map[string]string{"peers": "off from node", "write_limit": "2g from node",
+		"authorized_keys": "none from node",
+		"image":           "lab from group default", "kernel_args": "quiet from image", "cache": "none from default"} {
 		if from[setting] != want {
 			t.Errorf("%s is %s, want %s", setting, from[setting], want)
 		}
@@ -219,7 +223,8 @@ func TestNodeOverrides(t *testing.T) {
 		api.NodeSet{Select: "pc001", Settings: fleet.Settings{CacheSize: ptr(int64(8e9))}},
 	)
 	wantCode(t, err, api.BadRequest, "set it with cache")
-	if _, err = c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Inherit: []string{"peers", "write_limit", "authorized_keys"}}); err != nil {
+	if _, err = c.SetNodes(t.Context(),
+		api.NodeSet{Select: "pc001", Inherit: []string{"peers", "write_limit", "authorized_keys"}}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err = c.Node(t.Context(), "pc001"); err != nil || n.Settings != (fleet.Settings{}) {

@@ -197,7 +197,18 @@ func wireFields(t reflect.Type) []reflect.StructField {
 }
 
 // keyOrder is how the keys of a schema follow each other.
-var keyOrder = []string{"type", "format", "nullable", "$ref", "items", "additionalProperties", "enum", "pattern", "default", "description"}
+var keyOrder = []string{
+	"type",
+	"format",
+	"nullable",
+	"$ref",
+	"items",
+	"additionalProperties",
+	"enum",
+	"pattern",
+	"default",
+	"description",
+}
 
 // compact writes a value as openapi.json has it in one line.
 func compact(v any) string {

@@ -98,28 +98,46 @@ func TestDescriptionAndClientAgree(t *testing.T) {
 // describedTypes are the types of the API by the names of their schemas.
 func describedTypes() map[string]reflect.Type {
 	types := map[string]reflect.Type{}
-	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{}, api.NodeAdopt{},
-		api.Changes{}, api.Change{}, fleet.Value{}, fleet.Extension{}, api.Declaration{}, api.NodeDeclare{}, api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{}, api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
+	for _, v := range []any{api.Error{}, api.ErrorBody{}, api.Node{}, api.NodeList{}, api.NodeCreate{}, api.NodeSet{},
+		api.NodeAdopt{},
+		api.Changes{}, api.Change{}, fleet.Value{}, fleet.Extension{}, api.Declaration{}, api.NodeDeclare{},
+		api.Owns{}, api.Apply{}, api.Applied{}, api.ApplyStep{}, api.Group{}, api.GroupList{}, api.GroupSet{},
+		api.GroupChange{}, api.Class{}, api.ClassList{}, api.ClassSet{},
 		api.ClassChange{}, fleet.Match{}, api.Image{}, api.ImageList{},
-		api.ImageSlim{}, api.SlimPackage{}, api.SlimUnit{}, api.ImageDiff{}, api.PackageChange{}, api.FileChange{}, api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
-		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{}, api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
+		api.ImageSlim{}, api.SlimPackage{}, api.SlimUnit{}, api.ImageDiff{}, api.PackageChange{}, api.FileChange{},
+		api.ImageHistory{}, api.HistoryVersion{}, api.TagMove{},
+		api.StoreCollect{}, api.StoreCollected{}, api.CollectVersion{}, api.HeldVersion{}, api.WorkDir{},
+		api.StoreUsage{}, api.ImageUsage{}, api.VersionUsage{},
 		api.StoredVersion{}, api.VersionPut{}, api.ObjectSize{}, api.ObjectList{},
 		api.Version{}, api.VersionAdd{}, api.ImageTrace{}, api.TraceBoot{},
-		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{}, api.Boot{}, api.BootList{}, api.BootDetail{},
-		api.Step{}, trace.Event{}, api.EventList{}, fleet.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{}, api.Token{},
-		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.ScrapeTarget{}, api.Fault{},
+		api.Pack{}, api.TraceStage{}, api.TraceFile{}, api.TraceAdvice{}, api.TagSet{}, fleet.Tag{}, api.TagChange{},
+		api.Boot{}, api.BootList{}, api.BootDetail{},
+		api.Step{}, trace.Event{}, api.EventList{}, fleet.Hardware{}, api.NodeStatus{}, api.Systemd{}, api.UnitTime{},
+		api.Token{},
+		api.TokenList{}, api.TokenCreate{}, api.NewToken{}, fleet.Lease{}, api.LeaseList{}, api.ScrapeTarget{},
+		api.Fault{},
 		api.PowerDo{}, api.PowerDone{}, api.PowerView{}, api.PowerList{}, api.PowerPassword{},
-		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{}, api.KeyChange{},
-		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, fleet.StatePlace{}, fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
-		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Logs{}, api.Status{},
-		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{}, api.NodeDiff{}, api.NodeDiffList{},
-		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{}, api.Figures{},
-		api.BootComparison{}, api.Sample{}, api.Samples{}, api.Sender{}, api.Feeding{}, api.Feedings{}, api.ComparedBoots{}, api.BootChange{}, api.User{}, api.UserList{}, api.UserCreate{}, api.UserSet{}, api.Audited{}, api.AuditList{},
-		api.ConfigList{}, api.ConfigFile{}, api.ConfigSet{}, api.ConfigDelete{}, api.ConfigChange{}, api.NodeConfig{}, api.RenderedFile{},
-		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}, api.SecretList{}, fleet.Secret{}, api.SecretSet{}, api.NodeSelection{}} {
+		api.DiskList{}, api.Disk{}, api.NodeCache{}, api.Keys{}, api.Key{}, api.KeyCreate{}, api.KeyUse{},
+		api.KeyChange{},
+		api.Journal{}, api.JournalLine{}, api.JournalBoot{}, api.StateList{}, api.StateOf{}, fleet.StatePlace{},
+		fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
+		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{}, api.DHCP{}, api.Loads{}, api.Logs{},
+		api.Status{},
+		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{},
+		api.NodeDiff{}, api.NodeDiffList{},
+		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{},
+		api.Figures{},
+		api.BootComparison{}, api.Sample{}, api.Samples{}, api.Sender{}, api.Feeding{}, api.Feedings{},
+		api.ComparedBoots{}, api.BootChange{}, api.User{}, api.UserList{}, api.UserCreate{}, api.UserSet{},
+		api.Audited{}, api.AuditList{},
+		api.ConfigList{}, api.ConfigFile{}, api.ConfigSet{}, api.ConfigDelete{}, api.ConfigChange{}, api.NodeConfig{},
+		api.RenderedFile{},
+		api.SyncRequest{}, api.SyncList{}, api.NodeSync{}, api.SyncedFile{}, api.SecretList{}, fleet.Secret{},
+		api.SecretSet{}, api.NodeSelection{}} {
 		types[reflect.TypeOf(v).Name()] = reflect.TypeOf(v)
 	}
-	types["GroupCreate"], types["ClassCreate"], types["ConfigDeclare"] = reflect.TypeFor[fleet.Group](), reflect.TypeFor[fleet.Class](), reflect.TypeFor[fleet.ConfigFile]()
+	types["GroupCreate"], types["ClassCreate"], types["ConfigDeclare"] = reflect.TypeFor[fleet.Group](),
+		reflect.TypeFor[fleet.Class](), reflect.TypeFor[fleet.ConfigFile]()
 	return types
 }
 

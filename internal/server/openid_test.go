@@ -210,8 +210,11 @@ func TestProviderRefuses(t *testing.T) {
 			return withToken(t, b, func(id string) string { return id[:len(id)-8] + "AAAAAAAA" })
 		},
 		"a token that nobody signed": func(b []byte) []byte { return withToken(t, b, unsigned) },
-		"no ID token":                func(b []byte) []byte { return withToken(t, b, func(string) string { return "" }) },
-		"a token that is over":       func(b []byte) []byte { s.clock.add(30 * 24 * time.Hour); return b },
+		"no ID token": func(b []byte) []byte {
+			return withToken(t, b,
+				func(string) string { return "" })
+		},
+		"a token that is over": func(b []byte) []byte { s.clock.add(30 * 24 * time.Hour); return b },
 	} {
 		before := s.clock.now()
 		v := newVisitor(t)
@@ -305,7 +308,8 @@ func TestLoginByProviderInABrowser(t *testing.T) {
 	)
 	v.arrive(`document.querySelector("input[name=password]")`)
 	v.Run(
-		`document.querySelector("input[name=password]").value = "` + password + `"; document.querySelector("input[name=password]").form.requestSubmit()`,
+		`document.querySelector("input[name=password]").value = "` + password +
+			`"; document.querySelector("input[name=password]").form.requestSubmit()`,
 	)
 	v.arrive(`document.querySelector("button[value=accept]")`)
 	v.Run(`document.querySelector("button[value=accept]").click()`)

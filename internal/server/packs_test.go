@@ -145,7 +145,8 @@ func TestPackFollowsTheHardware(t *testing.T) {
 	if p, q := s.verified(lap), s.verified(other); p.Class != "qemu-lap-2" || q.Class != "" {
 		t.Errorf("classes %q and %q", p.Class, q.Class)
 	}
-	if fit := packer.FitOf(packer.OrderOf(s.verified(lap)), s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
+	if fit := packer.FitOf(packer.OrderOf(s.verified(lap)),
+		s.readsOf(m, "usr/bin/p0", "usr/bin/p2", "usr/bin/p3")); fit.Misses != 0 ||
 		fit.Wasted != 0 {
 		t.Errorf("the pack of a class: %+v", fit)
 	}
@@ -209,7 +210,8 @@ func TestTraceIsRefused(t *testing.T) {
 		e.Code != api.Unauthorized {
 		t.Errorf("without a session: error %v", e)
 	}
-	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1}, {Start: blocks, Blocks: 1}})}); e != nil {
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads([]trace.Read{{Start: 1, Blocks: 1},
+		{Start: blocks, Blocks: 1}})}); e != nil {
 		t.Fatal(e)
 	}
 	kept, err := s.traces.List(version)

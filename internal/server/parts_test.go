@@ -52,7 +52,8 @@ func TestTFTP(t *testing.T) {
 	}
 	id := s.bootsOf("mac-525400000001")[0].ID
 	want := "bootfile end"
-	for deadline := time.Now().Add(10 * time.Second); !slices.Contains(s.eventsOf(id), want) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(10 * time.Second); !slices.Contains(s.eventsOf(id), want) &&
+		time.Now().Before(deadline); {
 		s.registry.Last() // the account of a transfer comes when its last block is acknowledged
 	}
 	if got := s.eventsOf(id); !slices.Contains(got, want) {

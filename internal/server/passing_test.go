@@ -57,7 +57,10 @@ func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := -1
-		if err := raw.Control(func(fd uintptr) { got, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY) }); err != nil {
+		if err := raw.Control(func(fd uintptr) {
+			got,
+				err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PRIORITY)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if (resp.StatusCode == http.StatusOK) != (want != sockopt.Message) || got != want {

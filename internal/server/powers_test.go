@@ -89,7 +89,8 @@ func (s *switched) restart() {
 
 func (s *switched) node(name string, n byte) {
 	s.t.Helper()
-	if _, err := s.c.CreateNode(s.t.Context(), api.NodeCreate{Name: name, MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, n}}}); err != nil {
+	if _, err := s.c.CreateNode(s.t.Context(),
+		api.NodeCreate{Name: name, MACs: []fleet.MAC{{0x52, 0x54, 0, 0, 0, n}}}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -179,7 +180,8 @@ func TestPowerPasswordIsSealed(t *testing.T) {
 	if _, err := s.do("pc009", api.PowerOn); err == nil || !strings.Contains(err.Error(), "wrong password") {
 		t.Errorf("renamed: %v", err)
 	}
-	for _, f := range []string{registry.File, registry.File + "-wal", registry.EventsFile, registry.EventsFile + "-wal"} {
+	for _, f := range []string{registry.File, registry.File + "-wal", registry.EventsFile,
+		registry.EventsFile + "-wal"} {
 		b, err := os.ReadFile(filepath.Join(s.cfg.Dir, f))
 		if err == nil && (bytes.Contains(b, []byte("sesame")) || bytes.Contains(b, []byte("my own one"))) {
 			t.Errorf("%s has a password in it", f)
@@ -212,7 +214,8 @@ func TestPowerOffByTheAgent(t *testing.T) {
 		api.PowerDone
 		err error
 	}
-	for action, kind := range map[api.PowerAction]api.ErrandKind{api.PowerOff: api.PowerOffNode, api.PowerCycle: api.RebootNode} {
+	for action, kind := range map[api.PowerAction]api.ErrandKind{api.PowerOff: api.PowerOffNode,
+		api.PowerCycle: api.RebootNode} {
 		done := make(chan answer, 1)
 		go func() {
 			d, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: action})
@@ -244,7 +247,8 @@ func TestPowerOffByTheAgent(t *testing.T) {
 // TestHoursSwitchNodes: at their times and once, with what an operator did since left alone; also when the server
 // was away.
 func TestHoursSwitchNodes(t *testing.T) {
-	s := startSwitched(t, fleet.Settings{Hours: new(fleet.Hours("Mon-Fri 07:45-22:00; UTC"))}) // the clock begins on a Saturday, at noon
+	// the clock begins on a Saturday, at noon
+	s := startSwitched(t, fleet.Settings{Hours: new(fleet.Hours("Mon-Fri 07:45-22:00; UTC"))})
 	s.node("pc001", 1)
 	s.node("pc002", 2)
 	look := func(d time.Duration) string {
@@ -257,14 +261,16 @@ func TestHoursSwitchNodes(t *testing.T) {
 	}
 	off := "none"
 	hours := fleet.Hours(off)
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
 		err,
 		api.BadRequest,
 	) {
 		t.Error(err)
 	}
 	hours = "08:00-09:00; Nowhere/Here"
-	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
+	if _, err := s.c.SetGroup(t.Context(), fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Hours: &hours}}); !api.IsCode(
 		err,
 		api.BadRequest,
 	) ||
@@ -299,7 +305,8 @@ func TestSweepAfterAPowerCut(t *testing.T) {
 		s.node(name, byte(i+1))
 	}
 	sweep := false
-	if _, err := s.c.SetNodes(t.Context(), api.NodeSet{Select: "stays", Settings: fleet.Settings{Sweep: &sweep}}); err != nil {
+	if _, err := s.c.SetNodes(t.Context(),
+		api.NodeSet{Select: "stays", Settings: fleet.Settings{Sweep: &sweep}}); err != nil {
 		t.Fatal(err)
 	}
 	seen := func(names ...string) {

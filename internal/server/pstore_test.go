@@ -24,7 +24,8 @@ func TestPstore(t *testing.T) {
 	text := "Panic#1 Part2\n<4>[ 7200.1] sysrq: Trigger a crash\nPanic#1 Part1\n<0>[ 7200.2] Kernel panic - not " +
 		"syncing: sysrq triggered crash\n"
 	for range 2 { // an answer was lost
-		if e := p.post("/v1/node/events", "Bearer "+p.session, api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: text}, nil); e != nil {
+		if e := p.post("/v1/node/events", "Bearer "+p.session,
+			api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: text}, nil); e != nil {
 			t.Fatal(e)
 		}
 	}
@@ -45,7 +46,9 @@ func TestPstore(t *testing.T) {
 		t.Errorf("the boot after it: %+v, %q, %v", b.Fault, b.Console, err)
 	}
 	// More than there is room for: the end counts.
-	if e := p.post("/v1/node/events", "Bearer "+p.session, api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: strings.Repeat("x\n", 100_000) + "the end"}, nil); e != nil {
+	if e := p.post("/v1/node/events", "Bearer "+p.session,
+		api.ReportRequest{Boot: p.boot, Uptime: 2 * time.Minute, Pstore: strings.Repeat("x\n", 100_000) + "the end"},
+		nil); e != nil {
 		t.Fatal(e)
 	}
 	if b, err = client.Boot(t.Context(), died); err != nil || !strings.Contains(b.Console, "sysrq triggered") ||

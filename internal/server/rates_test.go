@@ -59,8 +59,9 @@ func TestFloodOfRequests(t *testing.T) {
 	cfg := n.load()
 	session := "Bearer " + n.hello(cfg).Session
 	for i := range 3 * most {
-		if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Duration(i) * time.Millisecond,
-			Events: []trace.Event{{Stage: trace.Root, Kind: trace.Info}}}, nil); e != nil {
+		if e := n.post("/v1/node/events", session,
+			api.ReportRequest{Boot: cfg.Boot, Uptime: time.Duration(i) * time.Millisecond,
+				Events: []trace.Event{{Stage: trace.Root, Kind: trace.Info}}}, nil); e != nil {
 			t.Fatal(e)
 		}
 		if code, _ := n.get("/boot/script?mac=" + n.mac.String()); code != http.StatusOK {
@@ -89,7 +90,8 @@ func (s *site) floodPages(base, token string, most int) {
 		}
 		return n
 	}
-	if _, err := api.OverHandler(s.socketRoutes()).CreateUser(s.t.Context(), api.UserCreate{Name: "bench", Role: fleet.Viewer, Password: "first password"}); err != nil {
+	if _, err := api.OverHandler(s.socketRoutes()).CreateUser(s.t.Context(),
+		api.UserCreate{Name: "bench", Role: fleet.Viewer, Password: "first password"}); err != nil {
 		s.t.Fatal(err)
 	}
 	in := ask(s.t, "POST", base+"/login", "", []byte(url.Values{"to": {"/"}, "token": {token}}.Encode()))

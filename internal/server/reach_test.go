@@ -71,14 +71,16 @@ func startRooms(t *testing.T) *rooms {
 	_, s.v2 = s.addImage()
 	for i, g := range []string{"mine", hidden + "room"} {
 		name := []string{"own", hidden + "node"}[i]
-		if _, err := here.StartRollout(ctx, api.RolloutStart{Group: g, Image: fleet.Ref("lab@" + string(s.v2))}); err != nil {
+		if _, err := here.StartRollout(ctx,
+			api.RolloutStart{Group: g, Image: fleet.Ref("lab@" + string(s.v2))}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := here.AbortRollout(ctx, g+"-1"); err != nil {
 			t.Fatal(err)
 		}
 		of := fleet.Scope{Kind: fleet.ForGroup, Name: g}
-		if _, err := here.SetConfigFile(ctx, api.ConfigSet{ConfigFile: fleet.ConfigFile{For: of, Path: "/etc/" + g, Content: []byte(g)}}); err != nil {
+		if _, err := here.SetConfigFile(ctx,
+			api.ConfigSet{ConfigFile: fleet.ConfigFile{For: of, Path: "/etc/" + g, Content: []byte(g)}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := here.SetRecording(ctx, name, api.RecordingSet{Until: "ready"}); err != nil {
@@ -139,7 +141,8 @@ func (s *rooms) filled(path string, its bool) string {
 	if strings.HasPrefix(path, "/v1/boots/") {
 		id = pick(string(s.mine), string(s.its))
 	}
-	return strings.NewReplacer("{name}", name, "{id}", id, "{digest}", string(s.v1), "{version}", string(s.v1), "{tag}", "latest").
+	return strings.NewReplacer("{name}", name, "{id}", id, "{digest}", string(s.v1), "{version}", string(s.v1),
+		"{tag}", "latest").
 		Replace(path)
 }
 
@@ -238,7 +241,8 @@ func TestTokenOfOneGroup(t *testing.T) {
 				t.Errorf("%s %s %s: %d: %s", r.Method, path, body, status, answer)
 			case own && one && status < 300 && !strings.HasPrefix(r.Path, "/v1/classes"):
 				t.Errorf("%s %s: %d: %s", r.Method, path, status, answer)
-			case !site && strings.Contains(strings.ReplaceAll(strings.ReplaceAll(answer, path, ""), named(path, body, answer), ""), hidden) ||
+			case !site && strings.Contains(strings.ReplaceAll(strings.ReplaceAll(answer, path, ""),
+				named(path, body, answer), ""), hidden) ||
 				strings.Contains(answer, string(s.its)) && !strings.Contains(path, string(s.its)):
 				t.Errorf("%s %s %s tells of the other group: %s", r.Method, path, body, answer)
 			}
@@ -269,7 +273,8 @@ func named(path, body, answer string) string {
 func (s *rooms) other() string {
 	s.t.Helper()
 	var out strings.Builder
-	for _, path := range []string{"/v1/fleet", "/v1/nodes/unseennode/config", "/v1/rollouts/unseenroom-1", "/v1/recordings", "/v1/power?select=unseennode", "/v1/images", "/v1/classes",
+	for _, path := range []string{"/v1/fleet", "/v1/nodes/unseennode/config", "/v1/rollouts/unseenroom-1",
+		"/v1/recordings", "/v1/power?select=unseennode", "/v1/images", "/v1/classes",
 		"/v1/policy", "/v1/keys", "/v1/secrets", "/v1/boots/" + string(s.its)} {
 		status, answer := s.do(s.everything, "GET", path, "")
 		if status != http.StatusOK {
@@ -359,13 +364,15 @@ func TestTokensForGroupsAreChecked(t *testing.T) {
 	for _, x := range []struct {
 		ask  api.TokenCreate
 		code api.Code
-	}{{api.TokenCreate{Name: "a", Groups: []string{"nowhere"}}, api.NotFound}, {api.TokenCreate{Name: "b", Role: fleet.Admin, Groups: []string{"mine"}}, api.BadRequest}} {
+	}{{api.TokenCreate{Name: "a", Groups: []string{"nowhere"}}, api.NotFound},
+		{api.TokenCreate{Name: "b", Role: fleet.Admin, Groups: []string{"mine"}}, api.BadRequest}} {
 		if _, err := here.CreateToken(t.Context(), x.ask); !api.IsCode(err, x.code) {
 			t.Errorf("%+v: %v", x.ask, err)
 		}
 	}
 	all, err := here.Tokens(t.Context())
-	if i := slices.IndexFunc(all, func(k api.Token) bool { return slices.Equal(k.Groups, []string{"mine"}) }); err != nil ||
+	if i := slices.IndexFunc(all,
+		func(k api.Token) bool { return slices.Equal(k.Groups, []string{"mine"}) }); err != nil ||
 		i < 0 {
 		t.Errorf("tokens: %+v %v", all, err)
 	}

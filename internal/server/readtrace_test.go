@@ -20,7 +20,8 @@ func TestImageTrace(t *testing.T) {
 		"usr/bin/init": program(
 			1,
 			150_000,
-		), "usr/lib/python3/site.py": program(2, 300_000), "usr/lib/late": program(3, 100_000), "never": program(4, 900_000),
+		), "usr/lib/python3/site.py": program(2, 300_000), "usr/lib/late": program(3, 100_000),
+		"never": program(4, 900_000),
 	})
 	ctx, c := t.Context(), api.OverSocket(s.cfg.Dir+"/"+SocketFile)
 	defer c.Close()
@@ -49,7 +50,8 @@ func TestImageTrace(t *testing.T) {
 	}
 	s.packed(version, "", func(bootpack.Record) bool { return true })
 	a, send := s.boot(3, "")
-	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads), Pack: a.Pack.Object, Hits: 500, Misses: 20, Wasted: 3}); e != nil {
+	if e := send(api.TraceRequest{Reads: trace.EncodeReads(reads), Pack: a.Pack.Object, Hits: 500, Misses: 20,
+		Wasted: 3}); e != nil {
 		t.Fatal(e)
 	}
 	got, err = c.ImageTrace(ctx, "lab:latest")
@@ -86,7 +88,8 @@ func TestImageTrace(t *testing.T) {
 	if len(got.Advice) != 1 || !strings.Contains(got.Advice[0].Text, "Python") || got.Advice[0].Read != 74*4096 {
 		t.Errorf("advice %+v", got.Advice)
 	}
-	for ref, want := range map[fleet.Ref]api.Code{"other": api.NotFound, "lab:none": api.NotFound, "No Name": api.BadRequest} {
+	for ref, want := range map[fleet.Ref]api.Code{"other": api.NotFound, "lab:none": api.NotFound,
+		"No Name": api.BadRequest} {
 		var refusal *api.Error
 		if _, err := c.ImageTrace(ctx, ref); !errors.As(err, &refusal) || refusal.Code != want {
 			t.Errorf("%s: error %v, want %s", ref, err, want)

@@ -80,7 +80,8 @@ func (p *played) report(status *api.NodeStatus, events ...trace.Event) *api.Erra
 	p.t.Helper()
 	p.uptime += time.Second
 	var got api.ReportResponse
-	if e := p.post("/v1/node/events", p.session, api.ReportRequest{Boot: p.boot, Uptime: p.uptime, Status: status, Events: events}, &got); e != nil {
+	if e := p.post("/v1/node/events", p.session,
+		api.ReportRequest{Boot: p.boot, Uptime: p.uptime, Status: status, Events: events}, &got); e != nil {
 		p.t.Fatal(e)
 	}
 	return got.Errand
@@ -197,7 +198,8 @@ func TestRolloutToASoundVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"drain node001 127.0.0.1 " + string(r.old)[7:], "check node001 127.0.0.1 " + string(r.new)[7:], "undrain node003 127.0.0.1 " + string(r.new)[7:]} {
+	for _, want := range []string{"drain node001 127.0.0.1 " + string(r.old)[7:],
+		"check node001 127.0.0.1 " + string(r.new)[7:], "undrain node003 127.0.0.1 " + string(r.new)[7:]} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("no hook said %q:\n%s", want, text)
 		}
@@ -273,9 +275,12 @@ func TestRolloutVerbs(t *testing.T) {
 		{"no such file", api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{Drain: "none"}}},
 		{`group "none": not found`, api.RolloutStart{Group: "none", Image: "lab"}},
 		{"already", api.RolloutStart{Group: "default", Image: fleet.Ref("lab@" + r.old)}},
-		{"unknown time zone", api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{Zone: "Nowhere/City"}}},
-		{"hook name", api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{Gates: []fleet.Gate{"script:../x"}}}},
-		{"is none of the nodes", api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{CanaryNodes: []string{"pc9"}}}},
+		{"unknown time zone",
+			api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{Zone: "Nowhere/City"}}},
+		{"hook name", api.RolloutStart{Group: "default", Image: "lab",
+			Plan: fleet.RolloutPlan{Gates: []fleet.Gate{"script:../x"}}}},
+		{"is none of the nodes",
+			api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{CanaryNodes: []string{"pc9"}}}},
 		{`"none:latest": not found`, api.RolloutStart{Group: "default", Image: "none"}},
 	} {
 		if x, err := r.c.StartRollout(ctx, c.req); err == nil || !strings.Contains(err.Error(), c.why) {

@@ -158,7 +158,9 @@ func TestWatch(t *testing.T) {
 			t.Errorf("event %+v", e)
 		}
 		if len(got) == 8 {
-			if _, err := s.registry.Append(t.Context(), trace.Event{Time: s.now(), Boot: cfg.Boot, Node: "node001", Stage: trace.Init, Kind: trace.End}); err != nil {
+			if _, err := s.registry.Append(t.Context(),
+				trace.Event{Time: s.now(), Boot: cfg.Boot, Node: "node001", Stage: trace.Init,
+					Kind: trace.End}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -248,7 +250,8 @@ func TestHostileReports(t *testing.T) {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
-	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", httpapi.MaxBody)}, nil); e == nil ||
+	if e := n.post("/v1/node/events", auth, map[string]string{"boot": strings.Repeat("x", httpapi.MaxBody)},
+		nil); e == nil ||
 		e.Code != api.BadRequest {
 		t.Errorf("a body of more than %d bytes: %v", httpapi.MaxBody, e)
 	}
@@ -266,7 +269,8 @@ func TestHostileReports(t *testing.T) {
 		),
 		Bytes: map[string]int64{trace.SourceK: 1 << 60, "server": -5, "peer": 3},
 	}
-	if e := n.post("/v1/node/events", auth, api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{lie}}, nil); e != nil {
+	if e := n.post("/v1/node/events", auth,
+		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: []trace.Event{lie}}, nil); e != nil {
 		t.Fatal(e)
 	}
 	events, err := s.registry.Events(t.Context(), registry.EventFilter{Boot: cfg.Boot})
@@ -274,7 +278,8 @@ func TestHostileReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := events[len(events)-1]
-	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > httpapi.MaxMessage || strings.Contains(got.Message, "\x1b") ||
+	if got.Node != "node001" || !got.Time.Equal(s.now()) || len(got.Message) > httpapi.MaxMessage ||
+		strings.Contains(got.Message, "\x1b") ||
 		len(got.Bytes) != 1 ||
 		got.Bytes["peer"] != 3 {
 		t.Errorf("recorded %+v", got)

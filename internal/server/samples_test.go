@@ -89,7 +89,8 @@ func TestWhoFedWhom(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Node != "node002" || got[0].Place != "default" || len(got[0].From) != 4 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	for i, want := range []api.Sender{{Node: "node001", Bytes: 700}, {Other: "10.0.0.1:8480", Bytes: 300}, {Other: "node at 10.9.9.9", Bytes: 5}, {Bytes: 1}} {
+	for i, want := range []api.Sender{{Node: "node001", Bytes: 700}, {Other: "10.0.0.1:8480", Bytes: 300},
+		{Other: "node at 10.9.9.9", Bytes: 5}, {Bytes: 1}} {
 		if got[0].From[i] != want {
 			t.Errorf("sender %+v, want %+v", got[0].From[i], want)
 		}

@@ -42,10 +42,12 @@ func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*
 	if len(whom) == 0 {
 		whom = []fleet.Scope{{Kind: fleet.ForGroup, Name: "default"}}
 	}
-	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", Value: []byte(theSecret), For: &whom}); err != nil {
+	if _, err := c.SetSecret(t.Context(),
+		api.SecretSet{Name: "munge", Value: []byte(theSecret), For: &whom}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), "default",
+		api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		t.Fatal(err)
 	}
 	setConfig(t, c, "all", mungeKey, `{{secret "munge"}}`)
@@ -136,7 +138,8 @@ func TestSecretsByApproval(t *testing.T) {
 		t.Error("another node's approval opens them")
 	}
 	approve("node001")
-	if files := ask(resp.Session); content(files, mungeKey) != theSecret || content(files, configfile.HostKeyPath) == "" {
+	if files := ask(resp.Session); content(files, mungeKey) != theSecret ||
+		content(files, configfile.HostKeyPath) == "" {
 		t.Error("no secrets after the approval")
 	}
 	if ask(otherSession) != nil {
@@ -264,14 +267,18 @@ func TestSecretsByTPM(t *testing.T) {
 		"a signature of before":    func(r *api.HelloRequest) { r.TPM = old },
 		"its key, other signature": func(r *api.HelloRequest) { by(wrong)(r); r.TPM.Key = old.Key },
 		"signed for another token": func(r *api.HelloRequest) { x := *r; x.Token = "x"; by(right)(&x); r.TPM = x.TPM },
-		"zeros":                    func(r *api.HelloRequest) { r.TPM = &api.TPMProof{Key: make([]byte, 64), Signature: make([]byte, 64)} },
+		"zeros": func(r *api.HelloRequest) {
+			r.TPM = &api.TPMProof{Key: make([]byte, 64),
+				Signature: make([]byte, 64)}
+		},
 	} {
 		cfg, resp := boot(forge)
 		if got(resp) {
 			t.Errorf("%s: secrets", name)
 		}
 		var files api.NodeConfigResponse
-		if e := n.post("/v1/node/config", "Bearer "+resp.Session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e == nil &&
+		if e := n.post("/v1/node/config", "Bearer "+resp.Session, api.NodeConfigRequest{Boot: cfg.Boot},
+			&files); e == nil &&
 			content(files.Files, mungeKey) != "" {
 			t.Errorf("%s: secrets, asked for later", name)
 		}
@@ -307,7 +314,8 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 		path := strings.NewReplacer("{name}", "node001", "{id}", string(cfg.Boot), "{digest}", "x").Replace(r.Path)
 		seen.WriteString(get(t, s, path+"?select=node001&for=all&path="+mungeKey))
 	}
-	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script", "/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {
+	for _, path := range []string{"/o/" + mungeKey, "/m/munge", "/boot/script",
+		"/boot/" + string(cfg.Boot) + "/initramfs", "/v1/secrets", "/v1/node/config", "/secrets/munge"} {
 		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", s.ports.Data, path))
 		if err != nil {
 			t.Fatal(err)

@@ -130,7 +130,13 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		ports:     &endpoint.Ports{},
 		lastSeen:  &lastseen.Times{},
 	}
-	s.metrics = metrics.New(metrics.Options{Release: c.Release, Look: func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) }, Log: c.Log})
+	s.metrics = metrics.New(
+		metrics.Options{
+			Release: c.Release,
+			Look:    func(ctx context.Context) (metrics.Look, error) { return s.lookout.Look(ctx) },
+			Log:     c.Log,
+		},
+	)
 	s.log = slog.New(s.metrics.Log(c.Log.Handler()))
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -139,22 +145,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) (err error) {
-	if err := os.MkdirAll(s.cfg.Dir, 0o755); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	if s.lock, err = lockDir(s.cfg.Dir); err != nil {
-		return err
-	}
-	if s.keys, err = identity.Open(filepath.Join(s.cfg.Dir, "keys")); err != nil {
-		return err
-	}
-	if s.store = s.cfg.Store; s.store == nil {
-		if s.store, err = store.OpenDir(filepath.Join(s.cfg.Dir, "store")); err != nil {
-			return err
-		}
-	}
-	s.versions = versions.New(s.store, s.keys.Ring)
-	if s.registry, err = registry.Open(ctx, registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
+	if err := s.openRecords(ctx); err != nil {
 		return err
 	}
 	if err := s.findPrograms(); err != nil {
@@ -173,8 +164,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Manifest: s.versions.Manifest, LastSeen: s.lastSeen.Seen, Now: s.now, Log: s.log})
 	s.packAPI = packs.NewAPI(s.packs, s.recordings)
 	s.signer = images.NewSigner(s.keys.Ring, s.store, s.versions.Forget, s.log)
-	s.collector = objects.NewCollector(objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
-		Now: s.now, LastSeen: s.lastSeen.Seen, Log: s.log})
+	s.collector = objects.NewCollector(
+		objects.CollectorOptions{Store: s.store, Registry: s.registry, Traces: s.traces, Dir: s.cfg.Dir,
+			Now: s.now, LastSeen: s.lastSeen.Seen, Log: s.log},
+	)
 	s.storeAPI = objects.NewAPI(s.collector, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
@@ -183,8 +176,10 @@ func (s *Server) open(ctx context.Context) (err error) {
 		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err
 	}
-	s.state = state.New(state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.lastSeen.Seen,
-		Auth: s.nodeAuth, Members: s.planner, Commands: s.commands, Now: s.now, Log: s.log})
+	s.state = state.New(
+		state.Options{Dir: s.cfg.Dir, Registry: s.registry, Volumes: s.volumes.Dir(), LastSeen: s.lastSeen.Seen,
+			Auth: s.nodeAuth, Members: s.planner, Commands: s.commands, Now: s.now, Log: s.log},
+	)
 	s.configs = nodeconfig.New(s.keys, func() []dhcp.Subnet {
 		if !s.givesAddresses() {
 			return nil
@@ -214,6 +209,30 @@ func (s *Server) open(ctx context.Context) (err error) {
 	})
 	s.wireNodes()
 	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
+		return err
+	}
+	return nil
+}
+
+// openRecords opens what is kept in the data directory: keys, store and registry, under its lock.
+func (s *Server) openRecords(ctx context.Context) (err error) {
+	if err := os.MkdirAll(s.cfg.Dir, 0o755); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if s.lock, err = lockDir(s.cfg.Dir); err != nil {
+		return err
+	}
+	if s.keys, err = identity.Open(filepath.Join(s.cfg.Dir, "keys")); err != nil {
+		return err
+	}
+	if s.store = s.cfg.Store; s.store == nil {
+		if s.store, err = store.OpenDir(filepath.Join(s.cfg.Dir, "store")); err != nil {
+			return err
+		}
+	}
+	s.versions = versions.New(s.store, s.keys.Ring)
+	if s.registry, err = registry.Open(ctx,
+		registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
 		return err
 	}
 	return nil
@@ -283,8 +302,14 @@ func (s *Server) powerConfig() power.Config {
 
 // newAccess wires who may use the operator's API.
 func (s *Server) newAccess() *access.Guard {
-	c := access.Config{Registry: s.registry, Key: s.keys.ServerPublic(), Rate: s.cfg.APIRate, Refused: s.metrics.Refused,
-		Now: s.now, Log: s.log}
+	c := access.Config{
+		Registry: s.registry,
+		Key:      s.keys.ServerPublic(),
+		Rate:     s.cfg.APIRate,
+		Refused:  s.metrics.Refused,
+		Now:      s.now,
+		Log:      s.log,
+	}
 	if s.cfg.OpenID != nil {
 		c.Provider = openid.New(*s.cfg.OpenID, s.now)
 	}
@@ -342,9 +367,11 @@ func (s *Server) wireBoot() {
 		Release: s.cfg.Release, Log: s.log,
 	})
 	s.booter = boots.New(boots.Config{
-		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports, NodeAuth: s.nodeAuth,
-		Boots: s.boots, Discovery: s.discovery, Admission: s.admission, Keys: s.keys, Configs: s.configs, Programs: s.agents,
-		Disks: s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
+		Registry: s.registry, Store: s.store, Versions: s.versions, Planner: s.planner, Ports: s.ports,
+		NodeAuth: s.nodeAuth,
+		Boots:    s.boots, Discovery: s.discovery, Admission: s.admission, Keys: s.keys, Configs: s.configs,
+		Programs: s.agents,
+		Disks:    s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
@@ -356,7 +383,8 @@ func (s *Server) wireBoot() {
 func (s *Server) wireNodes() {
 	s.nodeAPI = nodeapi.New(nodeapi.Config{
 		Registry: s.registry, Planner: s.planner, NodeAuth: s.nodeAuth, Boots: s.boots, Discovery: s.discovery,
-		Commands: s.commands, LastSeen: s.lastSeen, Configs: s.configs, Boot: s.booter, Packs: s.packs, Consoles: s.consoles,
+		Commands: s.commands, LastSeen: s.lastSeen, Configs: s.configs, Boot: s.booter, Packs: s.packs,
+		Consoles:    s.consoles,
 		KeepSenders: s.senders.Add, KeepState: s.state.KeepReport, Now: s.now, Log: s.log,
 	})
 }

@@ -18,7 +18,8 @@ func TestImageSlim(t *testing.T) {
 	)
 	files["opt/game/data/level"] = program(3, 200_000)
 	const wants = "etc/systemd/system/multi-user.target.wants/"
-	for _, name := range []string{wants + "ssh.service", wants + "NetworkManager-wait-online.service", "usr/lib/systemd/system-generators/lvm2-activation-generator"} {
+	for _, name := range []string{wants + "ssh.service", wants + "NetworkManager-wait-online.service",
+		"usr/lib/systemd/system-generators/lvm2-activation-generator"} {
 		files[name] = []byte("x")
 	}
 	m, version := s.addRoot(files)

@@ -37,7 +37,8 @@ func TestStageNode(t *testing.T) {
 		t.Error(err)
 	}
 	status := &api.NodeStatus{Version: s.bootOf(boot).Version, Staged: next}
-	if err := n.post("/v1/node/events", session, api.ReportRequest{Boot: boot, Uptime: time.Hour, Status: status}, nil); err != nil {
+	if err := n.post("/v1/node/events", session, api.ReportRequest{Boot: boot, Uptime: time.Hour, Status: status},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := c.Node(t.Context(), "node001"); err != nil || v.Status.Staged != next || v.Running == next ||
@@ -60,7 +61,8 @@ func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func(
 			each()
 		}
 		var got api.ReportResponse
-		if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: boot, Uptime: time.Hour, Events: []trace.Event{}}, &got); e != nil {
+		if e := n.post("/v1/node/events", session,
+			api.ReportRequest{Boot: boot, Uptime: time.Hour, Events: []trace.Event{}}, &got); e != nil {
 			s.t.Fatal(e)
 		}
 		if got.Errand != nil {
@@ -92,7 +94,8 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	})
 	later := fleet.Window(s.clock.now().AddDate(0, 0, 3).Weekday().String()[:3] + " 10:00-11:00")
 	plan := fleet.RolloutPlan{Method: fleet.MethodAuto, Windows: []fleet.Window{later}}
-	if _, err := c.StartRollout(t.Context(), api.RolloutStart{Group: fleet.DefaultGroup, Image: "lab", Plan: plan}); err != nil {
+	if _, err := c.StartRollout(t.Context(),
+		api.RolloutStart{Group: fleet.DefaultGroup, Image: "lab", Plan: plan}); err != nil {
 		t.Fatal(err)
 	}
 	e := s.commandFor(n, boot, session, func() {

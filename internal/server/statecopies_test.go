@@ -149,8 +149,10 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	for who, x := range map[string]struct {
 		*booted
 		right string
-	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that gets it": {b, "Bearer " + b.session}, "an older boot": {old, "Bearer " + old.session},
-		"a token": {a, "Boot " + a.token}, "nobody": {a, ""}, "another's session": {a, "Bearer " + stranger.session}} {
+	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that gets it": {b, "Bearer " + b.session},
+		"an older boot": {old, "Bearer " + old.session},
+		"a token":       {a, "Boot " + a.token}, "nobody": {a, ""},
+		"another's session": {a, "Bearer " + stranger.session}} {
 		if e := x.sends(order, x.right, strings.NewReader("forged")); e == nil ||
 			e.Code != api.Unauthorized && e.Code != api.NotFound {
 			t.Errorf("%s sends: %v", who, e)
@@ -188,8 +190,9 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	for who, x := range map[string]struct {
 		*booted
 		right string
-	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that sent it": {a, "Bearer " + a.session}, "an older boot": {&booted{b.node, before.boot, "", "", ""}, "Bearer " + before.session},
-		"a token": {b, "Boot " + b.token}, "nobody": {b, ""}, "another's session": {b, "Bearer " + a.session}} {
+	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that sent it": {a, "Bearer " + a.session},
+		"an older boot": {&booted{b.node, before.boot, "", "", ""}, "Bearer " + before.session},
+		"a token":       {b, "Boot " + b.token}, "nobody": {b, ""}, "another's session": {b, "Bearer " + a.session}} {
 		if status, body := x.fetches(order, x.right); status != 401 && status != 404 ||
 			strings.Contains(body, "state of node001 state") {
 			t.Errorf("%s fetches: status %d: %.200s", who, status, body)
@@ -379,7 +382,8 @@ func TestStateIsSentAtOnce(t *testing.T) {
 	}
 	report := func(e api.Errand, why string) {
 		t.Helper()
-		if e := a.post("/v1/node/errand", "Bearer "+a.session, api.ErrandReport{Boot: a.boot, ID: e.ID, Error: why}, nil); e != nil {
+		if e := a.post("/v1/node/errand", "Bearer "+a.session, api.ErrandReport{Boot: a.boot, ID: e.ID, Error: why},
+			nil); e != nil {
 			t.Error(e)
 		}
 	}
@@ -416,7 +420,8 @@ func (s *stateful) saysOn(node, message string) bool {
 func TestStateIsWithheld(t *testing.T) {
 	s, a, b, order := startCopied(t)
 	policy := fleet.SecretPolicy("approve-each-boot")
-	if _, err := s.c.SetGroup(t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
+	if _, err := s.c.SetGroup(t.Context(), "default",
+		api.GroupSet{Settings: fleet.Settings{Secrets: &policy}}); err != nil {
 		t.Fatal(err)
 	}
 	if e := a.sends(order, "Bearer "+a.session, strings.NewReader("state")); e == nil || e.Code != api.Forbidden ||
@@ -455,14 +460,17 @@ func TestStateIsCopiedBetweenPlaces(t *testing.T) {
 	}
 	on := func(n byte, state string) {
 		t.Helper()
-		if _, err := s.c.SetNodes(ctx, api.NodeSet{Select: s.name(n), Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state}}}); err != nil {
+		if _, err := s.c.SetNodes(ctx,
+			api.NodeSet{Select: s.name(n),
+				Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &state}}}); err != nil {
 			t.Fatal(err)
 		}
 		s.booted(n).says(says[state])
 	}
 	s.booted(1)
 	s.booted(2)
-	for _, c := range []struct{ from, to string }{{"disk", "disk"}, {"disk", "nfs 10.0.0.1:/state"}, {"nfs 10.0.0.1:/state", "disk"}, {"disk", "volume 20GB"},
+	for _, c := range []struct{ from, to string }{{"disk", "disk"}, {"disk", "nfs 10.0.0.1:/state"},
+		{"nfs 10.0.0.1:/state", "disk"}, {"disk", "volume 20GB"},
 		{"volume 20GB", "disk"}, {"nfs 10.0.0.1:/state", other}} {
 		on(1, c.from)
 		on(2, c.to)

@@ -33,7 +33,9 @@ func startStateful(t *testing.T, on string) *stateful {
 
 func (s *stateful) keep(on string) {
 	s.t.Helper()
-	if _, err := s.c.SetGroup(s.t.Context(), "default", api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on, Persist: &[]string{"/srv"}}}}); err != nil {
+	if _, err := s.c.SetGroup(s.t.Context(), "default",
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{StateOn: &on,
+			Persist: &[]string{"/srv"}}}}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -288,7 +290,8 @@ func TestVolumeFollowsItsNode(t *testing.T) {
 	s := startSite(t)
 	c, ctx := operatorOf(t, s), t.Context()
 	file := func(name string) string { return filepath.Join(s.cfg.Dir, "volumes", name+".qcow2") }
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file("")), 0o700), os.WriteFile(file("was"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file("")), 0o700),
+		os.WriteFile(file("was"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateNode(ctx, api.NodeCreate{Name: "was", MACs: []fleet.MAC{s.node(1).mac}}); err != nil {
@@ -301,7 +304,8 @@ func TestVolumeFollowsItsNode(t *testing.T) {
 	if _, err := os.Stat(file(is)); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.ApplyFleet(ctx, api.Apply{Prune: true, Declaration: api.Declaration{Owns: api.Owns{Nodes: "is"}}}); err != nil {
+	if _, err := c.ApplyFleet(ctx,
+		api.Apply{Prune: true, Declaration: api.Declaration{Owns: api.Owns{Nodes: "is"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file(registry.DeletedName(is, s.now()))); err != nil {

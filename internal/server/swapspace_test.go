@@ -111,7 +111,8 @@ func TestSwapSpace(t *testing.T) {
 	}
 	swap, none := "volume 128MiB", "none"
 	set := func(text *string) {
-		if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: text}}}); err != nil {
+		if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup,
+			api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: text}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +134,8 @@ func TestSwapSpace(t *testing.T) {
 	if len(all) != 1 || !strings.Contains(all[0], name+"@"+string(n.boot)+"@") {
 		t.Fatalf("files: %v", all)
 	}
-	if err := os.Rename(all[0], filepath.Join(filepath.Dir(all[0]), name+"@"+string(n.boot)+"@another-boot-of-the-machine.swap")); err != nil {
+	if err := os.Rename(all[0],
+		filepath.Join(filepath.Dir(all[0]), name+"@"+string(n.boot)+"@another-boot-of-the-machine.swap")); err != nil {
 		t.Fatal(err)
 	}
 	if _, e := n.ask(true); e == nil || e.Code != api.NotFound {
@@ -161,7 +163,8 @@ func TestSwapSpace(t *testing.T) {
 func TestSwapSpaceOfABootBefore(t *testing.T) {
 	n, c := startSwapping(t)
 	swap := "volume 64MB"
-	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 		t.Fatal(err)
 	}
 	conn, _ := n.attach(false)
@@ -181,7 +184,8 @@ func TestSwapSpaceOfABootBefore(t *testing.T) {
 func TestSwapSpaceOfAPrunedNode(t *testing.T) {
 	n, c := startSwapping(t)
 	swap := "volume 64MB"
-	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
+	if _, err := c.SetGroup(t.Context(), fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{Swap: &swap}}}); err != nil {
 		t.Fatal(err)
 	}
 	conn, _ := n.attach(false)

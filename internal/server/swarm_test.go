@@ -89,10 +89,12 @@ func TestTrackerOfTheDataPath(t *testing.T) {
 	pack, ids := s.putPack(12)
 	n := s.node(1)
 	join := map[string]any{"pack": pack.String(), "pieces": 12, "port": 80}
-	if code, _ := n.swarm("join", map[string]any{"pack": chunk.Sum(nil).String(), "pieces": 12, "port": 80}); code != http.StatusNotFound {
+	if code, _ := n.swarm("join",
+		map[string]any{"pack": chunk.Sum(nil).String(), "pieces": 12, "port": 80}); code != http.StatusNotFound {
 		t.Errorf("a pack that is not in the store: status %d", code)
 	}
-	if code, _ := n.swarm("join", map[string]any{"pack": ids[0].String(), "pieces": 12, "port": 80}); code != http.StatusNotFound {
+	if code, _ := n.swarm("join",
+		map[string]any{"pack": ids[0].String(), "pieces": 12, "port": 80}); code != http.StatusNotFound {
 		t.Errorf("an object that is no pack: status %d", code)
 	}
 	if code, _ := n.swarm("join", join); code != http.StatusOK {

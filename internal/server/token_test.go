@@ -230,8 +230,12 @@ func TestMACOfNobody(t *testing.T) {
 		before = s.eventsOf(boot)
 	}
 	for _, mac := range []fleet.MAC{{}, {1, 0, 0x5e, 0, 0, 1}} {
-		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"})
-		s.observeDHCP(dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local})
+		s.observeDHCP(
+			dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"},
+		)
+		s.observeDHCP(
+			dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.IPXE}, Requested: local},
+		)
 		if code, b := n.get("/boot/script?mac=" + mac.String() + "&ip=127.0.0.1"); code != http.StatusBadRequest ||
 			!strings.Contains(string(b), "not the MAC address of one machine") {
 			t.Errorf("script for %s: %d %s", mac, code, b)

@@ -18,7 +18,8 @@ func TestWriteLayerOfANode(t *testing.T) {
 	version := s.withSystemd("252.1")
 	c, ctx := operatorOf(t, s), t.Context()
 	zram := "zram"
-	if _, err := c.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{WriteLayer: &zram}}}); err != nil {
+	if _, err := c.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Settings: fleet.Settings{Keeping: fleet.Keeping{WriteLayer: &zram}}}); err != nil {
 		t.Fatal(err)
 	}
 	n := s.node(1)

@@ -15,17 +15,9 @@ const (
 	longWord = 80  // columns of a string or a word of a comment that may stand alone on a longer line
 )
 
-// wider are directories whose lines are not all wrapped yet.
-var wider = []string{
-	"cmd/", "internal/bench/", "internal/cli/", "internal/lab/", "internal/node/", "internal/server/",
-}
-
 // Two files fit side by side on a screen.
 func TestLinesAreNotWide(t *testing.T) {
 	for _, s := range sources(t) {
-		if hasPrefix(s.path+"/", wider) {
-			continue
-		}
 		text, err := os.ReadFile(filepath.Join(root, s.path))
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,12 @@ func tokenCreate(env *cmdenv.Env) *cobra.Command {
 		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
 			t, err := c.CreateToken(
 				ctx,
-				api.TokenCreate{Name: args[0], TTL: ttl, Role: fleet.Role(role), Groups: withoutAt(cmdenv.NotEmpty(groups))},
+				api.TokenCreate{
+					Name:   args[0],
+					TTL:    ttl,
+					Role:   fleet.Role(role),
+					Groups: withoutAt(cmdenv.NotEmpty(groups)),
+				},
 			)
 			if err != nil {
 				return err

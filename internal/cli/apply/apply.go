@@ -72,7 +72,8 @@ func readContent(file *fleetfile.File, dir string) error {
 		}
 		b, err := os.ReadFile(name)
 		if err != nil {
-			return exitcode.AsUsage(fmt.Errorf("config file %s of %s: %w", file.Config[i].Path, file.Config[i].For, err))
+			return exitcode.AsUsage(fmt.Errorf("config file %s of %s: "+
+				"%w", file.Config[i].Path, file.Config[i].For, err))
 		}
 		file.Config[i].Content = b
 	}

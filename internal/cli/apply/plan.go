@@ -35,7 +35,12 @@ type planFlags struct {
 
 // PlanCommand is `plan`.
 func PlanCommand(env *cmdenv.Env) *cobra.Command {
-	f := planFlags{nodeLink: output.NewRate(1e9), serverLink: output.NewRate(0), workingSet: output.NewSize(21e6), k: output.NewSize(18e6)}
+	f := planFlags{
+		nodeLink:   output.NewRate(1e9),
+		serverLink: output.NewRate(0),
+		workingSet: output.NewSize(21e6),
+		k:          output.NewSize(18e6),
+	}
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Tell how long a boot storm takes, and where its bottleneck is",
@@ -81,7 +86,8 @@ took %.2f to %.2f times what is simulated, and up to %s more.`,
 	fs.IntVar(&f.servers, "servers", 1, "how many servers they share")
 	fs.Var(f.nodeLink, "node-link", "link of a node")
 	fs.Var(f.serverLink, "server-link", "link of a server (default: as a node's)")
-	fs.StringVar(&f.image, "image", "", "take the sizes of this image from the server: what a boot reads, and its kernel and initrd")
+	fs.StringVar(&f.image, "image", "", "take the sizes of this image from the server: what a boot reads, and its "+
+		"kernel and initrd")
 	fs.Var(f.workingSet, "boot-reads", "what a boot reads, in bytes as they are sent")
 	fs.Var(f.k, "kernel-initrd", "kernel and initrd, in bytes as they are sent")
 	fs.StringVar(&f.peers, "peers", "on", "whether nodes give each other what they have: on or off")
@@ -235,7 +241,8 @@ func (p plan) narrow() (short, meaning string) {
 		return "nodes", "the nodes' own links: a storm takes about as long as one boot"
 	case k >= root:
 		return "k", fmt.Sprintf(
-			"the servers' links while they send kernel and initrd, %s: nodes have them from nobody else; more servers, a faster "+
+			"the servers' links while they send kernel and initrd, %s: nodes have them from nobody else; more "+
+				"servers, a faster "+
 				"link or a smaller initrd help",
 			output.Span(k),
 		)
@@ -258,7 +265,8 @@ func printPlan(env *cmdenv.Env, p plan) {
 	}
 	k := ""
 	if p.K > 0 {
-		k = fmt.Sprintf("the last node has them after %s; each server sends to %d at a time", output.Span(p.LastK), p.Admitted)
+		k = fmt.Sprintf("the last node has them after %s; each server sends to %d at a "+
+			"time", output.Span(p.LastK), p.Admitted)
 	}
 	w := float64(p.WorkingSet)
 	output.Fields(
@@ -268,7 +276,8 @@ func printPlan(env *cmdenv.Env, p plan) {
 		"servers",
 		fmt.Sprintf("%d, %s each", p.Servers, output.RateText(p.ServerLink)),
 		"a node fetches",
-		strings.TrimPrefix(fmt.Sprintf("%swhat a boot reads %s in %d pieces", kText(p.K), output.Size(p.WorkingSet), p.Pieces), " "),
+		strings.TrimPrefix(fmt.Sprintf("%swhat a boot reads %s in %d "+
+			"pieces", kText(p.K), output.Size(p.WorkingSet), p.Pieces), " "),
 		"one node alone",
 		output.Span(p.One),
 		"last node",
@@ -281,7 +290,8 @@ func printPlan(env *cmdenv.Env, p plan) {
 		"kernel+initrd",
 		k,
 		"servers send",
-		fmt.Sprintf("%sroot %s, %.2f times what a boot reads", kText(p.ServerK), output.Size(p.ServerRoot), float64(p.ServerRoot)/w),
+		fmt.Sprintf("%sroot %s, %.2f times what a boot "+
+			"reads", kText(p.ServerK), output.Size(p.ServerRoot), float64(p.ServerRoot)/w),
 		"without peers",
 		output.Span(p.Without),
 		"bottleneck",

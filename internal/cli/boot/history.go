@@ -39,7 +39,14 @@ func bootStats(env *cmdenv.Env) *cobra.Command {
 			}
 			t := output.NewTable(env.Out, strings.ToUpper(f.By), "BOOTS", "P50", "P95", "MAX", "FAILED")
 			for _, x := range f.Of {
-				t.Row(x.Name, strconv.Itoa(x.Boots), output.Span(x.P50), output.Span(x.P95), output.Span(x.Max), output.Count(x.Failures))
+				t.Row(
+					x.Name,
+					strconv.Itoa(x.Boots),
+					output.Span(x.P50),
+					output.Span(x.P95),
+					output.Span(x.Max),
+					output.Count(x.Failures),
+				)
 			}
 			t.Flush()
 			return nil
@@ -95,7 +102,14 @@ func printComparison(env *cmdenv.Env, x api.BootComparison) {
 		if c.Real {
 			mark = "real"
 		}
-		t.Row(name, output.Span(c.Before.P50), output.Span(c.After.P50), output.Span(c.Shift), fmt.Sprintf("%.3f", c.P), mark)
+		t.Row(
+			name,
+			output.Span(c.Before.P50),
+			output.Span(c.After.P50),
+			output.Span(c.Shift),
+			fmt.Sprintf("%.3f", c.P),
+			mark,
+		)
 	}
 	env.Printf("\n")
 	t.Flush()

@@ -145,7 +145,8 @@ func printSystemd(env *cmdenv.Env, b api.BootDetail) {
 	if zero < 0 {
 		kernel = "" // its clock did not begin when it did, as it happens in emulation; the moments below still fit
 	}
-	output.Fields(env.Out, "state", state, "kernel and initramfs", kernel, "systemd started at", output.Span(zero+s.Userspace),
+	output.Fields(env.Out, "state", state, "kernel and initramfs", kernel, "systemd started "+
+		"at", output.Span(zero+s.Userspace),
 		"userspace", output.Span(s.Finish-s.Userspace), "default target reached at", output.Span(zero+s.Finish))
 	if len(s.Units) == 0 {
 		return

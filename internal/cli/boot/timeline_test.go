@@ -31,7 +31,8 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 // TestTimeline: a boot that came up with systemd's figures, and one that failed.
 func TestTimeline(t *testing.T) {
 	var up, failed []trace.Event
-	for _, e := range seedEvents([]registry.Boot{{ID: "a1", Node: "pc001", Started: zero}, {ID: "a2", Node: "pc002", Started: zero}}) {
+	for _, e := range seedEvents([]registry.Boot{{ID: "a1", Node: "pc001", Started: zero},
+		{ID: "a2", Node: "pc002", Started: zero}}) {
 		if e.Boot == "a1" {
 			up = append(up, e)
 		} else {

@@ -45,7 +45,8 @@ func privateMounts(env *cmdenv.Env, opt build.Options) error {
 // openBuilder checks what can be checked before the minutes that a build takes: names, and that the server answers.
 func openBuilder(env *cmdenv.Env, ctx context.Context, name string, tags []string) (*builder, error) {
 	if env.Server != "" {
-		return nil, exitcode.WithHint(exitcode.Usagef("it works on the machine of the server, not through --server"), "run it there")
+		return nil, exitcode.WithHint(exitcode.Usagef("it works on the machine of the server, not through "+
+			"--server"), "run it there")
 	}
 	for _, t := range append([]string{name}, tags...) {
 		if err := fleet.ValidName("image", t); err != nil {
@@ -76,7 +77,12 @@ func (b *builder) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.options = build.Options{Store: dir, Keys: keys.Ring.Signers(), Work: buildrun.WorkDir(b.env.Data), Builder: b.env.Release}
+	b.options = build.Options{
+		Store:   dir,
+		Keys:    keys.Ring.Signers(),
+		Work:    buildrun.WorkDir(b.env.Data),
+		Builder: b.env.Release,
+	}
 	return nil
 }
 

@@ -44,7 +44,8 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
 				args[0],
 				tags,
 				build.Options{Firmware: firmware, CommandLine: kernelArgs, Builder: env.Release,
-					Format: kind, KernelFrom: kernel, Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}},
+					Format: kind, KernelFrom: kernel,
+					Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}},
 			)
 		},
 	}

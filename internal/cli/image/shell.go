@@ -154,7 +154,8 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 	if terminal.Of(os.Stdin) == nil {
 		c.Env = append(c.Env, "DEBIAN_FRONTEND=noninteractive")
 	}
-	for _, name := range []string{"TERM", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
+	for _, name := range []string{"TERM", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY",
+		"NO_PROXY"} {
 		if value, ok := os.LookupEnv(name); ok {
 			c.Env = append(c.Env, name+"="+value)
 		}

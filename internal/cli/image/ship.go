@@ -39,7 +39,12 @@ The other server takes only what a key signed that it trusts.`,
 				return err
 			}
 			defer done()
-			return shipVersions(env, ctx, "push", ship.Options{From: ship.Server{Client: c}, To: to, Ref: fleet.Ref(args[0])})
+			return shipVersions(
+				env,
+				ctx,
+				"push",
+				ship.Options{From: ship.Server{Client: c}, To: to, Ref: fleet.Ref(args[0])},
+			)
 		}),
 	}
 	c.Flags().
@@ -52,7 +57,8 @@ func imagePull(env *cmdenv.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull SRC IMAGE[:TAG]",
 		Short: "Copy a version, with its name, from another server or from a directory",
-		Long: `Copy a version of an image from another Pando server or from a directory that ` + "`pando image push`" + ` wrote. Only what is
+		Long: `Copy a version of an image from another Pando server or from a directory that ` +
+			"`pando image push`" + ` wrote. Only what is
 missing travels; broken off, the same command goes on. This server takes only what a key signed that it trusts.`,
 		Example: `  pando image pull /media/stick/pando lab:stable
   pando image pull https://10.2.0.1:8443 lab`,
@@ -63,7 +69,12 @@ missing travels; broken off, the same command goes on. This server takes only wh
 				return err
 			}
 			defer done()
-			return shipVersions(env, ctx, "pull", ship.Options{From: from, To: ship.Server{Client: c}, Ref: fleet.Ref(args[1])})
+			return shipVersions(
+				env,
+				ctx,
+				"pull",
+				ship.Options{From: from, To: ship.Server{Client: c}, Ref: fleet.Ref(args[1])},
+			)
 		}),
 	}
 	c.Flags().
@@ -76,7 +87,8 @@ func otherPlace(where, token string, create bool) (p ship.Place, done func(), er
 	if strings.Contains(where, "/") && !strings.Contains(where, "://") || where == "." {
 		d, err := ship.OpenDirectory(where, create)
 		if err != nil {
-			return nil, nil, exitcode.WithHint(err, "a directory that `pando image push` wrote, or another server's address")
+			return nil, nil, exitcode.WithHint(err, "a directory that `pando image push` wrote, or another "+
+				"server's address")
 		}
 		return d, func() {}, nil
 	}

@@ -52,7 +52,8 @@ func printSlim(env *cmdenv.Env, s api.ImageSlim, lines int) {
 			s.Version.Short(),
 		)
 	} else {
-		output.Fields(env.Out, "image", s.Image+" "+s.Version.Short(), "boots", strconv.Itoa(s.Boots), "files", output.Size(s.Size), "never read", output.Used(s.Unread, s.Size))
+		output.Fields(env.Out, "image", s.Image+" "+s.Version.Short(), "boots", strconv.Itoa(s.Boots), "files",
+			output.Size(s.Size), "never read", output.Used(s.Unread, s.Size))
 		printUnread(env, "PACKAGE", s.Packages, lines)
 		printUnread(env, "DIRECTORY", s.Places, lines)
 	}

@@ -151,8 +151,18 @@ func printPack(env *cmdenv.Env, t api.ImageTrace, p api.Pack) {
 			if b.Late > 0 {
 				later = fmt.Sprintf(", nor %s of what it has for later", output.Size(b.Late))
 			}
-			env.Printf("  %s found %s %% of what it read in it; %s of it was not read%s\n", b.Node,
-				strconv.FormatFloat(float64(b.Hits)*100/float64(b.Hits+b.Misses), 'f', 1, 64), output.Size(b.Wasted), later)
+			env.Printf(
+				"  %s found %s %% of what it read in it; %s of it was not read%s\n",
+				b.Node,
+				strconv.FormatFloat(
+					float64(b.Hits)*100/float64(b.Hits+b.Misses),
+					'f',
+					1,
+					64,
+				),
+				output.Size(b.Wasted),
+				later,
+			)
 		}
 	}
 }

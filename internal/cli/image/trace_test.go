@@ -100,7 +100,8 @@ func TestPrintTraceOfWhatNobodyBooted(t *testing.T) {
 }
 
 func TestFileOrders(t *testing.T) {
-	for name, want := range map[string]string{"read": "usr/lib/udev/hwdb.bin", "size": "usr/lib/udev/hwdb.bin", "first": "", "path": ""} {
+	for name, want := range map[string]string{"read": "usr/lib/udev/hwdb.bin", "size": "usr/lib/udev/hwdb.bin",
+		"first": "", "path": ""} {
 		files := testTrace().Files
 		slices.SortStableFunc(files, fileOrders[name])
 		if files[0].Path != want {

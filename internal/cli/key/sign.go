@@ -82,7 +82,8 @@ func exportManifests(from *store.Dir, public, to string) (n int, err error) {
 		if len(image.Signers(v.Manifest, v.Signature, []string{public})) > 0 {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(to, strings.TrimPrefix(string(d), "sha256:")+".json"), v.Manifest, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(to, strings.TrimPrefix(string(d), "sha256:")+".json"), v.Manifest,
+			0o644); err != nil {
 			return n, err
 		}
 		n++

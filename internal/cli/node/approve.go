@@ -71,7 +71,8 @@ func nodeIdentity(env *cmdenv.Env) *cobra.Command {
 					policy = fmt.Sprintf("%s (%s)", v.Value, v.From)
 				}
 			}
-			output.Fields(env.Out, "node", n.Name, "secrets", policy, "approved TPM key", cmp.Or(api.KeyPrint(n.TPMKey), "none"),
+			output.Fields(env.Out, "node", n.Name, "secrets", policy, "approved TPM "+
+				"key", cmp.Or(api.KeyPrint(n.TPMKey), "none"),
 				"proved by its latest boot", cmp.Or(api.KeyPrint(n.Proof), "none"), "secrets withheld", n.Withheld)
 			return nil
 		}),

@@ -72,7 +72,10 @@ func (f nodeCacheFlags) check(node string) error {
 	default:
 		return nil
 	}
-	return exitcode.WithHint(exitcode.Usagef("%s without --device", alone), "`pando node cache "+node+"` lists the devices")
+	return exitcode.WithHint(
+		exitcode.Usagef("%s without --device", alone),
+		"`pando node cache "+node+"` lists the devices",
+	)
 }
 
 func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node string, f nodeCacheFlags) error {
@@ -97,7 +100,8 @@ func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node stri
 			return err
 		}
 	}
-	if disks, err = c.PrepareNodeCache(ctx, node, api.NodeCache{Device: f.device, Erase: f.device, DryRun: f.dryRun, Bootable: f.bootable}); err != nil {
+	if disks, err = c.PrepareNodeCache(ctx, node,
+		api.NodeCache{Device: f.device, Erase: f.device, DryRun: f.dryRun, Bootable: f.bootable}); err != nil {
 		return err
 	}
 	switch {

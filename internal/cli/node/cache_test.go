@@ -92,8 +92,10 @@ func TestCacheUse(t *testing.T) {
 		n.Cache = x.own
 		got := cacheUse(
 			api.Node{
-				Node:      n,
-				Effective: fleet.Effective(fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Settings: fleet.Settings{Cache: &x.group}}}),
+				Node: n,
+				Effective: fleet.Effective(
+					fleet.Layers{Node: n, Group: fleet.Group{Name: "lab", Settings: fleet.Settings{Cache: &x.group}}},
+				),
 			},
 		)
 		for _, want := range x.want {
@@ -127,7 +129,8 @@ func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
 	c := api.OverSocket(socket)
 	defer c.Close()
 	env, out := testEnv()
-	if err := runNodeCache(env, t.Context(), c, "pc001", nodeCacheFlags{device: "/dev/sdb", erase: "/dev/sdb"}); err != nil {
+	if err := runNodeCache(env, t.Context(), c, "pc001",
+		nodeCacheFlags{device: "/dev/sdb", erase: "/dev/sdb"}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "NOT used") ||

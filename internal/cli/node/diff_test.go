@@ -12,11 +12,14 @@ import (
 func TestNodeDiffTexts(t *testing.T) {
 	env, out := testEnv()
 	for _, d := range []api.NodeDiff{
-		{Node: "pc1", Desired: version1}, {Node: "pc2", Running: version1}, {Node: "pc3", Running: version1, Desired: version1},
-		{Node: "pc4", Running: version1, Desired: version2, Changes: true, KernelWas: "6.1.0-48", KernelIs: "6.1.0-49", ArgsGone: []string{"quiet"},
+		{Node: "pc1", Desired: version1}, {Node: "pc2", Running: version1},
+		{Node: "pc3", Running: version1, Desired: version1},
+		{Node: "pc4", Running: version1, Desired: version2, Changes: true, KernelWas: "6.1.0-48",
+			KernelIs: "6.1.0-49", ArgsGone: []string{"quiet"},
 			ArgsNew: []string{"nosmt"}, Method: fleet.MethodKexec, MethodWhy: "the kernel or its drivers " +
 				"change", Drivers: true, Root: true, RootFetches: 12_300_000, Packages: []api.PackageChange{
-				{Name: "a", Is: "1"}, {Name: "b", Was: "1"}, {Name: "c", Was: "1", Is: "2"}, {Name: "d", Was: "1", Is: "1", Files: 1}}},
+				{Name: "a", Is: "1"}, {Name: "b", Was: "1"}, {Name: "c", Was: "1", Is: "2"},
+				{Name: "d", Was: "1", Is: "1", Files: 1}}},
 		{Node: "pc5", Running: version1, Desired: version2, Changes: true, Root: true, Problem: "index page is " +
 			"damaged"},
 	} {

@@ -12,7 +12,8 @@ import (
 func TestLogTime(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
-		"": {}, "2h": now.Add(-2 * time.Hour), "-30m": now.Add(-30 * time.Minute), "2026-11-22": now.Add(-12 * time.Hour),
+		"": {}, "2h": now.Add(-2 * time.Hour), "-30m": now.Add(-30 * time.Minute),
+		"2026-11-22":       now.Add(-12 * time.Hour),
 		"2026-11-22 08:00": now.Add(-4 * time.Hour), "2026-11-22 " +
 			"08:00:30": now.Add(-4*time.Hour + 30*time.Second), now.UTC().Format(time.RFC3339): now,
 	} {

@@ -141,7 +141,8 @@ func printNode(env *cmdenv.Env, n api.Node) {
 		"MACs", output.Join(n.MACs), "fixed address", address,
 		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
 		"created", output.Time(n.Created), "seen", output.Ago(env.Now(), n.Seen),
-		"should run", string(n.Desired), "running", string(n.Running), "staged", staged(n), "needs a reboot", drift(n.Drift), "rollout", n.Rollout}
+		"should run", string(n.Desired), "running", string(n.Running), "staged", staged(n), "needs a reboot",
+		drift(n.Drift), "rollout", n.Rollout}
 	pairs = append(pairs, extensionPairs(n)...)
 	pairs = append(
 		pairs,

@@ -122,7 +122,14 @@ type powerLine struct {
 }
 
 // power does an action of nodes, some at a time, and tells how each did in their order.
-func power(env *cmdenv.Env, ctx context.Context, c *api.Client, selection string, action api.PowerAction, f powerFlags) error {
+func power(
+	env *cmdenv.Env,
+	ctx context.Context,
+	c *api.Client,
+	selection string,
+	action api.PowerAction,
+	f powerFlags,
+) error {
 	nodes, err := c.Power(ctx, selection)
 	if err != nil {
 		return err
@@ -183,7 +190,13 @@ func switchOne(ctx context.Context, c *api.Client, n api.PowerView, do api.Power
 }
 
 // printPower tells how nodes did, each as soon as those before it are done.
-func printPower(env *cmdenv.Env, lines []powerLine, done []chan struct{}, action api.PowerAction, dryRun bool) (failed int) {
+func printPower(
+	env *cmdenv.Env,
+	lines []powerLine,
+	done []chan struct{},
+	action api.PowerAction,
+	dryRun bool,
+) (failed int) {
 	width := len("NODE")
 	for i := range lines {
 		<-done[i]

@@ -35,7 +35,8 @@ func TestRolloutTexts(t *testing.T) {
 		},
 		Phases: map[fleet.RolloutPhase]int{},
 	}
-	for i, p := range []fleet.RolloutPhase{fleet.PhaseReturned, fleet.PhaseRebooting, fleet.PhaseLost, fleet.PhaseWaiting, fleet.PhaseWaiting, fleet.PhaseAway} {
+	for i, p := range []fleet.RolloutPhase{fleet.PhaseReturned, fleet.PhaseRebooting, fleet.PhaseLost,
+		fleet.PhaseWaiting, fleet.PhaseWaiting, fleet.PhaseAway} {
 		n := fleet.RolloutNode{
 			Node:   fmt.Sprintf("pc%d", i+1),
 			Wave:   i / 2,

@@ -142,8 +142,11 @@ func drawRollout(env *cmdenv.Env, tty *os.File, r api.Rollout) {
 func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 	var out []string
 	line := func(s string) { out = append(out, s) }
-	settled := r.Phases[fleet.PhasePassed] + r.Phases[fleet.PhaseAway] + r.Phases[fleet.PhaseReturned] + r.Phases[fleet.PhaseLost] + r.Phases[fleet.PhaseLeft]
-	line(fmt.Sprintf("rollout %s  %s  wave %s  %s", r.ID, r.State, listing.WaveText(r), output.Span(now.Sub(r.Created))))
+	settled := r.Phases[fleet.PhasePassed] + r.Phases[fleet.PhaseAway] + r.Phases[fleet.PhaseReturned] +
+		r.Phases[fleet.PhaseLost] + r.Phases[fleet.PhaseLeft]
+	line(
+		fmt.Sprintf("rollout %s  %s  wave %s  %s", r.ID, r.State, listing.WaveText(r), output.Span(now.Sub(r.Created))),
+	)
 	line(terminal.Bar(int64(settled), int64(len(r.Nodes))) + listing.PhaseCounts(r))
 	line(r.Reason)
 	room := max(1, height-5)
@@ -156,7 +159,13 @@ func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 		room--
 		line(
 			strings.TrimRight(
-				fmt.Sprintf("%-20s %-11s %8s  %s", terminal.Cut(n.Node, 20), listing.PhaseText(n.Phase), output.Span(r.Clock-n.At), n.Reason),
+				fmt.Sprintf(
+					"%-20s %-11s %8s  %s",
+					terminal.Cut(n.Node, 20),
+					listing.PhaseText(n.Phase),
+					output.Span(r.Clock-n.At),
+					n.Reason,
+				),
 				" ",
 			),
 		)

@@ -35,7 +35,14 @@ func firstRun(env *cmdenv.Env, ctx context.Context, f upFlags, s *server.Server,
 }
 
 // firstImage builds the recipe with the server's own keys and store. Machines that come meanwhile are told to wait.
-func firstImage(env *cmdenv.Env, ctx context.Context, f upFlags, s *server.Server, c *api.Client, bar *terminal.Progress) error {
+func firstImage(
+	env *cmdenv.Env,
+	ctx context.Context,
+	f upFlags,
+	s *server.Server,
+	c *api.Client,
+	bar *terminal.Progress,
+) error {
 	env.Printf("There is no image yet: building %s from recipe %s. This takes some minutes, once.\n", f.image, f.recipe)
 	recipe, err := recipe.Load(f.recipe)
 	if err != nil {
@@ -56,7 +63,8 @@ func firstImage(env *cmdenv.Env, ctx context.Context, f upFlags, s *server.Serve
 	if err != nil {
 		return buildrun.WithHint(err)
 	}
-	if _, err := c.AddVersion(ctx, f.image, api.VersionAdd{Version: r.Version, Tags: []string{fleet.LatestTag}}); err != nil {
+	if _, err := c.AddVersion(ctx, f.image,
+		api.VersionAdd{Version: r.Version, Tags: []string{fleet.LatestTag}}); err != nil {
 		return err
 	}
 	buildrun.PrintResult(env.Out, f.image, r, env.Now().Sub(begin))

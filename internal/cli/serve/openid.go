@@ -60,7 +60,13 @@ func (f *openidFlags) config() (*openid.Config, error) {
 		}
 		return nil, nil
 	}
-	c := &openid.Config{Issuer: f.issuer, Client: f.client, Scopes: cmdenv.NotEmpty(f.scopes), Claim: f.claim, Name: f.name}
+	c := &openid.Config{
+		Issuer: f.issuer,
+		Client: f.client,
+		Scopes: cmdenv.NotEmpty(f.scopes),
+		Claim:  f.claim,
+		Name:   f.name,
+	}
 	for _, r := range f.roles {
 		g, err := openid.ParseGrant(r)
 		if err != nil {

@@ -71,7 +71,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the image port: boot files and images")
-	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes report")
+	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes "+
+		"report")
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	f.addPages(c)
 	f.addLogs(c)
@@ -226,8 +227,11 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 	cfg := server.Config{
 		Dir: env.Data, Release: env.Release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
-		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.N, LogsNodeSize: f.logsNode.N, Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen, DashboardCert: f.dashboardCert,
-		DashboardKey: f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate, Uplink: f.uplink.N / 8, NodeLink: f.nodeLink.N / 8,
+		Netconsole: f.netconsole, Logs: f.logs, LogsSize: f.logsSize.N, LogsNodeSize: f.logsNode.N,
+		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen,
+		DashboardCert: f.dashboardCert,
+		DashboardKey:  f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate,
+		Uplink: f.uplink.N / 8, NodeLink: f.nodeLink.N / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {
 		return cfg, err

@@ -184,7 +184,8 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	switch {
 	case f.dhcp == string(dhcp.Own) && len(servers) > 0:
 		env.Printf(
-			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stop giving addresses and work "+
+			"WARNING: DHCP server %s answers already. Two servers would fight, so Pando will stop giving "+
+				"addresses and work "+
 				"beside it.\n",
 			strings.Join(servers, " "),
 		)
@@ -192,7 +193,8 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	case f.dhcp != "":
 		return nil
 	case len(servers) > 0:
-		env.Printf("DHCP server %s answers: Pando works beside it and gives no addresses.\n", strings.Join(servers, " "))
+		env.Printf("DHCP server %s answers: Pando works beside it and gives no "+
+			"addresses.\n", strings.Join(servers, " "))
 		f.dhcp = string(dhcp.Proxy)
 		return nil
 	}

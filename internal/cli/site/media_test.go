@@ -99,7 +99,13 @@ func (x mediumRefusal) try(t *testing.T) {
 	t.Helper()
 	c, asked := mediumServer(t)
 	env, out := testEnv()
-	err := createMedium(env, t.Context(), c, "@lab", mediumFlags{output: x.output, erase: x.erase, size: output.NewSize(x.size)})
+	err := createMedium(
+		env,
+		t.Context(),
+		c,
+		"@lab",
+		mediumFlags{output: x.output, erase: x.erase, size: output.NewSize(x.size)},
+	)
 	var usage *exitcode.UsageError
 	if err == nil || !strings.Contains(err.Error(), x.err) || exitcode.HintOf(err) != x.hint ||
 		errors.As(err, &usage) != x.usage {
@@ -127,7 +133,8 @@ func TestMediumInAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []mediumRefusal{
-		{name: "file that exists", output: old, err: old + " exists", hint: "to replace it: --erase " + old, usage: true},
+		{name: "file that exists", output: old, err: old + " exists", hint: "to replace it: --erase " + old,
+			usage: true},
 		{name: "another file confirmed", output: old, erase: made, err: old + " exists", hint: "to replace it: " +
 			"--erase " + old, usage: true},
 		{name: "directory", output: dir, erase: dir, err: dir + " is neither a file nor a disk", usage: true},
@@ -140,13 +147,15 @@ func TestMediumInAFile(t *testing.T) {
 	}
 	c, _ := mediumServer(t)
 	env, out := testEnv()
-	if err := createMedium(env, t.Context(), c, "@nobody", mediumFlags{output: made, size: output.NewSize(mediumSize)}); !api.IsCode(
+	if err := createMedium(env, t.Context(), c, "@nobody",
+		mediumFlags{output: made, size: output.NewSize(mediumSize)}); !api.IsCode(
 		err,
 		api.NotFound,
 	) {
 		t.Errorf("the server refuses: %v", err)
 	}
-	if err := createMedium(env, t.Context(), c, "@nobody", mediumFlags{output: old, erase: old, size: output.NewSize(mediumSize)}); !api.IsCode(
+	if err := createMedium(env, t.Context(), c, "@nobody",
+		mediumFlags{output: old, erase: old, size: output.NewSize(mediumSize)}); !api.IsCode(
 		err,
 		api.NotFound,
 	) {
@@ -158,7 +167,8 @@ func TestMediumInAFile(t *testing.T) {
 	if b, err := os.ReadFile(old); err != nil || string(b) != "photos" {
 		t.Errorf("the file that was there has %q, %v", b, err)
 	}
-	for _, f := range []mediumFlags{{output: made, size: output.NewSize(mediumSize)}, {output: old, erase: old, size: output.NewSize(mediumSize + 1)}} {
+	for _, f := range []mediumFlags{{output: made, size: output.NewSize(mediumSize)},
+		{output: old, erase: old, size: output.NewSize(mediumSize + 1)}} {
 		out.Reset()
 		if err := createMedium(env, t.Context(), c, "@lab", f); err != nil ||
 			!strings.HasPrefix(out.String(), f.output+" is a boot medium for @lab: ") {
@@ -186,7 +196,8 @@ func TestMediumOnADisk(t *testing.T) {
 		hint:   "is a partition of it mounted? see `lsblk " + disk + "`",
 	}
 	for _, x := range []mediumRefusal{
-		{name: "not confirmed", output: disk, err: disk + " is a disk, and all", hint: "if that is meant: --erase " + disk, usage: true},
+		{name: "not confirmed", output: disk, err: disk + " is a disk, and all",
+			hint: "if that is meant: --erase " + disk, usage: true},
 		{name: "another disk confirmed", output: disk, erase: part, err: disk + " is a disk, and " +
 			"all", hint: "if that is meant: --erase " + disk, usage: true},
 		{name: "with a size", output: disk, erase: disk, size: mediumSize, err: "leave --size out", usage: true},

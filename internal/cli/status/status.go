@@ -62,8 +62,19 @@ type statusPart struct {
 // statusParts are what a status tells, what wants somebody's attention first.
 func statusParts(server string, s api.Status, now time.Time) []statusPart {
 	quiet := lines(func(w io.Writer) {
-		output.Fields(w, "booting", stageCounts(s.Stages), "loading", loadCounts(s.Loads), "DHCP", listing.DHCPText(s.DHCP),
-			"adoption", string(s.Policy.Adoption)+", names "+s.Policy.Naming, "received", output.BySource(s.Bytes))
+		output.Fields(
+			w,
+			"booting",
+			stageCounts(s.Stages),
+			"loading",
+			loadCounts(s.Loads),
+			"DHCP",
+			listing.DHCPText(s.DHCP),
+			"adoption",
+			string(s.Policy.Adoption)+", names "+s.Policy.Naming,
+			"received",
+			output.BySource(s.Bytes),
+		)
 	})
 	head := lines(func(w io.Writer) {
 		output.Fields(
@@ -109,7 +120,11 @@ func statusTrouble(s api.Status) (out []string) {
 	out = append(out, fmt.Sprintf("%d failed:", s.Failed))
 	shown := s.Trouble[:min(len(s.Trouble), statusFaults)]
 	for _, b := range shown {
-		out = append(out, "  "+listing.BootOwner(b)+" "+terminal.OneLine(b.Fault.Text), "    to do: "+terminal.OneLine(b.Fault.Do))
+		out = append(
+			out,
+			"  "+listing.BootOwner(b)+" "+terminal.OneLine(b.Fault.Text),
+			"    to do: "+terminal.OneLine(b.Fault.Do),
+		)
 	}
 	if more := s.Failed - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("  and %d more: pando boot list --failed", more))

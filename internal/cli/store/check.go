@@ -106,7 +106,8 @@ type brokenPart struct {
 // checkStore looks at all, or at some versions only.
 func checkStore(env *cmdenv.Env, ctx context.Context, only []fleet.Digest, repair bool, from []string) error {
 	if env.Server != "" {
-		return exitcode.WithHint(exitcode.Usagef("store check: works on the machine of the server, not through --server"), "run it there")
+		return exitcode.WithHint(exitcode.Usagef("store check: works on the machine of the server, not through "+
+			"--server"), "run it there")
 	}
 	if _, err := os.Stat(filepath.Join(env.Data, "keys")); err != nil {
 		return exitcode.WithHint(err, "name the data directory with --data")
@@ -209,7 +210,8 @@ func printChecked(env *cmdenv.Env, ctx context.Context, dir *store.Dir, names ve
 		sameHint(out.Problems)
 		printProblems(env, "fixed", out.Mended)
 		printProblems(env, "wrong", out.Problems)
-		env.Printf("%d versions are whole; %d objects of %s are good", out.Versions, out.Objects, output.Size(out.Bytes))
+		env.Printf("%d versions are whole; %d objects of %s are "+
+			"good", out.Versions, out.Objects, output.Size(out.Bytes))
 		if out.Unnamed > 0 {
 			env.Printf(", %d of them named by nothing", out.Unnamed)
 		}

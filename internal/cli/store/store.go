@@ -75,7 +75,12 @@ func printCollected(env *cmdenv.Env, c api.StoreCollected) {
 		env.Printf("version %s of %s: nothing holds it\n", v.Version.Short(), orNone(v.Image))
 	}
 	for _, w := range c.Work {
-		env.Printf("work of a build, %s: %s, last used %s\n", w.Name, output.Size(w.Bytes), output.Ago(env.Now(), w.Used))
+		env.Printf(
+			"work of a build, %s: %s, last used %s\n",
+			w.Name,
+			output.Size(w.Bytes),
+			output.Ago(env.Now(), w.Used),
+		)
 	}
 	done := "removed"
 	if c.DryRun {

@@ -23,8 +23,9 @@ const (
 // keyCodes are what terminals send for keys, in the forms that are in use.
 var keyCodes = map[string]watchKey{
 	"q": quitKey, "k": upKey, "j": downKey, "g": topKey, "G": endKey, " ": pageDownKey, "b": pageUpKey,
-	"\x1b[A": upKey, "\x1bOA": upKey, "\x1b[B": downKey, "\x1bOB": downKey, "\x1b[5~": pageUpKey, "\x1b[6~": pageDownKey,
-	"\x1b[H": topKey, "\x1bOH": topKey, "\x1b[1~": topKey, "\x1b[F": endKey, "\x1bOF": endKey, "\x1b[4~": endKey,
+	"\x1b[A": upKey, "\x1bOA": upKey, "\x1b[B": downKey, "\x1bOB": downKey, "\x1b[5~": pageUpKey,
+	"\x1b[6~": pageDownKey,
+	"\x1b[H":  topKey, "\x1bOH": topKey, "\x1b[1~": topKey, "\x1b[F": endKey, "\x1bOF": endKey, "\x1b[4~": endKey,
 }
 
 // longestKey is how many bytes a terminal sends for one key that is known.

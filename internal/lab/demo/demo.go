@@ -167,7 +167,8 @@ func (l *Demo) settle(ctx context.Context, p *play) error {
 	}
 	ref := fleet.Ref(imageName)
 	keys, args := []string{p.login.authorized}, testkit.KernelArgs()
-	if _, err := p.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args, Settings: fleet.Settings{AuthorizedKeys: &keys}}); err != nil {
+	if _, err := p.site.API.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Image: &ref, KernelArgs: &args, Settings: fleet.Settings{AuthorizedKeys: &keys}}); err != nil {
 		return err
 	}
 	for _, c := range computers {

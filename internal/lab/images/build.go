@@ -100,7 +100,8 @@ func (b *Build) Measure(ctx context.Context) error {
 	}
 	defer os.RemoveAll(work)
 	r := buildResult{Date: time.Now().UTC().Truncate(time.Second), Processors: runtime.NumCPU()}
-	if r.Bytes, r.Files, err = bench.SizeOfTree(b.tree); err != nil { // it is in the page cache from here on, for all of them
+	// it is in the page cache from here on, for all of them
+	if r.Bytes, r.Files, err = bench.SizeOfTree(b.tree); err != nil {
 		return err
 	}
 	b.Say("%s: %.0f MB in %d files; %d runs of each, in turns", b.tree, bench.MB(r.Bytes), r.Files, b.runs)

@@ -64,7 +64,11 @@ func (r *fileRoot) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-func newFileRoot(ctx context.Context, n bench.Client, read func(path string, p []byte, off int64) error) (*fileRoot, error) {
+func newFileRoot(
+	ctx context.Context,
+	n bench.Client,
+	read func(path string, p []byte, off int64) error,
+) (*fileRoot, error) {
 	files, err := n.Image.Files(ctx)
 	if err != nil {
 		return nil, err

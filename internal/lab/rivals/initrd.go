@@ -97,5 +97,13 @@ const rivalScript = `set -eu; cd "$1"; mkdir -p bin sbin dev proc sys run low up
 		ldd "$2" | grep -o '/[^ ]*' | while read -r lib; do mkdir -p ".$(dirname "$lib")"; cp -L "$lib" ".$lib"; done`
 
 func packRival(ctx context.Context, dir, out string) error {
-	return bench.Run(ctx, "sh", "-c", `cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`, "sh", dir, out)
+	return bench.Run(
+		ctx,
+		"sh",
+		"-c",
+		`cd "$1" && find . | cpio --quiet -o -H newc | zstd -q -19 -o "$2"`,
+		"sh",
+		dir,
+		out,
+	)
 }

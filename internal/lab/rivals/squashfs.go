@@ -18,10 +18,16 @@ func serveSquashNBD(ctx context.Context, h bench.Host, m *bench.Image) (bench.Se
 	return serveNBD(ctx, h, m.Squashfs)
 }
 
-// attachSquashfs attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file of the
-// export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a disk.
+// attachSquashfs attaches the root as LTSP does, by programs instead of the kernel's drivers: nbdfuse makes a file
+// of the export, squashfuse a file system of that. Both are read ahead by the kernel, 128 KiB as it does with a
+// disk.
 func attachSquashfs(ctx context.Context, n bench.Client) (bench.Root, error) {
-	return attachSquashfsOf(ctx, n, &squashRoot{}, "nbd://"+net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)))
+	return attachSquashfsOf(
+		ctx,
+		n,
+		&squashRoot{},
+		"nbd://"+net.JoinHostPort(bench.Network.Addr().String(), strconv.Itoa(nbdPort)),
+	)
 }
 
 // attachSquashfsOf attaches the squashfs that an NBD server has.

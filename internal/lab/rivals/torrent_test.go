@@ -20,7 +20,8 @@ func TestTorrent(t *testing.T) {
 		got.hash != sha1.Sum([]byte(info)) {
 		t.Errorf("got %q", got.file)
 	}
-	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&', 0xff}}).Escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
+	if got := (torrent{hash: [sha1.Size]byte{'Q', ' ', '+', '&',
+		0xff}}).Escaped(); got != "%51%20%2b%26%ff"+strings.Repeat(
 		"%00",
 		15,
 	) {

@@ -38,7 +38,14 @@ type way struct {
 func ways(rivals []bench.KernelRival) []way {
 	out := []way{{bench.PandoWay, "Pando with a boot pack, from its own firmware boot", bootPando}}
 	for _, r := range rivals {
-		out = append(out, way{r.Name, r.What, func(ctx context.Context, a *Alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) }})
+		out = append(
+			out,
+			way{
+				r.Name,
+				r.What,
+				func(ctx context.Context, a *Alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) },
+			},
+		)
 	}
 	return out
 }
@@ -46,7 +53,12 @@ func ways(rivals []bench.KernelRival) []way {
 // NewAlone takes the arguments of `pando-lab alone`.
 func NewAlone(o Others, args []string, stdout, stderr io.Writer) (*Alone, error) {
 	a := &Alone{
-		Storm: Storm{Place: bench.Place{Out: stdout, Err: stderr}, until: trace.Booted, nodes: []int{1}, wanted: names(own())},
+		Storm: Storm{
+			Place:  bench.Place{Out: stdout, Err: stderr},
+			until:  trace.Booted,
+			nodes:  []int{1},
+			wanted: names(own()),
+		},
 	}
 	a.rivals, a.kernelRivals, a.more = o.Systems, o.Kernel, []bench.System{diskRoot()}
 	a.all = ways(a.kernelRivals)
@@ -78,7 +90,11 @@ func NewAlone(o Others, args []string, stdout, stderr io.Writer) (*Alone, error)
 		false,
 		"the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are",
 	)
-	f.Func("ways", "ways to boot, with commas (default all of "+strings.Join(a.wayNames(), ",")+")", bench.ListOf(&a.ways))
+	f.Func(
+		"ways",
+		"ways to boot, with commas (default all of "+strings.Join(a.wayNames(), ",")+")",
+		bench.ListOf(&a.ways),
+	)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,8 @@ func TestAloneRatiosArePaired(t *testing.T) {
 	}
 	r.Clock = byWall
 	table := r.table()
-	for _, want := range []string{"nbd-squashfs              20.00      20.00      60.00          0.500", "Its clock is the wall's"} {
+	for _, want := range []string{"nbd-squashfs              20.00      20.00      60.00          0.500",
+		"Its clock is the wall's"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
@@ -63,8 +64,10 @@ func TestAloneClocks(t *testing.T) {
 
 func TestAloneFlags(t *testing.T) {
 	var out bytes.Buffer
-	for args, want := range map[string]string{"--ways floppy": `way "floppy"`, "--runs 0": "0 rounds", "extra": `unknown argument "extra"`} {
-		if _, err := NewAlone(others(), strings.Fields(args), &out, &out); err == nil || !strings.Contains(err.Error(), want) {
+	for args, want := range map[string]string{"--ways floppy": `way "floppy"`, "--runs 0": "0 rounds",
+		"extra": `unknown argument "extra"`} {
+		if _, err := NewAlone(others(), strings.Fields(args), &out, &out); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}

@@ -26,7 +26,11 @@ func TestWhomBadPeersMet(t *testing.T) {
 		n := []*bench.BadNote{early, late}[i%2]
 		n.Answers = append(
 			n.Answers,
-			bench.BadAnswer{To: addr(1), Ended: began.Add(time.Duration(i) * time.Second), Took: time.Duration(20-i) * time.Second},
+			bench.BadAnswer{
+				To:    addr(1),
+				Ended: began.Add(time.Duration(i) * time.Second),
+				Took:  time.Duration(20-i) * time.Second,
+			},
 		)
 	}
 	late.Answers = append(

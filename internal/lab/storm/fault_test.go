@@ -23,14 +23,17 @@ func TestFaultFlags(t *testing.T) {
 	if len(plan) != len(faults()) || plan[0].Fault != noFault || plan[0].Nodes != 10 || plan[0].System != bestName() {
 		t.Errorf("the storm without a fault comes first: got %+v", plan)
 	}
-	for args, want := range map[string]bool{"--fault all": true, "--fault all --tell=false": false, "--rate 1mbit": false} {
-		if s, err := New(others(), append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...), io.Discard, io.Discard); err != nil ||
+	for args, want := range map[string]bool{"--fault all": true, "--fault all --tell=false": false,
+		"--rate 1mbit": false} {
+		if s, err := New(others(), append([]string{"--nodes", "10", "--systems", "chunks"}, strings.Fields(args)...),
+			io.Discard, io.Discard); err != nil ||
 			s.tell != want {
 			t.Errorf("%s: its nodes tell the server: %t, %v", args, s.tell, err)
 		}
 	}
 	for _, args := range [][]string{{"--fault", "meteor"}, {"--nodes", "1", "--fault", "all"}, {"--guests", "9"}} {
-		if _, err := New(others(), append([]string{"--systems", "chunks"}, args...), io.Discard, io.Discard); err == nil {
+		if _, err := New(others(), append([]string{"--systems", "chunks"}, args...), io.Discard,
+			io.Discard); err == nil {
 			t.Errorf("%v was taken", args)
 		}
 	}
@@ -41,7 +44,10 @@ func TestFaultFlags(t *testing.T) {
 
 // A killed node has no times, and the others count.
 func TestFaultRows(t *testing.T) {
-	node := nodeRun{Booted: 20, Taken: bench.Usage{Rejected: 2, Incidents: map[string]int{"peer-left": 1, "peer-banned": 2}}}
+	node := nodeRun{
+		Booted: 20,
+		Taken:  bench.Usage{Rejected: 2, Incidents: map[string]int{"peer-left": 1, "peer-banned": 2}},
+	}
 	r := &report{}
 	for name, last := range map[string]float64{noFault: 10, "peers-killed": 20} {
 		x := stormRun{Fault: name, System: bestName(), Nodes: 2, Unit: 5, Each: []nodeRun{{Killed: true}, node}}
@@ -53,7 +59,8 @@ func TestFaultRows(t *testing.T) {
 	}
 	for _, x := range r.faultRows() {
 		if x[0] == "peers-killed" &&
-			(x[2] != "2, 1 of them killed" || x[3] != "1" || x[4] != "2" || x[5] != "2.00" || x[6] != "peer-banned 2, 1 of 1 nodes; peer-left 1, 1 of 1 nodes" || x[7] != eachFed.text) {
+			(x[2] != "2, 1 of them killed" || x[3] != "1" || x[4] != "2" || x[5] != "2.00" ||
+				x[6] != "peer-banned 2, 1 of 1 nodes; peer-left 1, 1 of 1 nodes" || x[7] != eachFed.text) {
 			t.Errorf("got %q", x)
 		}
 	}
@@ -83,7 +90,15 @@ func TestSkew(t *testing.T) {
 
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
-	s, m, nodes := &Storm{Place: bench.Place{Dir: t.TempDir()}}, &material{bootSet: 1 << 20, read: 2 << 20}, []*node{{}, {}}
+	s, m, nodes := &Storm{
+		Place: bench.Place{Dir: t.TempDir()},
+	}, &material{
+		bootSet: 1 << 20,
+		read:    2 << 20,
+	}, []*node{
+		{},
+		{},
+	}
 	if _, err := s.cacheDisks(t.Context(), m, job{Fault: "cache-warm"}, nodes); err == nil ||
 		!strings.Contains(err.Error(), "cache-empty") {
 		t.Errorf("nothing was booted before: %v", err)
@@ -104,8 +119,10 @@ func TestCacheDisks(t *testing.T) {
 		has            int // at most, after more were put there
 		fails, removed bool
 	}{
-		{"cache-empty", 0, 0, 8, false, false}, {"cache-warm", 8, 8, 8, false, false}, {"cache-read-only", 0, 0, 8, true, false},
-		{"cache-full", 0, 0, 8, true, false}, {"cache-corrupt", 0, 7, 8, false, false}, {"cache-removed", 8, 8, 0, true, true},
+		{"cache-empty", 0, 0, 8, false, false}, {"cache-warm", 8, 8, 8, false, false},
+		{"cache-read-only", 0, 0, 8, true, false},
+		{"cache-full", 0, 0, 8, true, false}, {"cache-corrupt", 0, 7, 8, false, false},
+		{"cache-removed", 8, 8, 0, true, true},
 		{"cache-warm", 8, 8, 8, false, false},
 	} {
 		stop, err := s.cacheDisks(t.Context(), m, job{Fault: x.fault}, nodes)

@@ -72,7 +72,8 @@ func (r guestRun) count() string {
 // beside is what a run is compared with: Pando's on the same links, the latest such run before it.
 func (r *report) beside(g guestRun) (out guestRun, ok bool) {
 	for _, p := range r.Guests {
-		if p.System == bench.PandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew && len(p.Failed) == 0 &&
+		if p.System == bench.PandoWay && p.Rate == g.Rate && p.Guests == g.Guests && p.Skew == g.Skew &&
+			len(p.Failed) == 0 &&
 			!p.Began.After(g.Began) {
 			out, ok = p, true
 		}

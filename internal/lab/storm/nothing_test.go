@@ -35,7 +35,8 @@ func TestRepeated(t *testing.T) {
 		{"Pando's machines", bench.PandoWay, t.Context(), []error{bad, nil}, false, 1, bad},
 		{"some of it is kept", "nfs", t.Context(), []error{bad, nil}, true, 1, bad},
 		{"interrupted", "nbd", stopped, []error{gone, nil}, false, 1, gone},
-		{"too late", "nbd", t.Context(), []error{fmt.Errorf("node 1: %w", &lateRun{time.Minute}), nil}, false, 1, &lateRun{}},
+		{"too late", "nbd", t.Context(), []error{fmt.Errorf("node 1: %w", &lateRun{time.Minute}), nil}, false, 1,
+			&lateRun{}},
 	} {
 		runs, told := 0, 0
 		_, err := repeated(
@@ -85,7 +86,8 @@ func TestNothingIsKept(t *testing.T) {
 	if want := "node 5: nbdkit ended at once; its log is nodes/5/nbdkit.log"; r.Failed[0].Why != want {
 		t.Errorf("got %q, want %q", r.Failed[0].Why, want)
 	}
-	if _, err := s.runOrRepeat(t.Context(), job{System: bestName()}, func() (stormRun, error) { return stormRun{}, bad }); !errors.Is(
+	if _, err := s.runOrRepeat(t.Context(), job{System: bestName()},
+		func() (stormRun, error) { return stormRun{}, bad }); !errors.Is(
 		err,
 		bad,
 	) ||
@@ -169,7 +171,8 @@ func TestStormWithABrokenRival(t *testing.T) {
 			t.Errorf("told:\n%s", out)
 		case broken == 1 && (err != nil || good != 3 || bad != 0):
 			t.Errorf("started the second time: %d good, %d failed, %v", good, bad, err)
-		case broken == 2 && (err == nil || good != 2 || bad != 1 || !strings.HasSuffix(r.Failed[0].Why, "which ends with: cannot bind")):
+		case broken == 2 && (err == nil || good != 2 || bad != 1 ||
+			!strings.HasSuffix(r.Failed[0].Why, "which ends with: cannot bind")):
 			t.Errorf("never started: %d good, %d failed (%+v), %v", good, bad, r.Failed, err)
 		}
 		nothingLeft(t, s)

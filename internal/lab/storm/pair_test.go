@@ -40,7 +40,8 @@ func TestPairRows(t *testing.T) {
 func TestPairsOfTwoBuilds(t *testing.T) {
 	other := t.TempDir()
 	for _, name := range []string{"pando", "pando-init"} {
-		if err := os.WriteFile(filepath.Join(other, name), []byte("#!/bin/sh\necho '{\"release\": \"other-1.0\"}'\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(other, name), []byte("#!/bin/sh\necho '{\"release\": "+
+			"\"other-1.0\"}'\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,7 +71,8 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--against", t.TempDir()}, {"--against", other, "--systems", "nbd"}} {
-		if _, err := New(others(), append([]string{"--dir", t.TempDir(), "--nodes", "2"}, args...), &out, &out); err == nil {
+		if _, err := New(others(), append([]string{"--dir", t.TempDir(), "--nodes", "2"}, args...), &out,
+			&out); err == nil {
 			t.Errorf("%v is taken", args)
 		}
 	}
@@ -78,9 +80,12 @@ func TestPairsOfTwoBuilds(t *testing.T) {
 
 // A change goes with storms only, and not without bound.
 func TestCheckChange(t *testing.T) {
-	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"}, {"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {
+	for _, args := range [][]string{{"--delay", "2s"}, {"--delay", "-1ms"}, {"--cold", "--fault", "all"},
+		{"--delay", "1ms", "--guests", "1"}, {"--cold", "--tell"}} {
 		var out strings.Builder
-		if _, err := New(others(), append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out, &out); err == nil ||
+		if _, err := New(others(),
+			append([]string{"--dir", t.TempDir(), "--nodes", "2", "--systems", "peers"}, args...), &out,
+			&out); err == nil ||
 			!strings.Contains(out.String(), "--delay") {
 			t.Errorf("%v: got %v, %s", args, err, &out)
 		}

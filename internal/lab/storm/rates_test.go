@@ -39,7 +39,8 @@ func TestRatesAreKindsOfTheirOwn(t *testing.T) {
 	if got := len(r.kinds()); got != 4 {
 		t.Fatalf("%d kinds", got)
 	}
-	for i, want := range [][3]string{{"12mbit", "24.0 s", "1.00"}, {"2mbit", "21.0 s", "1.00"}, {"12mbit", "24.0 s", "1.08"}, {"1.9mbit", "~21.0 s", "~1.05"}} {
+	for i, want := range [][3]string{{"12mbit", "24.0 s", "1.00"}, {"2mbit", "21.0 s", "1.00"},
+		{"12mbit", "24.0 s", "1.08"}, {"1.9mbit", "~21.0 s", "~1.05"}} {
 		if x := r.rows(false)[i]; x[2] != want[0] || x[4] != want[1] || x[9] != want[2] {
 			t.Errorf("line %d: %q, want %q", i, x, want)
 		}

@@ -44,7 +44,8 @@ func TestBootsUntilAMark(t *testing.T) {
 	if err != nil || len(boots) != 1 || boots[0].Booted != at(100) || len(newScript(boots[0]).reads) != 2 {
 		t.Errorf("browser: %+v, %v", boots, err)
 	}
-	if _, err := New(others(), []string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard, io.Discard); err == nil {
+	if _, err := New(others(), []string{"--systems", "chunks", "--until", "browser", "--reads", "file"}, io.Discard,
+		io.Discard); err == nil {
 		t.Error("a trace in a file was said to know marks")
 	}
 }
@@ -115,12 +116,14 @@ func TestUpToDate(t *testing.T) {
 		kept    []keptBoot
 		want    bool
 	}{
-		"no pack":                {nil, nil, false},
-		"pack of a class":        {[]bootpack.Record{{Made: made, Class: "c"}}, nil, false},
-		"pack":                   {one, []keptBoot{{Reached: true, Received: made}}, true},
-		"pack, boots after it":   {one, []keptBoot{{Received: made.Add(1)}}, true},
-		"asked for after it":     {one, []keptBoot{{Reached: true, Received: made}, {Reached: true, Received: made.Add(1)}}, false},
-		"two packs, asked after": {append(one, bootpack.Record{Made: made.Add(2)}), []keptBoot{{Reached: true, Received: made.Add(1)}}, true},
+		"no pack":              {nil, nil, false},
+		"pack of a class":      {[]bootpack.Record{{Made: made, Class: "c"}}, nil, false},
+		"pack":                 {one, []keptBoot{{Reached: true, Received: made}}, true},
+		"pack, boots after it": {one, []keptBoot{{Received: made.Add(1)}}, true},
+		"asked for after it": {one,
+			[]keptBoot{{Reached: true, Received: made}, {Reached: true, Received: made.Add(1)}}, false},
+		"two packs, asked after": {append(one, bootpack.Record{Made: made.Add(2)}),
+			[]keptBoot{{Reached: true, Received: made.Add(1)}}, true},
 	} {
 		if got := upToDate(c.records, c.kept); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

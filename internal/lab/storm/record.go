@@ -140,7 +140,8 @@ func upToDate(records []bootpack.Record, kept []keptBoot) bool {
 // welcome lets any machine boot the image.
 func (s *Storm) welcome(ctx context.Context, args []string) error {
 	ref := fleet.Ref(s.image)
-	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
+	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup,
+		api.GroupSet{Image: &ref, KernelArgs: &args}); err != nil {
 		return err
 	}
 	_, err := s.site.API.SetPolicy(ctx, api.Policy{Adoption: fleet.Open, Naming: "pc[001-]"})

@@ -26,7 +26,8 @@ const removedPart = 4
 // guard has the kernel ask before a file is read that is opened after this.
 func (d *cacheDisks) guard(file string) (err error) {
 	if d.reads == nil {
-		if d.asked, err = unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
+		if d.asked, err = unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK,
+			unix.O_RDONLY|unix.O_CLOEXEC); err != nil {
 			return fmt.Errorf(
 				"be asked before disks are read: %w (has this kernel CONFIG_FANOTIFY_ACCESS_PERMISSIONS?)",
 				err,

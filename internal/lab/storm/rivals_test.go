@@ -92,7 +92,8 @@ func binWithHelpers(t *testing.T, bin string) string {
 			continue
 		}
 		source := filepath.Join("..", "..", "..", "tools", x.Helper, x.Helper+".c")
-		if out, err := exec.Command("gcc", "-O2", "-Wall", "-o", filepath.Join(more, x.Helper), source, "-lnfs").CombinedOutput(); err != nil {
+		if out, err := exec.Command("gcc", "-O2", "-Wall", "-o", filepath.Join(more, x.Helper), source,
+			"-lnfs").CombinedOutput(); err != nil {
 			t.Logf("%s cannot be made: %v: %s", x.Helper, err, out)
 		}
 	}

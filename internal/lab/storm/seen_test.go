@@ -32,8 +32,10 @@ func TestFaultIsSeen(t *testing.T) {
 		{noFault, "", []nodeRun{silent, silent}},
 		{"cache-warm", "", []nodeRun{silent}},
 		{"cache-removed", "", []nodeRun{tellsOf("cache-failed"), tellsOf("cache-damaged")}},
-		{"cache-removed", "not on the timeline of node 1", []nodeRun{tellsOf("cache-failed"), silent, tellsOf("cache-damaged")}},
-		{"cache-full", "not on the timeline of node 0, node 2", []nodeRun{silent, tellsOf("cache-failed"), tellsOf("peer-left"), missed}},
+		{"cache-removed", "not on the timeline of node 1",
+			[]nodeRun{tellsOf("cache-failed"), silent, tellsOf("cache-damaged")}},
+		{"cache-full", "not on the timeline of node 0, node 2",
+			[]nodeRun{silent, tellsOf("cache-failed"), tellsOf("peer-left"), missed}},
 		{"cache-full", "on no timeline", []nodeRun{silent, tellsOf("cache-damaged")}},
 		{"server-killed", "not on the timeline of node 1", []nodeRun{tellsOf("server-down"), tellsOf("tracker-lost")}},
 		{"tracker-lost", "not on the timeline of node 1", []nodeRun{tellsOf("tracker-lost"), tellsOf("server-down")}},
@@ -48,7 +50,8 @@ func TestFaultIsSeen(t *testing.T) {
 		{"slow-peer", "not on the timeline of node 0", []nodeRun{slowed, tellsOf("peer-failed")}},
 		{"short-peer", "on no timeline", []nodeRun{silent, silent}},
 		{"short-peer", "", []nodeRun{silent, tellsOf("peer-failed")}},
-		{"short-peer", "not on the timeline of node 2", []nodeRun{tellsOf("peer-left"), tellsOf("peer-failed"), broken, missed}},
+		{"short-peer", "not on the timeline of node 2",
+			[]nodeRun{tellsOf("peer-left"), tellsOf("peer-failed"), broken, missed}},
 	} {
 		r := stormRun{Fault: x.fault, Tell: true, NodeRate: 8, ServerRate: 8, Each: x.nodes}
 		if got := r.unseen(); got != x.want {

@@ -116,8 +116,10 @@ func (s *Storm) lookAtStorm(ctx context.Context, t *testing.T) {
 // checkStorm compares what the page says with what the lab knows.
 func (s *Storm) checkStorm(t *testing.T, v *testkit.Visit) {
 	for what, script := range map[string]string{
-		"a line for every node":            `document.querySelectorAll("svg.lines g").length === ` + fmt.Sprint(shownNodes),
-		"all of them up":                   `document.querySelector("p.caption").innerText.includes("` + fmt.Sprintf("%d of %d", shownNodes, shownNodes) + `")`,
+		"a line for every node": `document.querySelectorAll("svg.lines g").length === ` +
+			fmt.Sprint(shownNodes),
+		"all of them up": `document.querySelector("p.caption").innerText.includes("` +
+			fmt.Sprintf("%d of %d", shownNodes, shownNodes) + `")`,
 		"each in loader, agent and image":  `[..."firmware agent image".split(" ")].every(p => document.querySelectorAll("svg.lines .part-" + p).length === ` + fmt.Sprint(shownNodes) + `)`,
 		"percentiles":                      `/took [\d.]+\ss in the middle and [\d.]+\ss at the 95th/.test(document.querySelector("p.lead").innerText)`,
 		"percentiles of stages":            `document.querySelectorAll("table.fall tbody tr").length >= 5`,

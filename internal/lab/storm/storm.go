@@ -35,19 +35,20 @@ type Storm struct {
 	memory int         // MiB of an emulated machine; 0: what testkit gives it
 	screen bool        // the machine whose boots are recorded has a graphics card
 
-	nodes          []int
-	wanted         []string // systems to measure
-	runs           int
-	think          float64
-	rate           testkit.Rate  // of a node's link; 0: as fast as this machine can tell
-	uplink         testkit.Rate  // of the server's link; 0: as a node's
-	busy           bool          // keep runs of a machine that was too busy
-	full           bool          // the long form
-	guests         int           // emulated machines that boot instead
-	skew           time.Duration // how wrong their clocks are, in turn ahead and behind
-	faults         []string      // what goes wrong, a run each
-	change         change        // that each run is made without, and then with
-	against        string        // directory of another build's programs, which make the first run of each pair; "": none
+	nodes  []int
+	wanted []string // systems to measure
+	runs   int
+	think  float64
+	rate   testkit.Rate  // of a node's link; 0: as fast as this machine can tell
+	uplink testkit.Rate  // of the server's link; 0: as a node's
+	busy   bool          // keep runs of a machine that was too busy
+	full   bool          // the long form
+	guests int           // emulated machines that boot instead
+	skew   time.Duration // how wrong their clocks are, in turn ahead and behind
+	faults []string      // what goes wrong, a run each
+	change change        // that each run is made without, and then with
+	// directory of another build's programs, which make the first run of each pair; "": none
+	against        string
 	againstRelease string
 	release        string   // of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does

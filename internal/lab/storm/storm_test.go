@@ -26,7 +26,8 @@ import (
 
 func TestStormFlags(t *testing.T) {
 	s, err := New(
-		others(), []string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"},
+		others(),
+		[]string{"--nodes", "1,40", "--rate", "4mbit", "--server-rate", "1gbit", "--systems", "pack", "--reads", "a,b"},
 		io.Discard,
 		io.Discard,
 	)
@@ -41,7 +42,8 @@ func TestStormFlags(t *testing.T) {
 		s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
 		t.Errorf("got links of %s and %s, command %q", s.rate, s.uplink, s.command)
 	}
-	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"}, {"--systems", "carrier-pigeon"}, {"--runs", "0"},
+	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"},
+		{"--systems", "carrier-pigeon"}, {"--runs", "0"},
 		{"--think", "-1"}, {"rest"}} {
 		var told bytes.Buffer
 		if _, err := New(others(), args, io.Discard, &told); err == nil || told.Len() == 0 {
@@ -67,7 +69,8 @@ func TestStormPlanTakesTurns(t *testing.T) {
 }
 
 func TestRoundRate(t *testing.T) {
-	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 4500 * testkit.Kbit, 5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
+	for r, want := range map[float64]testkit.Rate{1: 100 * testkit.Kbit, 4.9e6: 4500 * testkit.Kbit,
+		5e6: 5 * testkit.Mbit, 1.6e6: 1500 * testkit.Kbit,
 		99e6: 90 * testkit.Mbit, 1e12: 500 * testkit.Mbit} {
 		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
@@ -168,7 +171,11 @@ func storms() *report {
 		ServerSent: 1.1e6,
 		Load:       bench.Load{Busy: 0.3},
 		Each: []nodeRun{
-			{Booted: 20, Link: 1e6, Taken: bench.Usage{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6}},
+			{
+				Booted: 20,
+				Link:   1e6,
+				Taken:  bench.Usage{Received: map[string]int64{"server": 1e6}, CPU: 0.5, Memory: 20e6},
+			},
 		},
 	}
 	two := one
@@ -192,8 +199,9 @@ func TestStormFigures(t *testing.T) {
 	r := storms()
 	two := r.Runs[1]
 	for name, x := range map[string][2]float64{
-		"t_first": {two.First, 11}, "t_p50": {two.Median, 11.5}, "t_last": {two.Last, 12}, "amplification": {two.amplification(), 1.5},
-		"wire": {two.wire(), 0.25}, "peers": {two.peers(), 0.4},
+		"t_first": {two.First, 11}, "t_p50": {two.Median, 11.5}, "t_last": {two.Last, 12},
+		"amplification": {two.amplification(), 1.5},
+		"wire":          {two.wire(), 0.25}, "peers": {two.peers(), 0.4},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-9 {
 			t.Errorf("%s: got %g, want %g", name, x[0], x[1])

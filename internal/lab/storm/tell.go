@@ -64,7 +64,8 @@ func (s *Storm) acquaint(ctx context.Context, m *material, nodes []*node) error 
 			}
 		}
 		room := []string{"b12", "b14"}[2*i/len(nodes)]
-		if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}, Labels: map[string]string{"room": room}}); err != nil {
+		if _, err := s.site.API.CreateNode(ctx,
+			api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}, Labels: map[string]string{"room": room}}); err != nil {
 			return err
 		}
 		n.tells, n.loads = s.tell, s.k

@@ -40,7 +40,11 @@ func (r stormRun) costRow() bench.Row {
 	each := func(of func(bench.Usage) int64) float64 {
 		return r.mean(func(n nodeRun) float64 { return float64(of(n.Taken)) })
 	}
-	hits, misses := each(func(t bench.Usage) int64 { return t.Hits }), each(func(t bench.Usage) int64 { return t.Misses })
+	hits, misses := each(
+		func(t bench.Usage) int64 { return t.Hits },
+	), each(
+		func(t bench.Usage) int64 { return t.Misses },
+	)
 	rate, wasted := "-", "-"
 	if hits > 0 {
 		rate = fmt.Sprintf("%.1f %%", 100*hits/(hits+misses))

@@ -39,7 +39,8 @@ var withKSystems = []string{unicastName, bestName()}
 
 // checkK says what is wrong with --k.
 func (s *Storm) checkK() error {
-	switch other := slices.IndexFunc(s.wanted, func(name string) bool { return !slices.Contains(withKSystems, name) }); {
+	switch other := slices.IndexFunc(s.wanted,
+		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
 	case !s.k:
 		return nil
 	case len(s.faults) > 0 || s.guests > 0 || s.tell || s.change.Delay > 0 || s.change.Cold:
@@ -102,7 +103,13 @@ func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
 // patienceK is how much longer a run may take with K.
 func patienceK(m *material, j job) time.Duration {
 	return time.Duration(
-		3 * float64(j.Nodes) * float64(m.Kernel.Every) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(time.Second),
+		3 * float64(
+			j.Nodes,
+		) * float64(
+			m.Kernel.Every,
+		) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(
+			time.Second,
+		),
 	)
 }
 

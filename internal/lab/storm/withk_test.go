@@ -36,7 +36,12 @@ func withKReport() *report {
 	three.Nodes, three.ServerSent, three.K = 3, 7.5e6, &runK{Slots: 2, Pieces: 10}
 	three.Each = []nodeRun{node(0.1, 40, 71), node(0.1, 41, 72), node(39, 61, 73)}
 	busy := one
-	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, bench.Load{Busy: 0.9}, true, &runK{Slots: 2, Pieces: 10}
+	busy.System, busy.Load, busy.Discarded, busy.K = unicastName, bench.Load{
+		Busy: 0.9,
+	}, true, &runK{
+		Slots:  2,
+		Pieces: 10,
+	}
 	r := &report{BootSet: 1e6, Pieces: 12}
 	for _, x := range []stormRun{one, three, busy} {
 		if err := x.finish(); err != nil {
@@ -128,7 +133,8 @@ func TestWithKSimulated(t *testing.T) {
 }
 
 func TestCheckK(t *testing.T) {
-	for _, args := range [][]string{{"--rate", "10mbit", "--systems", "chunks"}, {"--rate", "10mbit", "--tell"}, {"--rate", "10mbit", "--fault", "all"}, {"--rate", "10mbit", "--guests", "1"},
+	for _, args := range [][]string{{"--rate", "10mbit", "--systems", "chunks"}, {"--rate", "10mbit", "--tell"},
+		{"--rate", "10mbit", "--fault", "all"}, {"--rate", "10mbit", "--guests", "1"},
 		{"--rate", "10mbit", "--cold"}, {}} {
 		var out strings.Builder
 		if _, err := New(others(), append([]string{"--dir", t.TempDir(), "--k"}, args...), &out, &out); err == nil ||
@@ -137,7 +143,12 @@ func TestCheckK(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	s, err := New(others(), []string{"--dir", t.TempDir(), "--k", "--rate", "10mbit", "--server-rate", "20mbit"}, &out, &out)
+	s, err := New(
+		others(),
+		[]string{"--dir", t.TempDir(), "--k", "--rate", "10mbit", "--server-rate", "20mbit"},
+		&out,
+		&out,
+	)
 	if err != nil || len(s.wanted) != 1 || s.wanted[0] != bestName() {
 		t.Fatalf("%v: %v, %s", s.wanted, err, &out)
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 func TestReplayFlags(t *testing.T) {
-	for args, want := range map[string]string{"--replay --wall": "without --wall", "--replay --ways nfs": "there is no nfs without a kernel"} {
+	for args, want := range map[string]string{"--replay --wall": "without --wall",
+		"--replay --ways nfs": "there is no nfs without a kernel"} {
 		if _, err := NewAlone(others(), strings.Fields(args), io.Discard, io.Discard); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)

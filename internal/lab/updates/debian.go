@@ -38,7 +38,8 @@ func (u *Updates) base(ctx context.Context) (string, error) {
 
 // ownArchive is where this machine has the release from.
 func ownArchive(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)", "Created-By: Packages").
+	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI)",
+		"Created-By: Packages").
 		Output()
 	if err == nil {
 		for line := range strings.Lines(string(out)) {
@@ -92,7 +93,8 @@ func (t updateTree) install(ctx context.Context, only bool, names ...string) err
 	if err != nil {
 		return err
 	}
-	for _, f := range append(left, filepath.Join(t.path, "var/log/dpkg.log"), filepath.Join(t.path, "var/log/alternatives.log")) {
+	for _, f := range append(left, filepath.Join(t.path, "var/log/dpkg.log"),
+		filepath.Join(t.path, "var/log/alternatives.log")) {
 		if err := os.RemoveAll(f); err != nil {
 			return err
 		}

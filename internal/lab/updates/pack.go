@@ -213,7 +213,11 @@ func (x *packResult) text() string {
 	return "\n" + bench.Table([]bench.Row{
 		{"boot pack after all updates at once", "MB on the wire", "of it"},
 		{"all of it; what a node fetches that has nothing", fmt.Sprintf("%.2f", bench.MB(x.Second)), ""},
-		{"what a node fetches that has the pack of the first version", fmt.Sprintf("%.2f", bench.MB(x.New)), share(x.New)},
+		{
+			"what a node fetches that has the pack of the first version",
+			fmt.Sprintf("%.2f", bench.MB(x.New)),
+			share(x.New),
+		},
 		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
 		{
 			"what the kept pieces cost a node that has nothing",

@@ -57,7 +57,9 @@ func casync(args ...string) func(ctx context.Context, dir, tree string) (int64, 
 			return 0, err
 		}
 		name := filepath.Join(dir, strconv.Itoa(count)+".caidx")
-		if err := bench.Run(ctx, "casync", append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name, tree)...); err != nil {
+		if err := bench.Run(ctx, "casync",
+			append(append([]string{"make", "--store=" + filepath.Join(dir, "store.castr")}, args...), name,
+				tree)...); err != nil {
 			return 0, fmt.Errorf("%w (Debian's package casync has it)", err)
 		}
 		after, _, err := sizeOfTree(dir)
@@ -71,7 +73,8 @@ func wholeSquash(ctx context.Context, dir, tree string) (int64, error) {
 		return 0, err
 	}
 	name := filepath.Join(dir, "squash")
-	if err := bench.Run(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress", "-quiet"); err != nil {
+	if err := bench.Run(ctx, "mksquashfs", tree, name, "-comp", "zstd", "-noappend", "-no-progress",
+		"-quiet"); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)

@@ -18,8 +18,8 @@ import (
 	"pando/internal/trace"
 )
 
-// How often the agent looks for news and reports. Marks wake it; it also looks for those that were made while it was not
-// running.
+// How often the agent looks for news and reports. Marks wake it; it also looks for those that were made while it
+// was not running.
 const (
 	lookEvery    = 5 * time.Second
 	bootingEvery = 2 * time.Second  // until some time after booted, when people watch

@@ -39,8 +39,15 @@ func TestAgentReports(t *testing.T) {
 		}
 	})
 	dir := t.TempDir()
-	s := rundir.Session{Boot: "0011223344556677", Node: "pc001", Session: "sess", Control: []string{url}, ServerKey: key}
-	for name, v := range map[string]any{rundir.SessionName: s, rundir.EventsName: []trace.Event{{Stage: trace.SwitchRoot, Kind: trace.End}}} {
+	s := rundir.Session{
+		Boot:      "0011223344556677",
+		Node:      "pc001",
+		Session:   "sess",
+		Control:   []string{url},
+		ServerKey: key,
+	}
+	for name, v := range map[string]any{rundir.SessionName: s,
+		rundir.EventsName: []trace.Event{{Stage: trace.SwitchRoot, Kind: trace.End}}} {
 		if err := rundir.WriteJSON(dir, name, 0o600, v); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +90,8 @@ func TestAgentDropsWhatIsRefused(t *testing.T) {
 	status := http.StatusBadRequest
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 	dir := t.TempDir()
-	if err := rundir.WriteJSON(dir, rundir.SessionName, 0o600, rundir.Session{Control: []string{url}, ServerKey: key}); err != nil {
+	if err := rundir.WriteJSON(dir, rundir.SessionName, 0o600,
+		rundir.Session{Control: []string{url}, ServerKey: key}); err != nil {
 		t.Fatal(err)
 	}
 	var log strings.Builder
@@ -98,7 +106,8 @@ func TestAgentDropsWhatIsRefused(t *testing.T) {
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "odd end") {
 		t.Errorf("log %q, want one line that names the event", got)
 	}
-	for _, status = range []int{http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError} {
+	for _, status = range []int{http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusInternalServerError} {
 		a.report.Add(trace.Event{Stage: "odd", Kind: trace.End})
 		if err := a.report.Flush(t.Context()); err == nil || len(a.report.Take()) != 1 {
 			t.Errorf("status %d: the event is gone, error %v", status, err)

@@ -115,7 +115,8 @@ func TestStateIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, got := listening(t)
 		var told []string
-		for _, text := range []string{"", "on\tdisk\tdisk\n", "on\tdisk\tdisk\n", "on\tdisk\tdisk\nkept\t/srv\t-\t7\n"} {
+		for _, text := range []string{"", "on\tdisk\tdisk\n", "on\tdisk\tdisk\n",
+			"on\tdisk\tdisk\nkept\t/srv\t-\t7\n"} {
 			if err := os.WriteFile(filepath.Join(a.who.dir, fleet.StateReport), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

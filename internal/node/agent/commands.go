@@ -21,8 +21,8 @@ const (
 	commandMost   = 2 * time.Minute // for one, with its report
 )
 
-// commands does what the server wants this node to do. The server repeats a command until its report arrives; the node does
-// it once.
+// commands does what the server wants this node to do. The server repeats a command until its report arrives; the
+// node does it once.
 type commands struct {
 	who    *identity
 	sender *sender

@@ -1,5 +1,6 @@
 // Package agent reports how the running node is: events, counters and marks, and does what the server asks for.
 //
-// It owns the session with the server and the record of what was reported. The wiring of package node runs it, and gives
-// it the other rooms by interfaces. It must survive being killed at any moment, and must not stop the root's daemons.
+// It owns the session with the server and the record of what was reported. The wiring of package node runs it, and
+// gives it the other rooms by interfaces. It must survive being killed at any moment, and must not stop the root's
+// daemons.
 package agent

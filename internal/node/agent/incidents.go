@@ -45,8 +45,8 @@ func (w *incidents) tell(b blockapi.Status) {
 	}
 }
 
-// event is the timeline event of an incident, at the time when it happened. It may be sent much later, because the server
-// may be away.
+// event is the timeline event of an incident, at the time when it happened. It may be sent much later, because the
+// server may be away.
 func (w *incidents) event(i blockapi.Incident) trace.Event {
 	message := string(i.Kind) + ": " + i.Message
 	if i.Source != "" {

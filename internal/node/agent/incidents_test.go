@@ -83,9 +83,13 @@ func (c Config) run(t *testing.T, dir string, booted bool) {
 
 // hinted are the kinds of incidents after which somebody may have something to do, and what the hint speaks of.
 var hinted = map[blockapi.IncidentKind]string{
-	blockapi.WrongBytes: "pando store check", blockapi.Missing: "build or copy", blockapi.ServerDown: "pando serve", blockapi.ServerUp: "", blockapi.Reattached: "short of memory", blockapi.LinkFixed: "network",
-	blockapi.LostPiece: "pando store check", blockapi.PeerBanned: "look after that machine", blockapi.PeerFailed: "link", blockapi.PeerLeft: "link", blockapi.PeersGone: "switched off", blockapi.TrackerLost: "pando serve", blockapi.TrackerUp: "",
-	blockapi.BrokenImage: "build the image again", blockapi.CacheFailed: "pando node cache", blockapi.CacheDamaged: "pando node cache",
+	blockapi.WrongBytes: "pando store check", blockapi.Missing: "build or copy", blockapi.ServerDown: "pando serve",
+	blockapi.ServerUp: "", blockapi.Reattached: "short of memory", blockapi.LinkFixed: "network",
+	blockapi.LostPiece: "pando store check", blockapi.PeerBanned: "look after that " +
+		"machine", blockapi.PeerFailed: "link", blockapi.PeerLeft: "link", blockapi.PeersGone: "switched " +
+		"off", blockapi.TrackerLost: "pando serve", blockapi.TrackerUp: "",
+	blockapi.BrokenImage: "build the image again", blockapi.CacheFailed: "pando node " +
+		"cache", blockapi.CacheDamaged: "pando node cache",
 }
 
 // Each kind of incident that the ledger has is an event at the server, once, also when the agent ends and another
@@ -96,7 +100,12 @@ func TestEachIncidentIsToldOnce(t *testing.T) {
 	kinds := blockapi.IncidentKinds()
 	for _, k := range kinds {
 		l.report(
-			blockapi.Incident{Kind: k, Source: "http://10.0.0.1:8480", Object: "0a", Message: "what is told of " + string(k)},
+			blockapi.Incident{
+				Kind:    k,
+				Source:  "http://10.0.0.1:8480",
+				Object:  "0a",
+				Message: "what is told of " + string(k),
+			},
 		)
 	}
 	c.run(t, dir, false)
@@ -134,9 +143,12 @@ func TestIncidentsAreToldAtTheirTime(t *testing.T) {
 	for _, x := range []struct {
 		at, offset time.Duration
 		stage      trace.Stage
-	}{{40 * time.Second, 30 * time.Second, trace.SwitchRoot}, {50 * time.Second, 40 * time.Second, trace.Booted}, {90 * time.Second, 80 * time.Second, trace.Booted},
+	}{{40 * time.Second, 30 * time.Second, trace.SwitchRoot}, {50 * time.Second, 40 * time.Second, trace.Booted},
+		{90 * time.Second, 80 * time.Second, trace.Booted},
 		{5 * time.Second, 0, trace.SwitchRoot}} {
-		if e := a.status.incidents.event(blockapi.Incident{Kind: blockapi.ServerDown, At: x.at}); e.Offset != x.offset || e.Stage != x.stage {
+		if e := a.status.incidents.event(blockapi.Incident{Kind: blockapi.ServerDown,
+			At: x.at}); e.Offset != x.offset ||
+			e.Stage != x.stage {
 			t.Errorf("at %v: %+v, want %v at stage %s", x.at, e, x.offset, x.stage)
 		}
 	}

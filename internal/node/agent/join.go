@@ -46,8 +46,8 @@ func (j *joiner) wait(ctx context.Context) bool {
 	}
 }
 
-// askToJoin gets a boot id, registers the node, and keeps the session. The node goes on running what it runs: the assignment
-// is for its next boot.
+// askToJoin gets a boot id, registers the node, and keeps the session. The node goes on running what it runs: the
+// assignment is for its next boot.
 func (j *joiner) askToJoin(ctx context.Context) error {
 	var l link.Lease
 	if err := rundir.ReadJSON(j.who.dir, rundir.LeaseName, &l); err != nil {
@@ -85,7 +85,8 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := control.CheckAssignment(resp, api.BootConfig{Boot: begun.Boot, ServerKey: j.who.session.ServerKey}); err != nil {
+	if _, err := control.CheckAssignment(resp,
+		api.BootConfig{Boot: begun.Boot, ServerKey: j.who.session.ServerKey}); err != nil {
 		return err
 	}
 	s := j.who.session

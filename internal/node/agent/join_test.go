@@ -44,7 +44,8 @@ func TestAgentJoins(t *testing.T) {
 	dir := t.TempDir()
 	l := link.Lease{MAC: fleet.MAC{2, 0, 0, 0, 0, 1}, Address: netip.MustParsePrefix("10.0.0.9/24")}
 	s := rundir.Session{Node: "pc001", Version: "sha256:running", Control: []string{url}, ServerKey: cfg.ServerKey}
-	if err := errors.Join(rundir.WriteJSON(dir, rundir.LeaseName, 0o600, l), rundir.WriteJSON(dir, rundir.SessionName, 0o600, s)); err != nil {
+	if err := errors.Join(rundir.WriteJSON(dir, rundir.LeaseName, 0o600, l),
+		rundir.WriteJSON(dir, rundir.SessionName, 0o600, s)); err != nil {
 		t.Fatal(err)
 	}
 	a, err := New(dir, "", t.Output())
@@ -58,7 +59,8 @@ func TestAgentJoins(t *testing.T) {
 		t.Errorf("it speaks as %+v", got)
 	}
 	again, err := New(dir, "", t.Output()) // it was killed, and started anew
-	if err != nil || !(&joiner{again.who, again.sender}).wait(t.Context()) || again.Self().Session != resp.Session || len(asked) != 2 {
+	if err != nil || !(&joiner{again.who, again.sender}).wait(t.Context()) || again.Self().Session != resp.Session ||
+		len(asked) != 2 {
 		t.Errorf("after a restart it asked %v and speaks as %+v, %v", asked, again.Self(), err)
 	}
 }
@@ -67,7 +69,8 @@ func TestAgentWaitsForAServer(t *testing.T) {
 	_, cfg := nodekit.SignedAssignment(t, nil)
 	dir := t.TempDir()
 	s := rundir.Session{Control: []string{"https://127.0.0.1:1"}, ServerKey: cfg.ServerKey}
-	if err := errors.Join(rundir.WriteJSON(dir, rundir.LeaseName, 0o600, link.Lease{}), rundir.WriteJSON(dir, rundir.SessionName, 0o600, s)); err != nil {
+	if err := errors.Join(rundir.WriteJSON(dir, rundir.LeaseName, 0o600, link.Lease{}),
+		rundir.WriteJSON(dir, rundir.SessionName, 0o600, s)); err != nil {
 		t.Fatal(err)
 	}
 	a, err := New(dir, "", t.Output())

@@ -12,8 +12,8 @@ type bootedNote struct {
 	marked bool
 }
 
-// look notes once, on the cache's disk, that this boot came up. Nothing waits for it, because a disk may hang. The block
-// daemon has the same disk open, and writes to other parts of it.
+// look notes once, on the cache's disk, that this boot came up. Nothing waits for it, because a disk may hang. The
+// block daemon has the same disk open, and writes to other parts of it.
 func (n *bootedNote) look() {
 	k := n.who.session.Kept
 	if k == nil || !n.record.up.Load() || n.marked {

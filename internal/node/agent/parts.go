@@ -33,8 +33,8 @@ type NextBoot interface {
 
 // MediumCare looks after the node's boot medium and its disks.
 type MediumCare interface {
-	// Look renews the medium some time after the node booted. It returns true once, when the medium is in step: of which
-	// disk, "" for none, and how many bytes were written for that.
+	// Look renews the medium some time after the node booted. It returns true once, when the medium is in step: of
+	// which disk, "" for none, and how many bytes were written for that.
 	Look(ctx context.Context, booted time.Duration) (disk string, wrote int64, ok bool)
 	DiskPreparer
 }

@@ -19,7 +19,11 @@ func (v *sender) pstore(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	req := api.ReportRequest{Boot: v.who.Self().Boot, Uptime: v.who.offset(), Pstore: strings.ToValidUTF8(string(left), "")}
+	req := api.ReportRequest{
+		Boot:   v.who.Self().Boot,
+		Uptime: v.who.offset(),
+		Pstore: strings.ToValidUTF8(string(left), ""),
+	}
 	if err := v.say(ctx, req); err != nil && !control.ForGood(err) {
 		return // once more
 	}

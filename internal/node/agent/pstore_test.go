@@ -27,7 +27,8 @@ func TestAgentTellsPstore(t *testing.T) {
 		w.WriteHeader(status)
 	})
 	dir := t.TempDir()
-	if err := rundir.WriteJSON(dir, rundir.SessionName, 0o600, rundir.Session{Boot: "0011223344556677", Session: "sess", Control: []string{url}, ServerKey: key}); err != nil {
+	if err := rundir.WriteJSON(dir, rundir.SessionName, 0o600,
+		rundir.Session{Boot: "0011223344556677", Session: "sess", Control: []string{url}, ServerKey: key}); err != nil {
 		t.Fatal(err)
 	}
 	tell := func() {

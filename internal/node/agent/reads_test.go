@@ -72,7 +72,8 @@ func TestAgentSendsReads(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		traced bool
-	}{"taken": {http.StatusNoContent, true}, "refused": {http.StatusNotFound, true}, "away": {http.StatusServiceUnavailable, false}} {
+	}{"taken": {http.StatusNoContent, true}, "refused": {http.StatusNotFound, true},
+		"away": {http.StatusServiceUnavailable, false}} {
 		var got api.TraceRequest
 		var posts atomic.Int32
 		url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -120,8 +121,10 @@ func TestAgentSendsReads(t *testing.T) {
 			Wasted:  3,
 		}
 		got.Uptime = 0
-		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" || !got.Partial || got.Began != 4*time.Second ||
-			got.Pack != "p" || got.Hits != 1 || got.Misses != 2 ||
+		if posts.Load() != 1 || got.Boot != want.Boot || got.Version != want.Version || string(got.Reads) != "r" ||
+			!got.Partial || got.Began != 4*time.Second ||
+			got.Pack != "p" || got.Hits != 1 ||
+			got.Misses != 2 ||
 			got.Wasted != 3 {
 			t.Errorf("%s: %d posts, the last %+v", name, posts.Load(), got)
 		}

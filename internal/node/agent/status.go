@@ -135,8 +135,8 @@ func (w *status) askSystemd(ctx context.Context) {
 	}
 }
 
-// due decides what to send: the full status at once while people watch a boot, else now and then if it changed; a heartbeat,
-// which has a tenth of the bytes, when nothing was sent for a while.
+// due decides what to send: the full status at once while people watch a boot, else now and then if it changed; a
+// heartbeat, which has a tenth of the bytes, when nothing was sent for a while.
 func (w *status) due(s api.NodeStatus) due {
 	since := time.Since(w.sent)
 	spoke := w.sender.spoke.Load()
@@ -153,7 +153,8 @@ func (w *status) due(s api.NodeStatus) due {
 		s.State != w.last.State,
 		(s.Systemd == nil) != (w.last.Systemd == nil):
 		return fullStatus
-	case (s.Reads != w.last.Reads || !maps.Equal(s.Bytes, w.last.Bytes)) && (w.last.Systemd == nil || since >= figuresPause):
+	case (s.Reads != w.last.Reads || !maps.Equal(s.Bytes, w.last.Bytes)) &&
+		(w.last.Systemd == nil || since >= figuresPause):
 		return fullStatus
 	case (s.UpperUsed != w.last.UpperUsed || s.Stalled != w.last.Stalled) && since >= spacePause:
 		return fullStatus

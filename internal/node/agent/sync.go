@@ -18,7 +18,8 @@ const maxOutput = 400
 func (c *commands) syncConfig(ctx context.Context, dryRun bool) ([]api.SyncedFile, error) {
 	var got api.NodeConfigResponse
 	self := c.who.Self()
-	if err := c.sender.control.Call(ctx, "/v1/node/config", "Bearer "+self.Session, api.NodeConfigRequest{Boot: self.Boot}, &got); err != nil {
+	if err := c.sender.control.Call(ctx, "/v1/node/config", "Bearer "+self.Session,
+		api.NodeConfigRequest{Boot: self.Boot}, &got); err != nil {
 		return nil, err
 	}
 	root, err := rootdir.Open(c.root)

@@ -28,7 +28,8 @@ func (d *blockDaemon) watchSupervisor(ctx context.Context) {
 		if err := d.startSupervisor(); err != nil {
 			d.log.Error("start supervisor", "err", err)
 		} else {
-			d.ledger.report(blockapi.Incident{Kind: blockapi.Reattached, Message: "the supervisor of the block daemon died; another " +
+			d.ledger.report(blockapi.Incident{Kind: blockapi.Reattached, Message: "the supervisor of the block " +
+				"daemon died; another " +
 				"takes over"})
 		}
 		time.Sleep(pause)
@@ -57,8 +58,11 @@ func (d *blockDaemon) startSupervisor() error {
 	config, err := json.Marshal(cfg)
 	var p *os.Process
 	if err == nil {
-		p, err = rootdaemon.Start(rootdaemon.Spec{Name: blockapi.SupervisorName, Binary: d.binary, Args: []string{adoptArg},
-			Session: true, Stdin: config, Log: os.Stderr, Files: append([]*os.File{theirs, d.memory, pidfd}, cfg.Files()...)})
+		p, err = rootdaemon.Start(
+			rootdaemon.Spec{Name: blockapi.SupervisorName, Binary: d.binary, Args: []string{adoptArg},
+				Session: true, Stdin: config, Log: os.Stderr,
+				Files: append([]*os.File{theirs, d.memory, pidfd}, cfg.Files()...)},
+		)
 	}
 	if err != nil {
 		conn.Close()

@@ -89,7 +89,8 @@ func TestBlockDaemonWithACacheDisk(t *testing.T) {
 		}
 	}
 	st := readAlone(t, o, c)
-	if st.Bytes["server"] == 0 || st.Rejected != 0 || !slices.Equal(kinds(st), []blockapi.IncidentKind{blockapi.CacheDamaged}) {
+	if st.Bytes["server"] == 0 || st.Rejected != 0 ||
+		!slices.Equal(kinds(st), []blockapi.IncidentKind{blockapi.CacheDamaged}) {
 		t.Errorf("damaged: %v, incidents %v", st.Bytes, st.Incidents)
 	}
 	if st := readAlone(t, o, c); st.Bytes["server"] != 0 || len(st.Incidents) > 0 {
@@ -99,7 +100,8 @@ func TestBlockDaemonWithACacheDisk(t *testing.T) {
 	if err := f.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if st := readAlone(t, o, c); st.Bytes["disk"] != 0 || !slices.Equal(kinds(st), []blockapi.IncidentKind{blockapi.CacheFailed}) {
+	if st := readAlone(t, o, c); st.Bytes["disk"] != 0 ||
+		!slices.Equal(kinds(st), []blockapi.IncidentKind{blockapi.CacheFailed}) {
 		t.Errorf("no cache: %v, incidents %v", st.Bytes, st.Incidents)
 	}
 }

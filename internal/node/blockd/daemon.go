@@ -128,7 +128,8 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, blockapi.Socket, &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave}, d.log); err != nil {
+	if err := serveStatus(ctx, blockapi.Socket, &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave},
+		d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.monitor.run(ctx)

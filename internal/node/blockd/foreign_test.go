@@ -60,7 +60,8 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 	}()
-	if out, err := exec.CommandContext(t.Context(), "nbdcopy", "nbd+unix:///root?socket="+socket, copied).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "nbdcopy", "nbd+unix:///root?socket="+socket,
+		copied).CombinedOutput(); err != nil {
 		t.Fatalf("nbdcopy: %v\n%s", err, out)
 	}
 	got, err := os.ReadFile(copied)
@@ -74,8 +75,8 @@ func TestForeignCopyOverBadObjects(t *testing.T) {
 	}
 }
 
-// serveExport answers clients that begin with a handshake, until ctx is done. It knows one option, EXPORT_NAME, to which
-// clients fall back, and one export, whatever they call it.
+// serveExport answers clients that begin with a handshake, until ctx is done. It knows one option, EXPORT_NAME, to
+// which clients fall back, and one export, whatever they call it.
 func serveExport(ctx context.Context, l net.Listener, dev nbd.Device) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()

@@ -104,7 +104,8 @@ func TestDiskThatComesLate(t *testing.T) {
 			a.Close()
 			c.Late, c.Disk = nil, disk
 			warm := readAlone(t, o.testOrigin, c)
-			if o.sent.Load() != before || warm.Bytes["disk"] == 0 || incidentOf(warm, blockapi.CacheFailed, blockapi.CacheDamaged) {
+			if o.sent.Load() != before || warm.Bytes["disk"] == 0 ||
+				incidentOf(warm, blockapi.CacheFailed, blockapi.CacheDamaged) {
 				t.Errorf(
 					"the next boot: %v, %d bytes sent, incidents %v",
 					warm.Bytes,
@@ -130,7 +131,8 @@ func TestKnownDiskThatComesLate(t *testing.T) {
 			c.Late, ours = lateDisk(t, time.Hour)
 			dir := t.TempDir()
 			go func() {
-				for client := (blockapi.Client{Socket: filepath.Join(dir, blockapi.Socket)}); t.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
+				for client := (blockapi.Client{Socket: filepath.Join(dir,
+					blockapi.Socket)}); t.Context().Err() == nil; time.Sleep(20 * time.Millisecond) {
 					if _, err := client.Status(t.Context(), 0); err == nil {
 						break
 					}
@@ -185,12 +187,14 @@ func TestDiskThatNeverComes(t *testing.T) {
 		does      func(*testing.T, *os.File)
 		incidents []blockapi.IncidentKind
 	}{
-		"known, and gone":    {time.Hour, func(_ *testing.T, to *os.File) { to.Close() }, nil},
-		"known, and silent":  {200 * time.Millisecond, func(*testing.T, *os.File) {}, nil},
-		"unknown, and gone":  {0, func(_ *testing.T, to *os.File) { to.Close() }, nil},
-		"without descriptor": {time.Hour, send(`{"name":"/dev/sda1","size":80000000}`), []blockapi.IncidentKind{blockapi.CacheFailed}},
-		"no message":         {time.Hour, send("nonsense", 0), []blockapi.IncidentKind{blockapi.CacheFailed}},
-		"no disk":            {time.Hour, send(`{"name":"/dev/sda1","size":80000000}`, 0), []blockapi.IncidentKind{blockapi.CacheFailed}},
+		"known, and gone":   {time.Hour, func(_ *testing.T, to *os.File) { to.Close() }, nil},
+		"known, and silent": {200 * time.Millisecond, func(*testing.T, *os.File) {}, nil},
+		"unknown, and gone": {0, func(_ *testing.T, to *os.File) { to.Close() }, nil},
+		"without descriptor": {time.Hour, send(`{"name":"/dev/sda1","size":80000000}`),
+			[]blockapi.IncidentKind{blockapi.CacheFailed}},
+		"no message": {time.Hour, send("nonsense", 0), []blockapi.IncidentKind{blockapi.CacheFailed}},
+		"no disk": {time.Hour, send(`{"name":"/dev/sda1","size":80000000}`, 0),
+			[]blockapi.IncidentKind{blockapi.CacheFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for config, make := range lateConfigs(t) {

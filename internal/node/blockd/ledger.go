@@ -169,7 +169,8 @@ func (l ledger) status(since int64) blockapi.Status {
 		Rejected: l.get(countRejected), Failures: l.get(countFailures), Errors: l.get(countErrors),
 		Stalled: time.Duration(
 			l.get(countStalled),
-		), Complete: time.Duration(l.get(countComplete)), Whole: time.Duration(l.get(countWhole)), Restarts: l.get(countRestarts),
+		), Complete: time.Duration(l.get(countComplete)), Whole: time.Duration(l.get(countWhole)),
+		Restarts:  l.get(countRestarts),
 		LinkFixes: l.get(countLinkFixes),
 		Incidents: l.incidents(since), Sequence: l.sequence.Load(),
 	}

@@ -34,7 +34,14 @@ func TestLedgerIsShared(t *testing.T) {
 	a.add(countReads, 3)
 	b.add(countReads, 4)
 	a.report(blockapi.Incident{Kind: blockapi.Reattached, Message: "one"})
-	b.report(blockapi.Incident{Kind: blockapi.WrongBytes, Source: "http://192.0.2.1", Object: strings.Repeat("ab", 32), Message: "two"})
+	b.report(
+		blockapi.Incident{
+			Kind:    blockapi.WrongBytes,
+			Source:  "http://192.0.2.1",
+			Object:  strings.Repeat("ab", 32),
+			Message: "two",
+		},
+	)
 	if n := a.get(countReads); n != 7 {
 		t.Errorf("%d reads, want 7", n)
 	}
@@ -68,8 +75,20 @@ func TestLedgerKeepsTheNewestIncidents(t *testing.T) {
 // What sources send as their errors is outside input: it may be long, and need escapes.
 func TestLedgerCutsLongTexts(t *testing.T) {
 	l := testLedger(t)
-	l.report(blockapi.Incident{Kind: blockapi.ServerDown, Source: strings.Repeat("s", 999), Message: strings.Repeat("m", 9999)})
-	l.report(blockapi.Incident{Kind: blockapi.ServerDown, Object: strings.Repeat("ab", 32), Message: strings.Repeat("\x01", 9999)})
+	l.report(
+		blockapi.Incident{
+			Kind:    blockapi.ServerDown,
+			Source:  strings.Repeat("s", 999),
+			Message: strings.Repeat("m", 9999),
+		},
+	)
+	l.report(
+		blockapi.Incident{
+			Kind:    blockapi.ServerDown,
+			Object:  strings.Repeat("ab", 32),
+			Message: strings.Repeat("\x01", 9999),
+		},
+	)
 	got := l.incidents(0)
 	if len(got) != 2 || len(got[0].Message) != 300 || got[1].Kind != blockapi.ServerDown || got[1].Object == "" {
 		t.Errorf("incidents %+v", got)

@@ -33,8 +33,10 @@ func (s *supervisor) startDaemon() (d *daemonHandle, kernelEnd *os.File, err err
 	config, err := json.Marshal(s.cfg)
 	var p *os.Process
 	if err == nil {
-		p, err = rootdaemon.Start(rootdaemon.Spec{Name: blockapi.DaemonName, Binary: s.binary, Stdin: config, Log: os.Stderr,
-			Files: append([]*os.File{daemonEnd, s.memory, theirs}, s.cfg.Files()...)})
+		p, err = rootdaemon.Start(
+			rootdaemon.Spec{Name: blockapi.DaemonName, Binary: s.binary, Stdin: config, Log: os.Stderr,
+				Files: append([]*os.File{daemonEnd, s.memory, theirs}, s.cfg.Files()...)},
+		)
 	}
 	if err != nil {
 		kernelEnd.Close()

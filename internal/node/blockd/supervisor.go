@@ -96,7 +96,12 @@ func (s *supervisor) run(ctx context.Context) error {
 			return nil
 		}
 		s.ledger.add(countRestarts, 1)
-		s.ledger.report(blockapi.Incident{Kind: blockapi.Reattached, Message: "the block daemon ended (" + how + "); another takes over"})
+		s.ledger.report(
+			blockapi.Incident{
+				Kind:    blockapi.Reattached,
+				Message: "the block daemon ended (" + how + "); another takes over",
+			},
+		)
 		s.log.Warn("block daemon ended, starting another", "how", how)
 		// At once, unless it keeps dying: then reads wait a little longer and the machine stays usable.
 		if time.Since(begun) > 10*time.Second {

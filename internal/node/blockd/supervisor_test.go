@@ -184,7 +184,11 @@ func startSupervisor(t *testing.T, o *testOrigin) (k *fakeKernel, c blockapi.Cli
 }
 
 // supervise is startSupervisor with more to choose.
-func supervise(t testing.TB, o *testOrigin, cfg blockapi.Config) (k *fakeKernel, c blockapi.Client, ready string, stop func()) {
+func supervise(
+	t testing.TB,
+	o *testOrigin,
+	cfg blockapi.Config,
+) (k *fakeKernel, c blockapi.Client, ready string, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -348,7 +352,8 @@ func TestSupervisorOutage(t *testing.T) {
 		t.Errorf("after the outage: wrong bytes or %v", r.err)
 	}
 	wait("incidents", func(s blockapi.Status) bool {
-		return len(s.Incidents) >= 2 && s.Incidents[0].Kind == blockapi.ServerDown && s.Incidents[1].Kind == blockapi.Reattached &&
+		return len(s.Incidents) >= 2 && s.Incidents[0].Kind == blockapi.ServerDown &&
+			s.Incidents[1].Kind == blockapi.Reattached &&
 			s.Errors == 0
 	})
 }

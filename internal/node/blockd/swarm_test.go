@@ -289,9 +289,13 @@ func TestPeersHaveFewConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: int(gone.Milliseconds()), unix.TCP_NOTSENT_LOWAT: unsentMost} {
+	for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: int(gone.Milliseconds()),
+		unix.TCP_NOTSENT_LOWAT: unsentMost} {
 		got := 0
-		if err := raw.Control(func(fd uintptr) { got, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option) }); err != nil ||
+		if err := raw.Control(func(fd uintptr) {
+			got,
+				_ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option)
+		}); err != nil ||
 			got != want {
 			t.Errorf("option %d of a connection is %d, want %d; %v", option, got, want, err)
 		}

@@ -48,9 +48,24 @@ func TestSourceWatch(t *testing.T) {
 	expect("wrong bytes of another", blockapi.ServerDown, blockapi.ServerUp, blockapi.WrongBytes, blockapi.WrongBytes)
 	now = now.Add(2 * time.Minute)
 	w.Failed("a", id, wrong)
-	expect("and again later", blockapi.ServerDown, blockapi.ServerUp, blockapi.WrongBytes, blockapi.WrongBytes, blockapi.WrongBytes)
+	expect(
+		"and again later",
+		blockapi.ServerDown,
+		blockapi.ServerUp,
+		blockapi.WrongBytes,
+		blockapi.WrongBytes,
+		blockapi.WrongBytes,
+	)
 	w.Failed("a", id, fmt.Errorf("get: %w", store.ErrMissing))
-	expect("missing", blockapi.ServerDown, blockapi.ServerUp, blockapi.WrongBytes, blockapi.WrongBytes, blockapi.WrongBytes, blockapi.Missing)
+	expect(
+		"missing",
+		blockapi.ServerDown,
+		blockapi.ServerUp,
+		blockapi.WrongBytes,
+		blockapi.WrongBytes,
+		blockapi.WrongBytes,
+		blockapi.Missing,
+	)
 	st := l.status(0)
 	if st.Rejected != 4 || st.Failures != 4 || st.Fetches != 2 || st.Bytes["server"] != 150 || w.server() != "a" {
 		t.Errorf("status %+v, server %s", st, w.server())

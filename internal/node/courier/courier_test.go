@@ -38,7 +38,9 @@ func newPost(t *testing.T) *post {
 	t.Helper()
 	p := &post{t: t, dir: t.TempDir()}
 	url, key := nodekit.TLSServer(t, p.serve)
-	p.session(rundir.Session{Boot: "b1", Session: "secret", Control: []string{"https://127.0.0.1:1", url}, ServerKey: key})
+	p.session(
+		rundir.Session{Boot: "b1", Session: "secret", Control: []string{"https://127.0.0.1:1", url}, ServerKey: key},
+	)
 	return p
 }
 
@@ -127,7 +129,8 @@ func TestStateIsMoved(t *testing.T) {
 	}
 	p.runs(0, "", "state-fetch", "A1", p.digest(), to)
 	list := func(dir string) string {
-		out, err := exec.Command("sh", "-c", `cd "$1" && find . -path './srv*' -printf '%p %y %m %u %n %T@ %l\n' | sort && [ 'srv+a b/plain' -ef 'srv+a b/hard' ] && cat 'srv+a b/plain'`, "sh", dir).
+		out, err := exec.Command("sh", "-c",
+			`cd "$1" && find . -path './srv*' -printf '%p %y %m %u %n %T@ %l\n' | sort && [ 'srv+a b/plain' -ef 'srv+a b/hard' ] && cat 'srv+a b/plain'`, "sh", dir).
 			CombinedOutput()
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
@@ -183,7 +186,8 @@ func TestServerRefusesState(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
 	send := []string{"state-send", "A1", from, "still"}
 	fetch := []string{"state-fetch", "A1", p.digest(), t.TempDir()}
-	for code, status := range map[api.Code]int{api.Conflict: courierNever, api.NotFound: courierNever, api.Forbidden: courierNever, api.TooMany: courierAgain, api.Internal: courierAgain,
+	for code, status := range map[api.Code]int{api.Conflict: courierNever, api.NotFound: courierNever,
+		api.Forbidden: courierNever, api.TooMany: courierAgain, api.Internal: courierAgain,
 		api.Unauthorized: courierAgain} {
 		p.answer = refuse(code, "no room", "make\nroom")
 		p.runs(status, "no room (make room)\n", send...)
@@ -210,7 +214,8 @@ func TestServerRefusesState(t *testing.T) {
 // What breaks off on its way is tried again; what is not what was sent, is no archive, or has no room, is not.
 func TestFetchedIsWrong(t *testing.T) {
 	p, from := newPost(t), keptTree(t)
-	if err := os.WriteFile(filepath.Join(from, "srv+a b/large"), bytes.Repeat([]byte("0123456789"), 300_000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(from, "srv+a b/large"), bytes.Repeat([]byte("0123456789"), 300_000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.runs(0, "", "state-send", "A1", from, "still")
@@ -244,7 +249,8 @@ func TestFetchedHasNoRoom(t *testing.T) {
 		t.Skipf("a small file system: %v", err)
 	}
 	t.Cleanup(func() { logUnmount(t, to) })
-	if err := os.WriteFile(filepath.Join(from, "srv+a b/large"), bytes.Repeat([]byte("0123456789"), 30_000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(from, "srv+a b/large"), bytes.Repeat([]byte("0123456789"), 30_000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.runs(0, "", "state-send", "A1", from, "still")

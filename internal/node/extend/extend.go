@@ -79,7 +79,8 @@ func (e *Extender) begin(dir string) {
 	for _, d := range dirs {
 		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(d), extension.DirPrefix))
 		if err == nil && !known[d] {
-			e.state.Left = append(e.state.Left, rundir.FormerRoot{Block: d, Device: n}) // of an agent that ended in the middle
+			// of an agent that ended in the middle
+			e.state.Left = append(e.state.Left, rundir.FormerRoot{Block: d, Device: n})
 		}
 	}
 }
@@ -128,7 +129,8 @@ func (e *Extender) Extend(ctx context.Context) {
 func (e *Extender) extendNow(ctx context.Context) (string, error) {
 	self := e.agent.Self()
 	var told api.StageResponse
-	if err := e.control.Call(ctx, "/v1/node/extensions", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+	if err := e.control.Call(ctx, "/v1/node/extensions", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot},
+		&told); err != nil {
 		return "", err
 	}
 	as, err := control.CheckAssignment(

@@ -20,7 +20,8 @@ func TestExtenderBegins(t *testing.T) {
 		Block:     filepath.Join(dir, "ext-8"),
 	}
 	left := rundir.FormerRoot{Block: filepath.Join(dir, "ext-9"), Device: 9}
-	if err := rundir.WriteJSON(dir, extension.StateName, 0o600, extension.State{On: []extension.Attached{on}, Left: []rundir.FormerRoot{left}}); err != nil {
+	if err := rundir.WriteJSON(dir, extension.StateName, 0o600,
+		extension.State{On: []extension.Attached{on}, Left: []rundir.FormerRoot{left}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ext-8", "ext-9", "ext-10", "ext-x"} {
@@ -32,7 +33,10 @@ func TestExtenderBegins(t *testing.T) {
 	if has, why := e.Has(); !slices.Equal(has, []fleet.Extension{on.Extension}) || why != "" {
 		t.Errorf("it has %v, %s", has, why)
 	}
-	if want := []rundir.FormerRoot{left, {Block: filepath.Join(dir, "ext-10"), Device: 10}}; !slices.Equal(e.state.Left, want) {
+	if want := []rundir.FormerRoot{left, {Block: filepath.Join(dir, "ext-10"), Device: 10}}; !slices.Equal(
+		e.state.Left,
+		want,
+	) {
 		t.Errorf("left over is %v, want %v", e.state.Left, want)
 	}
 	gone := e.without([]fleet.Extension{on.Extension, {Name: "never", Version: "sha256:2"}})

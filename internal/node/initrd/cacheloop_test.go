@@ -233,7 +233,8 @@ func namesOf(t *testing.T, device string, parts []cache.Partition) string {
 	t.Helper()
 	files := map[string]string{}
 	for i, p := range parts {
-		files[fmt.Sprintf("class/block/%sp%d/uevent", filepath.Base(device), i+1)] = "DEVTYPE=partition\nPARTNAME=" + p.Name
+		files[fmt.Sprintf("class/block/%sp%d/uevent", filepath.Base(device),
+			i+1)] = "DEVTYPE=partition\nPARTNAME=" + p.Name
 	}
 	return nodekit.SysTree(t, files)
 }

@@ -42,7 +42,13 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	if config.Late != nil {
 		defer config.Late.File.Close() // the daemons have their own
 	}
-	start := blockapi.Start{Dir: d.at.block, Binary: "/" + rundir.BinaryName, Log: log, Config: config, Cgroup: d.cgroup}
+	start := blockapi.Start{
+		Dir:    d.at.block,
+		Binary: "/" + rundir.BinaryName,
+		Log:    log,
+		Config: config,
+		Cgroup: d.cgroup,
+	}
 	if d.device, err = start.Start(); err != nil {
 		return "", fmt.Errorf("start the block daemon: %w", err)
 	}

@@ -35,7 +35,8 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 		t.Errorf("a disk that is looked for: %q after %s", text, time.Since(begun))
 	}
 	wantNoCache(t, m, "none was found")
-	if _, err := disk.Within(t.Context(), "/dev/sda", wait, func() (*os.File, error) { return os.Open(fifo) }); err == nil ||
+	if _, err := disk.Within(t.Context(), "/dev/sda", wait,
+		func() (*os.File, error) { return os.Open(fifo) }); err == nil ||
 		problem.HintOf(err) == "" {
 		t.Errorf("a disk that is opened: %v", err)
 	}
@@ -68,7 +69,8 @@ func TestRecordsOnADiskThatStops(t *testing.T) {
 	}); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("a disk that stops: %v", err)
 	}
-	if _, err := withRecords(t.Context(), &cacheDisk{}, func(lastboot.Records) (string, error) { return "", nil }); !errors.Is(
+	if _, err := withRecords(t.Context(), &cacheDisk{},
+		func(lastboot.Records) (string, error) { return "", nil }); !errors.Is(
 		err,
 		lastboot.ErrNoRecords,
 	) {

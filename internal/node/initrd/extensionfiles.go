@@ -22,7 +22,10 @@ func extensionFiles(on []extension.Attached) []fleet.File {
 		}
 	}
 	return []fleet.File{
-		rootdir.Link(units+"sysinit.target.wants/systemd-sysext.service", "/usr/lib/systemd/system/systemd-sysext.service"),
+		rootdir.Link(
+			units+"sysinit.target.wants/systemd-sysext.service",
+			"/usr/lib/systemd/system/systemd-sysext.service",
+		),
 		rootdir.Text(units+"systemd-sysext.service.d/pando.conf", dropIn),
 	}
 }

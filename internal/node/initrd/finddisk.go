@@ -53,7 +53,11 @@ func (k *cacheDisk) findDisk(ctx context.Context) {
 			return
 		}
 		f.begin(func() (string, error) {
-			return look(ctx, loader, func() string { return disk.CacheDevice(hardware.Sysfs, "/dev", disk.BlockDevices(hardware.Sysfs)) })
+			return look(
+				ctx,
+				loader,
+				func() string { return disk.CacheDevice(hardware.Sysfs, "/dev", disk.BlockDevices(hardware.Sysfs)) },
+			)
 		})
 	})
 }

@@ -64,13 +64,15 @@ func TestCheckAssignment(t *testing.T) {
 
 func TestHelloProblem(t *testing.T) {
 	used := helloProblem(
-		&control.Refused{Status: http.StatusUnauthorized, Err: api.NewError(api.Unauthorized, "token already used", "reboot")},
+		&control.Refused{Status: http.StatusUnauthorized, Err: api.NewError(api.Unauthorized, "token already "+
+			"used", "reboot")},
 		nil,
 	)
 	if !problem.IsFinal(used) || problem.HintOf(used) != "reboot" {
 		t.Errorf("a used token: final %v, hint %q", problem.IsFinal(used), problem.HintOf(used))
 	}
-	for _, err := range []error{errors.New("connection refused"), &control.Refused{Status: http.StatusServiceUnavailable}} {
+	for _, err := range []error{errors.New("connection " +
+		"refused"), &control.Refused{Status: http.StatusServiceUnavailable}} {
 		if problem.IsFinal(helloProblem(err, nil)) {
 			t.Errorf("%v is final, but the next try may do", err)
 		}

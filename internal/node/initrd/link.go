@@ -29,7 +29,8 @@ func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 	if d.modules == nil {
 		index, err := kmod.ReadIndex(kmod.DriverSets, diskSet)
 		if err != nil {
-			return Modules{}, "", &problem.Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: build the image anew"}
+			return Modules{}, "", &problem.Problem{Err: err, Final: true, Hint: "the initramfs holds no drivers: " +
+				"build the image anew"}
 		}
 		d.modules = kmod.NewLoader(index, d.cmd)
 	}
@@ -41,7 +42,8 @@ func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 		d.timeline.console.logf("modules: %v", err)
 	}
 	if alwaysErr != nil {
-		return Modules{}, "", &problem.Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: build the image anew"}
+		return Modules{}, "", &problem.Problem{Err: alwaysErr, Hint: "kernel and modules do not fit each other: " +
+			"build the image anew"}
 	}
 	d.findDisk(context.WithoutCancel(ctx))
 	if len(all) == 0 {

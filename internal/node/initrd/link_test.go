@@ -31,7 +31,8 @@ func TestShortOfDrivers(t *testing.T) {
 		if got := shortOfDrivers(cfg, c.all); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
-		if err := d.noAdapter(c.all, errors.New("cause")); problem.IsFinal(err) != c.want || c.want != (problem.HintOf(err) == shortHint) {
+		if err := d.noAdapter(c.all, errors.New("cause")); problem.IsFinal(err) != c.want ||
+			c.want != (problem.HintOf(err) == shortHint) {
 			t.Errorf("%s: final %t, hint %q", name, problem.IsFinal(err), problem.HintOf(err))
 		}
 	}

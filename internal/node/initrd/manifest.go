@@ -148,7 +148,13 @@ func (v *version) manifestFrom(
 ) (*Verified, error) {
 	ctx, cancel := from.Bound(ctx)
 	defer cancel()
-	man, data, signature, err := bootfiles.SignedManifest(ctx, client, from.URL, as.Version, trust(v.timeline.config, as))
+	man, data, signature, err := bootfiles.SignedManifest(
+		ctx,
+		client,
+		from.URL,
+		as.Version,
+		trust(v.timeline.config, as),
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -58,11 +58,12 @@ func TestFetchManifestRefuses(t *testing.T) {
 	}{
 		"another version's bytes": {good, published{data: other.data, signature: other.signature}, nil, ""},
 		"no signature":            {good, unsigned, image.ErrUnsigned, "signed"},
-		"signature of another":    {good, published{data: good.data, signature: other.signature}, image.ErrWrongSignature, "signed"},
-		"key nobody trusts":       {stranger, good, image.ErrWrongSignature, "signed"},
-		"flipped after signing":   {flipped, flipped, image.ErrWrongSignature, "signed"},
-		"another architecture":    {foreign, foreign, nil, ""},
-		"nothing, it is gone":     {good, other, nil, "lost this version"},
+		"signature of another": {good, published{data: good.data, signature: other.signature},
+			image.ErrWrongSignature, "signed"},
+		"key nobody trusts":     {stranger, good, image.ErrWrongSignature, "signed"},
+		"flipped after signing": {flipped, flipped, image.ErrWrongSignature, "signed"},
+		"another architecture":  {foreign, foreign, nil, ""},
+		"nothing, it is gone":   {good, other, nil, "lost this version"},
 	} {
 		m := machineFor(c.asked, c.served.serve(t))
 		_, _, err := fetch(t, m)
@@ -99,13 +100,21 @@ func TestRevokedKey(t *testing.T) {
 	}{
 		"revoked": {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
 			"signed this version"},
-		"revoked, from a medium": {func(m *machine, _ *published) { revoke(m); m.timeline.config.Medium = "sha256:x" }, image.ErrRevoked, "a revoked key"},
+		"revoked, from a medium": {func(m *machine,
+			_ *published) {
+			revoke(m)
+			m.timeline.config.Medium = "sha256:x"
+		}, image.ErrRevoked, "a revoked key"},
 		"a medium that is older": {func(m *machine, p *published) {
 			m.timeline.config.Medium = "sha256:x"
 			p.signature = image.Sign(stranger, p.data)
 		}, image.ErrWrongSignature, "pando media create"},
-		"another one beside it":   {func(m *machine, p *published) { p.signature = append(image.Sign(stranger, p.data), p.signature...) }, nil, ""},
-		"nothing of it is signed": {func(_ *machine, p *published) { p.signature = nil }, image.ErrUnsigned, "not signed by a key"},
+		"another one beside it": {func(m *machine,
+			p *published) {
+			p.signature = append(image.Sign(stranger, p.data), p.signature...)
+		}, nil, ""},
+		"nothing of it is signed": {func(_ *machine, p *published) { p.signature = nil }, image.ErrUnsigned,
+			"not signed by a key"},
 	} {
 		served := p
 		m := machineFor(p)

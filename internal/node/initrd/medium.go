@@ -36,8 +36,8 @@ func (q *registration) hardware(loaded Modules, on Link, lease link.Lease) fleet
 	return h
 }
 
-// nodeMAC is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of the one it
-// has an address on.
+// nodeMAC is the MAC that this node is known by: that of the adapter that its firmware booted from, else that of
+// the one it has an address on.
 func nodeMAC(cfg api.BootConfig, lease link.Lease) fleet.MAC {
 	if cfg.MAC.IsZero() {
 		return lease.MAC

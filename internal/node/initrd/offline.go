@@ -97,7 +97,10 @@ func (f *fallback) keptOn(ctx context.Context, used *blockapi.CacheDisk, b lastb
 		)
 	}
 	return disk.Within(ctx, used.Name, f.cacheDisk.diskWait, func() (string, error) {
-		return lastboot.OnRecords(used, func(records lastboot.Records) (string, error) { return used.Name, b.KeepIn(records) })
+		return lastboot.OnRecords(
+			used,
+			func(records lastboot.Records) (string, error) { return used.Name, b.KeepIn(records) },
+		)
 	})
 }
 

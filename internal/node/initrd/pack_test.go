@@ -98,14 +98,22 @@ func TestUsePackRefuses(t *testing.T) {
 		change func(*packed)
 		says   string
 	}{
-		"missing":             {func(x *packed) { x.m.timeline.assignment.Load().Pack.Object = chunk.Sum([]byte("other")).String() }, "404"},
-		"wrong bytes":         {func(x *packed) { x.m.timeline.assignment.Load().Pack.Object = "sha256:" + strings.Repeat("0", 64) }, "wrong bytes"},
-		"no name":             {func(x *packed) { x.m.timeline.assignment.Load().Pack.Object = "../x" }, "object id"},
-		"not signed":          {func(x *packed) { x.m.timeline.assignment.Load().Pack.Signature = "" }, "signature"},
-		"key nobody trusts":   {func(x *packed) { x.m.timeline.config.TrustKeys = []string{stranger} }, "signature"},
-		"not the pack key":    {func(x *packed) { x.got.Manifest.PackKey = stranger }, "signature"},
-		"of another version":  {func(x *packed) { x.m.timeline.assignment.Load().Version = image.Version([]byte("another")) }, "version"},
-		"larger than allowed": {func(x *packed) { x.data = make([]byte, bootpack.MaxSize+1); x.assign(x.data) }, "more than"},
+		"missing": {func(x *packed) {
+			x.m.timeline.assignment.Load().Pack.Object = chunk.Sum([]byte("other")).String()
+		}, "404"},
+		"wrong bytes": {func(x *packed) {
+			x.m.timeline.assignment.Load().Pack.Object = "sha256:" +
+				strings.Repeat("0", 64)
+		}, "wrong bytes"},
+		"no name":           {func(x *packed) { x.m.timeline.assignment.Load().Pack.Object = "../x" }, "object id"},
+		"not signed":        {func(x *packed) { x.m.timeline.assignment.Load().Pack.Signature = "" }, "signature"},
+		"key nobody trusts": {func(x *packed) { x.m.timeline.config.TrustKeys = []string{stranger} }, "signature"},
+		"not the pack key":  {func(x *packed) { x.got.Manifest.PackKey = stranger }, "signature"},
+		"of another version": {func(x *packed) {
+			x.m.timeline.assignment.Load().Version = image.Version([]byte("another"))
+		}, "version"},
+		"larger than allowed": {func(x *packed) { x.data = make([]byte, bootpack.MaxSize+1); x.assign(x.data) },
+			"more than"},
 	} {
 		x := newPacked(t)
 		c.change(x)

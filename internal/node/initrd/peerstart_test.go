@@ -35,7 +35,11 @@ func TestStartFromPeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machineFor(p)
-			m.timeline.console, m.timeline.report, m.timeline.begun = &console{kmsg: io.Discard}, control.NewReporter(nil), map[trace.Stage]time.Time{}
+			m.timeline.console, m.timeline.report, m.timeline.begun = &console{
+				kmsg: io.Discard,
+			}, control.NewReporter(
+				nil,
+			), map[trace.Stage]time.Time{}
 			server, asked := trackerNaming(t, p, c.peers)
 			m.timeline.assignment.Load().Servers = []string{server}
 			m.timeline.assignment.Load().Swarm = &fleet.Swarm{}

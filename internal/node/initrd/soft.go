@@ -41,7 +41,9 @@ func (n *NextBoot) SoftReboot(ctx context.Context) {
 	why := "it reboots by its firmware, for it cannot go on with the kernel that runs: " + err.Error()
 	n.logf("%s", why)
 	if m != nil && m.timeline.channel.session.Load() != nil {
-		m.timeline.event(trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: problem.HintOf(err)})
+		m.timeline.event(
+			trace.Event{Stage: trace.SwitchRoot, Kind: trace.Fail, Attempt: 1, Message: why, Hint: problem.HintOf(err)},
+		)
 		m.timeline.flush(rebootFlush)
 	} else {
 		n.agent.Info(why, problem.HintOf(err))
@@ -67,7 +69,8 @@ func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 	}
 	m.settings.former = append(kept.Former, rundir.FormerRoot{Block: self.Block, Device: self.Device})
 	var next api.BeginResponse
-	if err := n.control.Call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &next); err != nil {
+	if err := n.control.Call(ctx, "/v1/node/next", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot},
+		&next); err != nil {
 		return err
 	}
 	m.timeline.report.Take() // of staging, which is no part of a boot
@@ -76,7 +79,8 @@ func (n *NextBoot) toNext(ctx context.Context, m *staged) error {
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
 	go m.timeline.report.Run(reporting)
-	m.timeline.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, no kernel"})
+	m.timeline.event(trace.Event{Stage: trace.Init, Kind: trace.End, Message: "the kernel goes on; no firmware, " +
+		"no kernel"})
 	r := Runner{
 		Phases:      m.softPhases(&results{lease: m.lease}, before),
 		Report:      m.timeline.event,

@@ -69,7 +69,8 @@ func TestStageRefuses(t *testing.T) {
 		change func(*NextBoot, *stagingAgent)
 		want   string
 	}{
-		"older systemd":          {sign("b1"), func(n *NextBoot, _ *stagingAgent) { n.root = t.TempDir() }, "older than 254"},
+		"older systemd": {sign("b1"), func(n *NextBoot, _ *stagingAgent) { n.root = t.TempDir() },
+			"older than 254"},
 		"no keys":                {sign("b1"), func(_ *NextBoot, a *stagingAgent) { a.TrustKeys = nil }, "no keys"},
 		"another boot's":         {sign("b2"), nil, "it is for boot b2"},
 		"changed":                {spoiled, nil, "wrong signature"},
@@ -156,13 +157,16 @@ func TestMappedFiles(t *testing.T) {
 // What is read ahead of the next root has a bound, and a pipe or a link in it holds nobody up.
 func TestWarmIsBounded(t *testing.T) {
 	dir := t.TempDir()
-	for name, size := range map[string]int{"usr/lib/systemd/a": 10, "usr/lib/systemd/system/b": 20, "usr/lib/systemd/boot/c": 1000} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755), os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o644)); err != nil {
+	for name, size := range map[string]int{"usr/lib/systemd/a": 10, "usr/lib/systemd/system/b": 20,
+		"usr/lib/systemd/boot/c": 1000} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755),
+			os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	systemd := filepath.Join(dir, "usr/lib/systemd")
-	if err := errors.Join(os.Symlink("..", filepath.Join(systemd, "up")), unix.Mkfifo(filepath.Join(systemd, "pipe"), 0o600)); err != nil {
+	if err := errors.Join(os.Symlink("..", filepath.Join(systemd, "up")),
+		unix.Mkfifo(filepath.Join(systemd, "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	root, err := rootdir.Open(dir)

@@ -114,7 +114,8 @@ func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 		return nil, errors.New("it was started by a release that leaves no keys to trust")
 	}
 	var told api.StageResponse
-	if err := n.control.Call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot}, &told); err != nil {
+	if err := n.control.Call(ctx, "/v1/node/stage", "Bearer "+self.Session, api.NodeNext{Boot: self.Boot},
+		&told); err != nil {
 		return nil, err
 	}
 	as, err := control.CheckAssignment(

@@ -14,8 +14,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// prepareSwitch returns the init of a root, which it hands over to: the wanted one, "" for the usual. All that can fail and be tried again happens
-// before execInit.
+// prepareSwitch returns the init of a root, which it hands over to: the wanted one, "" for the usual. All that can
+// fail and be tried again happens before execInit.
 func prepareSwitch(dir, wanted string, s *Session, log *console) (init, text string, err error) {
 	root, err := rootdir.Open(dir)
 	if err != nil {

@@ -20,7 +20,10 @@ func TestBootThatIsTooLarge(t *testing.T) {
 	disk := newCacheDisk(t)
 	boots := func() (index []byte) {
 		t.Helper()
-		index, err := lastboot.OnRecords(disk, func(records lastboot.Records) ([]byte, error) { return records.Record("boots") })
+		index, err := lastboot.OnRecords(
+			disk,
+			func(records lastboot.Records) ([]byte, error) { return records.Record("boots") },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,13 +42,15 @@ func TestBootThatIsTooLarge(t *testing.T) {
 		return m, m.fallback.keepBoot(t.Context(), disk, s, v, link.Lease{})
 	}
 	m, kept := try(1000)
-	if events := m.timeline.report.Take(); len(events) > 0 || kept == nil || kept.Device != disk.Name || kept.Boot != "1" {
+	if events := m.timeline.report.Take(); len(events) > 0 || kept == nil || kept.Device != disk.Name ||
+		kept.Boot != "1" {
 		t.Errorf("a small one: %+v, noted at %+v", events, kept)
 	}
 	before := boots()
 	m, kept = try(fleet.MaxConfigFiles)
 	events := m.timeline.report.Take()
-	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") || !strings.Contains(events[0].Message, " KB, its manifest") ||
+	if len(events) != 1 || events[0].Kind != trace.Info || !strings.Contains(events[0].Message, "not kept") ||
+		!strings.Contains(events[0].Message, " KB, its manifest") ||
 		!strings.Contains(events[0].Hint, "smaller config files") ||
 		kept != nil {
 		t.Errorf("a large one: %+v, noted at %+v", events, kept)

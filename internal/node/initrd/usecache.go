@@ -192,5 +192,10 @@ func (k *cacheDisk) openCacheDisk(ctx context.Context, sys string, size int64) (
 		return nil, errors.Join(errors.New("none is prepared for it"), k.disks.err)
 	}
 	c := &blockapi.CacheDisk{Name: "/dev/" + k.disks.name, Size: size}
-	return disk.Within(ctx, c.Name, k.diskWait, func() (*blockapi.CacheDisk, error) { return c, disk.OpenCacheFile(c, sys) })
+	return disk.Within(
+		ctx,
+		c.Name,
+		k.diskWait,
+		func() (*blockapi.CacheDisk, error) { return c, disk.OpenCacheFile(c, sys) },
+	)
 }

@@ -52,7 +52,11 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 	m := cacheMachine("")
 	m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheRAM, Size: 1 << 50}})
 	var c blockapi.Config
-	if text := m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); !strings.Contains(text, "a quarter") || c.RAM <= 0 ||
+	if text := m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); !strings.Contains(
+		text,
+		"a quarter",
+	) ||
+		c.RAM <= 0 ||
 		c.RAM > hardware.Memory()/4 {
 		t.Errorf("%q, %d bytes of %d", text, c.RAM, hardware.Memory())
 	}
@@ -130,7 +134,9 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 			x.m.timeline.config.Medium = fleet.Digest("sha256:" + strings.Repeat("ab", 32))
 		}
 		var c blockapi.Config
-		if text := x.m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(x.m), &c); text != "" || c.Late == nil || (c.Late.Wait > 0) != x.waits {
+		if text := x.m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(x.m), &c); text != "" ||
+			c.Late == nil ||
+			(c.Late.Wait > 0) != x.waits {
 			t.Fatalf("%s: %q, %+v", name, text, c.Late)
 		}
 		if c.Late.Came() {

@@ -51,7 +51,8 @@ func granted(_ context.Context, l link.Lease, _ renewal) (link.Lease, error) { r
 
 // A server that gives leases of no length, or wants them renewed at once, is not asked without a pause.
 func TestRenewLoopPauses(t *testing.T) {
-	for _, l := range []link.Lease{{}, {Length: time.Hour, Rebind: time.Hour}, {Length: time.Millisecond, Renew: 1, Rebind: 2}} {
+	for _, l := range []link.Lease{{}, {Length: time.Hour, Rebind: time.Hour},
+		{Length: time.Millisecond, Renew: 1, Rebind: 2}} {
 		at, _ := keeping(t, time.Hour, l, renewLoop{renew: granted})
 		if len(at) == 0 || len(at) > int(time.Hour/minPause) {
 			t.Errorf("lease %+v: asked %d times in an hour", l, len(at))
@@ -74,8 +75,12 @@ func TestRenewLoopRenewsAtT1(t *testing.T) {
 
 // A refusal leads to a request for any address at once, and both being refused to a pause.
 func TestRenewLoopNak(t *testing.T) {
-	at, how := keeping(t, 39*time.Minute, link.Lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
-		renewLoop{renew: func(_ context.Context, l link.Lease, _ renewal) (link.Lease, error) { return l, errNak }})
+	at, how := keeping(
+		t,
+		39*time.Minute,
+		link.Lease{Length: time.Hour, Renew: 30 * time.Minute, Rebind: 50 * time.Minute},
+		renewLoop{renew: func(_ context.Context, l link.Lease, _ renewal) (link.Lease, error) { return l, errNak }},
+	)
 	if !slices.Equal(at, []time.Duration{30 * time.Minute, 30 * time.Minute}) ||
 		!slices.Equal(how, []renewal{ask, anew}) {
 		t.Errorf("asked at %v in the ways %v", at, how)

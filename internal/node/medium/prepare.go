@@ -67,7 +67,10 @@ func (m *mediumMaker) Check(d api.Disk, sector int) (err error) {
 		return &problem.Problem{Err: fmt.Errorf("ask the server for a boot medium: %w", err), Hint: unwritten(err)}
 	}
 	if m.stream == nil {
-		return &problem.Problem{Err: fmt.Errorf("the server has nothing to write to %s", d.Name), Hint: "nothing was written"}
+		return &problem.Problem{
+			Err:  fmt.Errorf("the server has nothing to write to %s", d.Name),
+			Hint: "nothing was written",
+		}
 	}
 	return nil
 }

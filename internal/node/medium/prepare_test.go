@@ -24,10 +24,13 @@ var madeMedium = bytes.Repeat([]byte{7}, media.Sector)
 
 // What a server may answer to who wants a medium made.
 var (
-	sendsMedium http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) { _ = media.Send(w, []media.Write{{Data: madeMedium}}) }
-	hasNothing  http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
-	goesAway    http.HandlerFunc = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	breaksOff   http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
+	sendsMedium http.HandlerFunc = func(w http.ResponseWriter,
+		_ *http.Request) {
+		_ = media.Send(w, []media.Write{{Data: madeMedium}})
+	}
+	hasNothing http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	goesAway   http.HandlerFunc = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	breaksOff  http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
 		var whole bytes.Buffer
 		_ = media.Send(&whole, []media.Write{{Data: madeMedium}})
 		_, _ = w.Write(whole.Bytes()[:16+media.Sector]) // all but the end mark
@@ -35,7 +38,8 @@ var (
 	hasNoGRUB http.HandlerFunc = func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_ = json.NewEncoder(w).
-			Encode(api.ErrorBody{Error: api.NewError(api.Internal, "boot loader of a medium: no boot.img", "apt install grub-pc-bin")})
+			Encode(api.ErrorBody{Error: api.NewError(api.Internal, "boot loader of a medium: no boot.img",
+				"apt install grub-pc-bin")})
 	}
 )
 
@@ -118,7 +122,8 @@ func TestMediumIsRefused(t *testing.T) {
 	for _, c := range []mediumCase{
 		{name: "partition", device: "/dev/sda1", err: "/dev/sda1 is a partition", hint: "name /dev/sda; nothing " +
 			"was written"},
-		{name: "large sectors", device: "/dev/sda", sector: "4096", err: "sectors of 4096 bytes", hint: "name another, or make it a cache without --bootable; nothing was written"},
+		{name: "large sectors", device: "/dev/sda", sector: "4096", err: "sectors of 4096 bytes",
+			hint: "name another, or make it a cache without --bootable; nothing was written"},
 		{name: "small disk", device: "/dev/sdb", err: "/dev/sdb has 163 MB, a boot medium needs " +
 			"272", hint: "name another; nothing was written"},
 		{name: "server without GRUB", device: "/dev/sda", answer: hasNoGRUB, err: "ask the server for a boot " +
@@ -126,7 +131,8 @@ func TestMediumIsRefused(t *testing.T) {
 			hint: "nothing was written; the server says: apt install grub-pc-bin"},
 		{name: "server without a medium", device: "/dev/sda", answer: hasNothing, err: "nothing to write to " +
 			"/dev/sda", hint: "nothing was written"},
-		{name: "no server", device: "/dev/sda", answer: goesAway, err: "ask the server for a boot medium: ", hint: "nothing was written"},
+		{name: "no server", device: "/dev/sda", answer: goesAway, err: "ask the server for a boot medium: ",
+			hint: "nothing was written"},
 	} {
 		for name, dryRun := range map[string]bool{c.name: false, c.name + ", dry run": true} {
 			t.Run(name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func TestMediumDisk(t *testing.T) {
 		"devices/ata1/sda/sda3/partition": "3\n",
 	} {
 		file := filepath.Join(sys, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +59,8 @@ func TestMediumDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	link := func(name, to string) {
-		if err := os.Symlink(filepath.Join(sys, "devices/ata1", to), filepath.Join(sys, "class/block", name)); err != nil {
+		if err := os.Symlink(filepath.Join(sys, "devices/ata1", to),
+			filepath.Join(sys, "class/block", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +114,8 @@ func TestNextTryOfAMedium(t *testing.T) {
 	if len(seen) < 2 {
 		t.Error("all ask a busy server again at the same time")
 	}
-	for _, err := range []error{errors.New("input/output error"), &control.Refused{Status: http.StatusInternalServerError}} {
+	for _, err := range []error{errors.New("input/output " +
+		"error"), &control.Refused{Status: http.StatusInternalServerError}} {
 		if d := nextTry(err); d != mediumAgain {
 			t.Errorf("%v: again after %s", err, d)
 		}

@@ -15,15 +15,17 @@ import (
 func fakeDisks(t *testing.T) (sys, dev, proc string) {
 	t.Helper()
 	sys = nodekit.SysTree(t, map[string]string{
-		"devices/sda/size": "1000000", "devices/sda/dev": "8:0", "devices/sda/device/vendor": "ATA  ", "devices/sda/device/model": "OLD DISK ",
-		"devices/sda/sda1/size": "400000", "devices/sda/sda1/partition": "1", "devices/sda/sda1/dev": "8:1",
+		"devices/sda/size": "1000000", "devices/sda/dev": "8:0", "devices/sda/device/vendor": "ATA  ",
+		"devices/sda/device/model": "OLD DISK ",
+		"devices/sda/sda1/size":    "400000", "devices/sda/sda1/partition": "1", "devices/sda/sda1/dev": "8:1",
 		"devices/sda/sda2/size": "400000", "devices/sda/sda2/partition": "2", "devices/sda/sda2/dev": "8:2",
 		"devices/sdb/size": "320000", "devices/sdb/dev": "8:16", "devices/sdb/removable": "1", "devices/sdb/ro": "0",
 		"devices/sdb/queue/logical_block_size": "512", "devices/sdc/size": "320000", "devices/sdc/ro": "1",
 		"devices/sdd/size": "100000", "devices/nbd0/size": "5", "devices/sr0/size": "5",
 	})
 	dev, proc = t.TempDir(), t.TempDir()
-	for name, of := range map[string]string{"sda": "sda", "sda1": "sda/sda1", "sda2": "sda/sda2", "sdb": "sdb", "sdc": "sdc", "sdd": "sdd",
+	for name, of := range map[string]string{"sda": "sda", "sda1": "sda/sda1", "sda2": "sda/sda2", "sdb": "sdb",
+		"sdc": "sdc", "sdd": "sdd",
 		"nbd0": "nbd0", "sr0": "sr0"} {
 		link := filepath.Join(sys, "class/block", name)
 		size, err := strconv.ParseInt(hardware.SysValue(filepath.Join(sys, "devices", of), "size"), 10, 64)

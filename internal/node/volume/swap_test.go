@@ -81,7 +81,8 @@ func TestSwapIsNotLost(t *testing.T) {
 		s        *swapKeeping
 		attached bool
 		err      error
-	}{{s, true, errors.New("no route to host")}, {s, true, &control.Refused{Status: 404, Err: nil}}, {s, true, &control.Refused{Status: 409, Err: &api.Error{Code: api.Conflict}}},
+	}{{s, true, errors.New("no route to host")}, {s, true, &control.Refused{Status: 404, Err: nil}},
+		{s, true, &control.Refused{Status: 409, Err: &api.Error{Code: api.Conflict}}},
 		{s, false, gone}, {nil, true, gone}} {
 		if err := x.s.lost(nbd.KernelDevice{Index: 1 << 20}, x.attached, x.err); err != x.err {
 			t.Errorf("%v is taken for a loss: %v", x.err, err)

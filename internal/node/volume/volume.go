@@ -53,9 +53,13 @@ func Run(args []string) int {
 		return 1
 	}
 	v := attacher{
-		dir:    rundir.Dir,
-		log:    log,
-		kernel: nbd.KernelDevice{Index: blockapi.VolumeDevice, DeadTimeout: blockapi.DeadTimeout, Backend: "pando-volume"},
+		dir: rundir.Dir,
+		log: log,
+		kernel: nbd.KernelDevice{
+			Index:       blockapi.VolumeDevice,
+			DeadTimeout: blockapi.DeadTimeout,
+			Backend:     "pando-volume",
+		},
 	}
 	if len(args) > 0 && args[0] == swapArg {
 		v.kernel.Index, v.kernel.Backend = blockapi.SwapDevice, "pando-swap"
@@ -130,7 +134,8 @@ func (v *attacher) connect(ctx context.Context, attached bool) (*os.File, nbd.En
 	ctx, cancel := context.WithTimeout(ctx, volumeTry)
 	defer cancel()
 	var t api.VolumeTicket
-	if err := control.Call(ctx, "/v1/node/volume", "Bearer "+s.Session, api.VolumeRequest{Boot: s.Boot, Swap: v.swap != nil, Used: attached}, &t); err != nil {
+	if err := control.Call(ctx, "/v1/node/volume", "Bearer "+s.Session,
+		api.VolumeRequest{Boot: s.Boot, Swap: v.swap != nil, Used: attached}, &t); err != nil {
 		return nil, nbd.Entered{}, fmt.Errorf("ask for the volume: %w", err)
 	}
 	v.swap.asked(control.InOrder()[0])
@@ -183,8 +188,10 @@ func noticeSilence(sock *os.File) error {
 	fd := int(sock.Fd())
 	var errs []error
 	for _, o := range []struct{ level, name, value int }{
-		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, quietAfter}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, quietEvery},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, quietMost}, {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 1000 * (quietAfter + quietEvery*quietMost)},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, quietAfter},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, quietEvery},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, quietMost},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 1000 * (quietAfter + quietEvery*quietMost)},
 	} {
 		errs = append(errs, unix.SetsockoptInt(fd, o.level, o.name, o.value))
 	}

@@ -35,11 +35,11 @@ type layer struct {
 	text string // for people, after "writable"
 }
 
-// Mount mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is
-// a fact on the timeline, and the node writes to memory instead: no boot fails for it.
+// Mount mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is a
+// fact on the timeline, and the node writes to memory instead: no boot fails for it.
 //
-// want is of the assignment, see fleet.ParseWriteLayer; limit is "" for half of the memory; version is what the node boots.
-// It returns what is used, in the form of want, and in words.
+// want is of the assignment, see fleet.ParseWriteLayer; limit is "" for half of the memory; version is what the
+// node boots. It returns what is used, in the form of want, and in words.
 func (w *Layer) Mount(
 	ctx context.Context,
 	want, limit string,

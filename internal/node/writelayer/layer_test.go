@@ -13,7 +13,8 @@ import (
 
 func TestLayerSize(t *testing.T) {
 	const memory = 1000 << 20
-	for limit, want := range map[string]int64{"50%": 500 << 20, "2g": 2 << 30, "100m": 100 << 20, "100M": 100 << 20, "65536k": 64 << 20, "33554432": 32 << 20, "1k": leastLayer} {
+	for limit, want := range map[string]int64{"50%": 500 << 20, "2g": 2 << 30, "100m": 100 << 20, "100M": 100 << 20,
+		"65536k": 64 << 20, "33554432": 32 << 20, "1k": leastLayer} {
 		if got, err := layerSize(limit, memory); err != nil || got != want&^4095 {
 			t.Errorf("%s is %d, %v; want %d", limit, got, err, want)
 		}
@@ -31,8 +32,9 @@ func TestLayerOn(t *testing.T) {
 		content, label string
 		has, refused   bool
 	}{
-		"empty": {"", "", false, false}, "ours": {"ext4", fleet.WritePartition, true, false}, "state": {"ext4", "pando-state", false, true},
-		"data": {"ext4", "", false, true}, "another": {"XFS", "", false, true},
+		"empty": {"", "", false, false}, "ours": {"ext4", fleet.WritePartition, true, false},
+		"state": {"ext4", "pando-state", false, true},
+		"data":  {"ext4", "", false, true}, "another": {"XFS", "", false, true},
 	} {
 		has, err := layerOn("/dev/sda1", c.content, c.label)
 		if has != c.has || (err != nil) != c.refused {

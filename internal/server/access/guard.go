@@ -69,7 +69,8 @@ func (g *Guard) TokenOnly(h httpapi.Handler) httpapi.Handler {
 		}
 		token, err := g.validToken(r.Context(), registry.HashSecret(secret))
 		if err != nil {
-			if from := httpapi.RemoteHost(r); api.IsCode(err, api.Unauthorized) && !g.attempts.may(g.now(), "token from "+from) {
+			if from := httpapi.RemoteHost(r); api.IsCode(err, api.Unauthorized) &&
+				!g.attempts.may(g.now(), "token from "+from) {
 				return api.NewError(api.TooMany, "too many tokens that are not valid", "wait a minute and try again")
 			}
 			return err

@@ -123,7 +123,8 @@ func (g *Guard) auditEntry(ctx context.Context, a registry.Audited, err error) {
 		e := httpapi.ErrorOf(err)
 		a.Status, a.Error = e.Status, cut(e.Message, auditText)
 	}
-	if err := g.registry.Update(context.WithoutCancel(ctx), func(tx *registry.Tx) error { return tx.AppendAudited(a) }); err != nil {
+	if err := g.registry.Update(context.WithoutCancel(ctx),
+		func(tx *registry.Tx) error { return tx.AppendAudited(a) }); err != nil {
 		g.log.Error("audit log cannot be written", "who", a.Who, "path", a.Path, "err", err)
 	}
 }

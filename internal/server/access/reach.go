@@ -29,15 +29,19 @@ var (
 	}
 	reachesOwn = []string{
 		"GET /v1/status",
-		"GET /v1/nodes", "POST /v1/nodes", "PATCH /v1/nodes", "DELETE /v1/nodes", "POST /v1/nodes/adopt", "POST /v1/nodes/sync",
+		"GET /v1/nodes", "POST /v1/nodes", "PATCH /v1/nodes", "DELETE /v1/nodes", "POST /v1/nodes/adopt",
+		"POST /v1/nodes/sync",
 		"POST /v1/nodes/approve", "POST /v1/nodes/reset",
-		"GET /v1/nodes/{name}", "GET /v1/nodes/{name}/boot", "GET /v1/nodes/{name}/disks", "GET /v1/nodes/{name}/config",
+		"GET /v1/nodes/{name}", "GET /v1/nodes/{name}/boot", "GET /v1/nodes/{name}/disks",
+		"GET /v1/nodes/{name}/config",
 		"GET /v1/nodes/{name}/logs", "GET /v1/nodes/{name}/logs/stream",
-		"POST /v1/nodes/{name}/cache", "POST /v1/nodes/{name}/power", "PUT /v1/nodes/{name}/password", "PUT /v1/nodes/{name}/recording",
+		"POST /v1/nodes/{name}/cache", "POST /v1/nodes/{name}/power", "PUT /v1/nodes/{name}/password",
+		"PUT /v1/nodes/{name}/recording",
 		"GET /v1/recordings", "GET /v1/power", "GET /v1/diff", "GET /v1/sd",
 		"GET /v1/groups", "GET /v1/groups/{name}", "PATCH /v1/groups/{name}", "PUT /v1/groups/{name}/password",
 		"GET /v1/classes", "GET /v1/classes/{name}",
-		"GET /v1/rollouts", "POST /v1/rollouts", "GET /v1/rollouts/{id}", "POST /v1/rollouts/{id}/pause", "POST /v1/rollouts/{id}/resume",
+		"GET /v1/rollouts", "POST /v1/rollouts", "GET /v1/rollouts/{id}", "POST /v1/rollouts/{id}/pause",
+		"POST /v1/rollouts/{id}/resume",
 		"POST /v1/rollouts/{id}/abort", "DELETE /v1/rollouts/{id}",
 		"GET /v1/images", "GET /v1/images/{name}", "GET /v1/images/{name}/trace", "GET /v1/images/{name}/slim",
 		"GET /v1/boots", "GET /v1/boots/failed", "GET /v1/boots/{id}",
@@ -50,8 +54,10 @@ var (
 	reachesSite = []string{
 		"POST /v1/groups", "DELETE /v1/groups/{name}", // a token is for groups that there are
 		"POST /v1/classes", "PATCH /v1/classes/{name}", "DELETE /v1/classes/{name}",
-		"POST /v1/images/{name}/versions", "DELETE /v1/images/{name}/versions/{version}", "PUT /v1/images/{name}/tags/{tag}",
-		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect", "POST /v1/store/versions", "POST /v1/store/objects",
+		"POST /v1/images/{name}/versions", "DELETE /v1/images/{name}/versions/{version}",
+		"PUT /v1/images/{name}/tags/{tag}",
+		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect",
+		"POST /v1/store/versions", "POST /v1/store/objects",
 		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who of all nodes fed whom
 		"GET /v1/leases", "POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups

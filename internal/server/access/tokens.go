@@ -75,5 +75,8 @@ func (g *Guard) createToken(r *http.Request) (any, error) {
 }
 
 func (g *Guard) deleteToken(r *http.Request) (any, error) {
-	return nil, g.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteToken(r.PathValue("name")) })
+	return nil, g.registry.Update(
+		r.Context(),
+		func(tx *registry.Tx) error { return tx.DeleteToken(r.PathValue("name")) },
+	)
 }

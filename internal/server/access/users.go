@@ -83,7 +83,8 @@ func (g *Guard) setUser(r *http.Request) (any, error) {
 			return err
 		}
 		if u.Issuer != "" {
-			return httpapi.BadRequest("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what they may do",
+			return httpapi.BadRequest("user "+u.Name+" is known at "+u.Issuer+", which says who they are and what "+
+				"they may do",
 				"change it there; or delete the user here, and create one with a password")
 		}
 		if req.Role != nil {
@@ -98,7 +99,10 @@ func (g *Guard) setUser(r *http.Request) (any, error) {
 }
 
 func (g *Guard) deleteUser(r *http.Request) (any, error) {
-	return nil, g.registry.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteUser(r.PathValue("name")) })
+	return nil, g.registry.Update(
+		r.Context(),
+		func(tx *registry.Tx) error { return tx.DeleteUser(r.PathValue("name")) },
+	)
 }
 
 // IsChange reports whether a route changes something, and its requests belong in the audit log.

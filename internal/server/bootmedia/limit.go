@@ -9,8 +9,8 @@ import (
 	"pando/internal/media"
 )
 
-// Limit counts the media that are being sent. Each is a kernel and initramfs in memory, twice, and after a boot storm all
-// nodes ask within a minute.
+// Limit counts the media that are being sent. Each is a kernel and initramfs in memory, twice, and after a boot
+// storm all nodes ask within a minute.
 type Limit struct{ now atomic.Int32 }
 
 // Bounds of what is sent.

@@ -43,12 +43,17 @@ func (s *Service) Assign(
 		problems = append(problems, l.Error())
 	}
 	a := fleet.Assignment{
-		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version, Issued: s.now().UTC(),
-		Servers:  append([]string{s.ports.DataURL(at)}, s.servers...),
-		Stores:   s.stores(),
-		Files:    slices.Concat(public, s.consoleFiles(at), sends, state),
-		LockRoot: !fleet.ValueOf(group.UnlockRoot), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
-		RebootAfter: s.planner.RebootAfter(group), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
+		Format: 1, Boot: b.ID, Node: node.Name, Group: group.Name, Image: b.Image, Version: b.Version,
+		Issued:  s.now().UTC(),
+		Servers: append([]string{s.ports.DataURL(at)}, s.servers...),
+		Stores:  s.stores(),
+		Files:   slices.Concat(public, s.consoleFiles(at), sends, state),
+		LockRoot: !fleet.ValueOf(
+			group.UnlockRoot,
+		), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
+		RebootAfter: s.planner.RebootAfter(
+			group,
+		), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
 		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,

@@ -22,8 +22,8 @@ import (
 // longestUptime bounds what a node may say of how long it ran before a server answered.
 const longestUptime = 365 * 24 * time.Hour
 
-// BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and initramfs give
-// others, on the same conditions, and over TLS.
+// BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and
+// initramfs give others, on the same conditions, and over TLS.
 func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
 	if err != nil {
@@ -61,7 +61,14 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(
+		w,
+		api.BeginResponse{
+			Boot:  c.Boot.ID,
+			Token: token,
+			TPM:   fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM,
+		},
+	)
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
@@ -103,7 +110,13 @@ func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begi
 }
 
 // beginMedium records the boot and makes its token. c's lock is held.
-func (s *Service) beginMedium(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, from netip.Addr, runs bool) (string, error) {
+func (s *Service) beginMedium(
+	ctx context.Context,
+	c *bootlog.Entry,
+	p bootplan.Plan,
+	from netip.Addr,
+	runs bool,
+) (string, error) {
 	token, now := identity.NewToken(), s.now()
 	err := s.boots.Save(ctx, c, func(b *registry.Boot) {
 		addList(b, everyNIC)

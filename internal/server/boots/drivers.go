@@ -164,7 +164,12 @@ func listOf(drivers []image.Driver) string {
 }
 
 // driversFor chooses the drivers of a boot whose script is asked for. The boot's lock is held.
-func (s *Service) driversFor(ctx context.Context, c *bootlog.Entry, p bootplan.Plan, q netboot.Query) (driverChoice, error) {
+func (s *Service) driversFor(
+	ctx context.Context,
+	c *bootlog.Entry,
+	p bootplan.Plan,
+	q netboot.Query,
+) (driverChoice, error) {
 	var nic image.NIC
 	nic.Vendor, nic.Device, nic.PCI = q.PCI()
 	var boots []registry.Boot

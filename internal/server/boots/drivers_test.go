@@ -56,25 +56,41 @@ func TestChooseDrivers(t *testing.T) {
 		want   string
 		reason string
 	}{
-		"unknown":                            {want: "*"},
-		"a PCI device of no driver":          {nic: image.NIC{PCI: true, Vendor: 1, Device: 1}, want: "*"},
-		"known by iPXE, the first time":      {nic: igb, want: "base igb"},
-		"it worked":                          {nic: igb, past: []attempt{reached("base igb", "igb")}, want: "base igb"},
-		"known by what drove it":             {past: []attempt{reached("*", "nbd", "r8169")}, want: "base r8169"},
-		"two":                                {nic: igb, past: []attempt{reached("*", "igb", "r8169")}, want: "base igb r8169"},
-		"lost":                               {nic: igb, past: []attempt{lost("base igb")}, want: "*", reason: "boot b was sent those of base igb only, and did not"},
-		"lost with every NIC's too":          {nic: igb, past: []attempt{lost("*"), lost("base igb")}, want: "base igb"},
-		"lost, then every NIC's":             {nic: igb, past: []attempt{reached("*", "igb"), lost("base igb")}, want: "base igb"},
-		"lost again":                         {nic: igb, past: []attempt{reached("*", "igb"), lost("base igb"), reached("*", "igb"), lost("base igb")}, want: "*", reason: "2 boots in a row"},
-		"lost again, but it worked between":  {nic: igb, past: []attempt{reached("*", "igb"), lost("base igb"), reached("base igb", "igb"), lost("base igb")}, want: "base igb"},
-		"lost twice, another list":           {nic: igb, past: []attempt{reached("*", "igb", "r8169"), lost("base igb"), lost("base igb")}, want: "base igb r8169"},
-		"a NIC without its driver":           {nic: igb, past: []attempt{missing(reached("base igb", "igb"), realtekAlias)}, want: "*", reason: "its NIC " + realtekAlias},
-		"without it whatever is sent":        {nic: igb, past: []attempt{missing(reached("*", "igb"), realtekAlias)}, want: "base igb"},
-		"without, though its cpio was sent":  {nic: igb, past: []attempt{missing(reached("base igb r8169", "igb", "r8169"), realtekAlias)}, want: "base igb r8169"},
-		"a NIC of no driver at all":          {nic: igb, past: []attempt{missing(reached("base igb", "igb"), "pci:v00000001d00000001sv")}, want: "base igb"},
-		"never reboots":                      {nic: igb, never: true, want: "*", reason: "never reboots"},
-		"never reboots, but it has worked":   {nic: igb, never: true, past: []attempt{reached("base igb", "igb")}, want: "base igb"},
-		"never reboots, known by its module": {never: true, past: []attempt{reached("*", "igb")}, want: "*", reason: "never reboots"},
+		"unknown":                       {want: "*"},
+		"a PCI device of no driver":     {nic: image.NIC{PCI: true, Vendor: 1, Device: 1}, want: "*"},
+		"known by iPXE, the first time": {nic: igb, want: "base igb"},
+		"it worked":                     {nic: igb, past: []attempt{reached("base igb", "igb")}, want: "base igb"},
+		"known by what drove it":        {past: []attempt{reached("*", "nbd", "r8169")}, want: "base r8169"},
+		"two": {nic: igb, past: []attempt{reached("*", "igb", "r8169")},
+			want: "base igb r8169"},
+		"lost": {nic: igb, past: []attempt{lost("base igb")}, want: "*",
+			reason: "boot b was sent those of base igb only, and did not"},
+		"lost with every NIC's too": {nic: igb, past: []attempt{lost("*"), lost("base igb")},
+			want: "base igb"},
+		"lost, then every NIC's": {nic: igb, past: []attempt{reached("*", "igb"), lost("base igb")},
+			want: "base igb"},
+		"lost again": {nic: igb,
+			past: []attempt{reached("*", "igb"), lost("base igb"), reached("*", "igb"), lost("base igb")}, want: "*",
+			reason: "2 boots in a row"},
+		"lost again, but it worked between": {nic: igb,
+			past: []attempt{reached("*", "igb"), lost("base igb"), reached("base igb", "igb"), lost("base igb")},
+			want: "base igb"},
+		"lost twice, another list": {nic: igb,
+			past: []attempt{reached("*", "igb", "r8169"), lost("base igb"), lost("base igb")}, want: "base igb r8169"},
+		"a NIC without its driver": {nic: igb,
+			past: []attempt{missing(reached("base igb", "igb"), realtekAlias)}, want: "*",
+			reason: "its NIC " + realtekAlias},
+		"without it whatever is sent": {nic: igb, past: []attempt{missing(reached("*", "igb"), realtekAlias)},
+			want: "base igb"},
+		"without, though its cpio was sent": {nic: igb,
+			past: []attempt{missing(reached("base igb r8169", "igb", "r8169"), realtekAlias)}, want: "base igb r8169"},
+		"a NIC of no driver at all": {nic: igb,
+			past: []attempt{missing(reached("base igb", "igb"), "pci:v00000001d00000001sv")}, want: "base igb"},
+		"never reboots": {nic: igb, never: true, want: "*", reason: "never reboots"},
+		"never reboots, but it has worked": {nic: igb, never: true, past: []attempt{reached("base igb", "igb")},
+			want: "base igb"},
+		"never reboots, known by its module": {never: true, past: []attempt{reached("*", "igb")}, want: "*",
+			reason: "never reboots"},
 	} {
 		got := chooseDrivers(m, "v", c.nic, c.past, !c.never)
 		if got.list != c.want || !strings.Contains(got.why, c.reason) || (got.why == "") != (c.reason == "") {
@@ -137,7 +153,8 @@ func TestAddList(t *testing.T) {
 // A list that the version has no cpios for is that of every NIC.
 func TestDriversOfForeignList(t *testing.T) {
 	m := image.Manifest{Drivers: nicDrivers(func(string) chunk.ID { return chunk.ID{} })}
-	for list, want := range map[string]string{"base igb": "base igb", "*": "base net", "base e1000e": "base net", "base": "base"} {
+	for list, want := range map[string]string{"base igb": "base igb", "*": "base net", "base e1000e": "base net",
+		"base": "base"} {
 		got, short := driversOf(m, registry.Boot{Drivers: []string{"base r8169", list}})
 		if listOf(got) != want || short != (want == list) {
 			t.Errorf("%q: %q, short %t, want %q", list, listOf(got), short, want)

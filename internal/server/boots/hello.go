@@ -90,7 +90,8 @@ func (s *Service) checkHello(ctx context.Context, c *bootlog.Entry, req api.Hell
 // again reports whether this is the same hello once more.
 func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 	hash := registry.HashSecret(req.Nonce)
-	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 && now.Sub(b.TokenUsed) < RepeatTime
+	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 &&
+		now.Sub(b.TokenUsed) < RepeatTime
 }
 
 // redeem makes the session and the assignment. The boot's lock is held.
@@ -110,7 +111,11 @@ func (s *Service) redeem(
 		return resp, err
 	}
 	if why := n.Claim().Withheld(); why != "" && fleet.ValueOf(n.Group.Secrets).Wait() {
-		return resp, api.NewError(api.NotFound, "node "+node.Name+" waits for its secrets: "+why, nodeconfig.ApproveHint(n))
+		return resp, api.NewError(
+			api.NotFound,
+			"node "+node.Name+" waits for its secrets: "+why,
+			nodeconfig.ApproveHint(n),
+		)
 	}
 	hardware, err := json.Marshal(clipHardware(req.Hardware))
 	if err != nil {
@@ -208,7 +213,12 @@ func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig
 }
 
 // helloConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
-func (s *Service) helloConfig(ctx context.Context, c *bootlog.Entry, h fleet.Hardware, at netip.Addr) (nodeconfig.Node, error) {
+func (s *Service) helloConfig(
+	ctx context.Context,
+	c *bootlog.Entry,
+	h fleet.Hardware,
+	at netip.Addr,
+) (nodeconfig.Node, error) {
 	node, group, err := s.planner.Member(ctx, c.MAC)
 	n := nodeconfig.Node{Node: node, Group: group, Boot: c.Boot}
 	if err != nil {
@@ -235,6 +245,15 @@ func clipHardware(h fleet.Hardware) fleet.Hardware {
 	for _, p := range []*string{&h.Vendor, &h.Product, &h.Serial, &h.UUID, &h.NIC, &h.Architecture, &h.CPU} {
 		*p = httpapi.Clip(*p, 128)
 	}
-	h.Modules, h.Missing, h.PCI = httpapi.ClipList(h.Modules, 256), httpapi.ClipList(h.Missing, 64), httpapi.ClipList(h.PCI, 256)
+	h.Modules, h.Missing, h.PCI = httpapi.ClipList(
+		h.Modules,
+		256,
+	), httpapi.ClipList(
+		h.Missing,
+		64,
+	), httpapi.ClipList(
+		h.PCI,
+		256,
+	)
 	return h
 }

@@ -105,7 +105,8 @@ func (s *Service) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 		)
 	case b.Addr != from:
 		ctx := r.Context()
-		s.boots.Fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to %s", from, b.Addr),
+		s.boots.Fail(ctx, c, trace.Initramfs, fmt.Sprintf("initramfs refused to %s: the script went to "+
+			"%s", from, b.Addr),
 			"somebody asks for another machine's initramfs, or its address changed in mid-boot")
 		return api.NewError(api.Unauthorized, fmt.Sprintf("boot %s belongs to another address than %s", b.ID, from), "")
 	case !b.TokenUsed.IsZero():

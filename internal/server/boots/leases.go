@@ -9,8 +9,8 @@ import (
 	"pando/internal/registry"
 )
 
-// leases is the DHCP part's view of one state of the registry: a node's fixed address is a static lease, everything else
-// is as it was recorded.
+// leases is the DHCP part's view of one state of the registry: a node's fixed address is a static lease, everything
+// else is as it was recorded.
 type leases struct {
 	tx   *registry.Tx
 	node map[fleet.MAC]fleet.Node // those that were read; the zero Node: none has the MAC

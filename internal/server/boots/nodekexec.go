@@ -112,7 +112,8 @@ func (s *Service) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.Ne
 		return
 	}
 	for stage, n := range map[trace.Stage]int64{trace.Kernel: next.Kernel, trace.Initramfs: next.Initramfs} {
-		s.boots.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Begin, Message: "to the node that runs; no firmware"},
+		s.boots.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Begin, Message: "to the node that runs; no " +
+			"firmware"},
 			trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(n)})
 	}
 }

@@ -55,7 +55,14 @@ func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 			},
 		},
 	)
-	return httpapi.Reply(w, api.BeginResponse{Boot: c.Boot.ID, Token: token, TPM: fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM})
+	return httpapi.Reply(
+		w,
+		api.BeginResponse{
+			Boot:  c.Boot.ID,
+			Token: token,
+			TPM:   fleet.ValueOf(p.Group.Secrets).Kind() == fleet.SecretsTPM,
+		},
+	)
 }
 
 // NextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
@@ -83,7 +90,12 @@ func (s *Service) NextPlan(
 }
 
 // planAfter is what the boot that follows b runs. c's lock is held.
-func (s *Service) planAfter(ctx context.Context, c *bootlog.Entry, b registry.Boot, early bool) (p bootplan.Plan, err error) {
+func (s *Service) planAfter(
+	ctx context.Context,
+	c *bootlog.Entry,
+	b registry.Boot,
+	early bool,
+) (p bootplan.Plan, err error) {
 	node, _, err := s.planner.Member(ctx, c.MAC)
 	if err != nil {
 		return p, err

@@ -21,7 +21,11 @@ import (
 const observeTime = 2 * time.Second
 
 // Snapshot implements dhcp.Registry. For a machine that boots, its node and its boot are read together with the leases.
-func (s *Service) Snapshot(ctx context.Context, r dhcp.Request, read func(dhcp.Leases) error) (node fleet.Node, err error) {
+func (s *Service) Snapshot(
+	ctx context.Context,
+	r dhcp.Request,
+	read func(dhcp.Leases) error,
+) (node fleet.Node, err error) {
 	if read == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, observeTime)
@@ -48,8 +52,9 @@ func (s *Service) Snapshot(ctx context.Context, r dhcp.Request, read func(dhcp.L
 	return node, nil
 }
 
-// Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet belongs to,
-// and records leases. The reply leaves after it returns, so the record is there before the machine can act on it.
+// Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet
+// belongs to, and records leases. The reply leaves after it returns, so the record is there before the machine can
+// act on it.
 func (s *Service) Commit(ctx context.Context, change dhcp.Change) error {
 	seen := change.Seen
 	if err := s.commit(ctx, change); err != nil {
@@ -196,7 +201,12 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 				"and this server, for port 69 and for ports above 1023?"})
 		return
 	}
-	s.boots.Record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs})
+	s.boots.Record(
+		ctx,
+		c,
+		begin,
+		trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs},
+	)
 }
 
 // proven reports whether it is known that the machine with this MAC has this address: from an exchange that was

@@ -103,9 +103,9 @@ func handle(t *testing.T, s *Service, seen dhcp.Seen, own bool, save ...fleet.Le
 	}
 }
 
-// A DHCP packet costs one read and at most one write of the registry, whether its machine is known or not and whether
-// addresses are given here or not, and its reply waits for no write to history. What happened is in the timeline in order
-// when history can be written again.
+// A DHCP packet costs one read and at most one write of the registry, whether its machine is known or not and
+// whether addresses are given here or not, and its reply waits for no write to history. What happened is in the
+// timeline in order when history can be written again.
 func TestPacketWaitsForNoHistory(t *testing.T) {
 	s, r := observer(t)
 	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
@@ -128,18 +128,34 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	}{
 		{what: "proxy: first packet of an unknown machine", seen: discover, reads: 1, writes: 1},
 		{what: "proxy: the same again", seen: discover, reads: 1},
-		{what: "proxy: its address", seen: dhcp.Seen{MAC: mac, Message: "REQUEST", Client: client, Requested: addr}, reads: 1,
-			writes: 1},
+		{
+			what:   "proxy: its address",
+			seen:   dhcp.Seen{MAC: mac, Message: "REQUEST", Client: client, Requested: addr},
+			reads:  1,
+			writes: 1,
+		},
 		{what: "proxy: no boot file", seen: dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: client,
 			Reason: netboot.NoBootFile + "x"}, reads: 1},
 		{what: "proxy: no firmware", seen: dhcp.Seen{MAC: third, Message: "DISCOVER"}},
 		{what: "own: first packet of an unknown machine", seen: offered, own: true, reads: 1, writes: 1},
 		{what: "own: the same again", seen: offered, own: true, reads: 1},
 		{what: "own: its address", seen: acked, own: true, save: []fleet.Lease{lease}, reads: 1, writes: 1},
-		{what: "own: its release", seen: dhcp.Seen{MAC: other, Message: "RELEASE", Client: client, Own: true}, own: true,
-			save: []fleet.Lease{given}, reads: 1, writes: 1},
-		{what: "own: no firmware", seen: dhcp.Seen{MAC: third, Message: "REQUEST", Reply: "ACK", Own: true, Addr: late.Addr},
-			own: true, save: []fleet.Lease{late}, reads: 1, writes: 1},
+		{
+			what:   "own: its release",
+			seen:   dhcp.Seen{MAC: other, Message: "RELEASE", Client: client, Own: true},
+			own:    true,
+			save:   []fleet.Lease{given},
+			reads:  1,
+			writes: 1,
+		},
+		{
+			what:   "own: no firmware",
+			seen:   dhcp.Seen{MAC: third, Message: "REQUEST", Reply: "ACK", Own: true, Addr: late.Addr},
+			own:    true,
+			save:   []fleet.Lease{late},
+			reads:  1,
+			writes: 1,
+		},
 	}
 	for _, p := range packets {
 		r.reads.Store(0)
@@ -190,7 +206,8 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 		got = append(got, string(e.Stage)+" "+string(e.Kind))
 	}
 	want := []string{"dhcp begin", "dhcp end", "bootfile fail", "dhcp fail"}
-	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) || got[0] != "dhcp begin" || got[1] != "dhcp end" {
+	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) || got[0] != "dhcp begin" ||
+		got[1] != "dhcp end" {
 		t.Errorf("timeline: %v", got)
 	}
 }
@@ -264,7 +281,12 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	s := New(Config{Boots: boots, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return false }})
 	mac := fleet.MAC{2, 0, 0, 0, 0, 2}
-	handle(t, s, dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"}, false)
+	handle(
+		t,
+		s,
+		dhcp.Seen{MAC: mac, Message: "DISCOVER", Client: netboot.Client{Kind: netboot.PXE}, Reply: "OFFER"},
+		false,
+	)
 	close(r.blocked)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -120,9 +120,12 @@ type Service struct {
 // New returns a service.
 func New(c Config) *Service {
 	return &Service{
-		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports, nodeAuth: c.NodeAuth,
-		boots: c.Boots, discovery: c.Discovery, turns: c.Admission, keys: c.Keys, configs: c.Configs, programs: c.Programs,
-		disks: c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals, stateFiles: c.StateFiles,
+		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports,
+		nodeAuth: c.NodeAuth,
+		boots:    c.Boots, discovery: c.Discovery, turns: c.Admission, keys: c.Keys, configs: c.Configs,
+		programs: c.Programs,
+		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
+		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
 		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
 		Neighbour: neighbour,

@@ -107,7 +107,8 @@ func (s *Service) sendK(
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(out.n)}
 	if out.n < size && out.status == http.StatusOK {
 		end.Kind = trace.Fail
-		end.Message = fmt.Sprintf("%s was broken off after %s of %s", stage, bootlog.BytesText(out.n), bootlog.BytesText(size))
+		end.Message = fmt.Sprintf("%s was broken off after %s of "+
+			"%s", stage, bootlog.BytesText(out.n), bootlog.BytesText(size))
 		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
 	}
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
@@ -118,7 +119,10 @@ func (s *Service) sendK(
 }
 
 // sendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
-func (s *Service) SendKernel(machine netip.Addr, id chunk.ID) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
+func (s *Service) SendKernel(
+	machine netip.Addr,
+	id chunk.ID,
+) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
 	c := s.boots.At(machine)
 	if c == nil || !isKernel(c, id) {
 		return nil

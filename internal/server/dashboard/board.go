@@ -191,8 +191,10 @@ func (b *board) take(nodes []api.Node) {
 }
 
 func same(a, b *tile) bool {
-	return a.boot == b.boot && a.fold.State == b.fold.State && a.fold.Stage == b.fold.Stage && a.fold.Failure == b.fold.Failure &&
-		a.running == b.running && a.desired == b.desired && a.node.State == b.node.State &&
+	return a.boot == b.boot && a.fold.State == b.fold.State && a.fold.Stage == b.fold.Stage &&
+		a.fold.Failure == b.fold.Failure &&
+		a.running == b.running && a.desired == b.desired &&
+		a.node.State == b.node.State &&
 		a.quiet == b.quiet
 }
 

@@ -269,8 +269,10 @@ func ticks(total time.Duration) []tick { return ticksFrom(0, total) }
 // ticksFrom are round times on a scale that begins later.
 func ticksFrom(from, total time.Duration) []tick {
 	long, step := total-from, time.Second
-	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute,
-		2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour} {
+	for _, s := range []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+		15 * time.Second, 30 * time.Second, time.Minute,
+		2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 6 * time.Hour,
+		24 * time.Hour} {
 		step = s
 		if long/s <= 6 {
 			break

@@ -33,7 +33,9 @@ func TestLogFindings(t *testing.T) {
 		{"off", "", api.Logs{State: api.LogsOff}, 40, false},
 		{"missing", "not installed", api.Logs{State: api.LogsMissing}, 40, false},
 		{"full", "is full", with(func(l *api.Logs) { l.Full = true }), 40, true},
-		{"refused", "2\u00a0uploads", with(func(l *api.Logs) { l.Uploads = map[string]int64{"failed": 1, "malformed": 1, "stranger": 5} }), 40, false},
+		{"refused", "2\u00a0uploads",
+			with(func(l *api.Logs) { l.Uploads = map[string]int64{"failed": 1, "malformed": 1, "stranger": 5} }), 40,
+			false},
 		{"never", "No journal has come", with(func(l *api.Logs) { l.Last = time.Time{} }), 40, false},
 		{"never, and none is up", "", with(func(l *api.Logs) { l.Last = time.Time{} }), 0, false},
 	} {
@@ -46,7 +48,11 @@ func TestLogFindings(t *testing.T) {
 			t.Errorf("%s: %+v", c.what, got)
 		}
 	}
-	if got := logsText(with(func(l *api.Logs) { l.Uploads = map[string]int64{"stranger": 1} }), noon); !strings.Contains(got, "600\u00a0lines") ||
+	if got := logsText(with(func(l *api.Logs) { l.Uploads = map[string]int64{"stranger": 1} }),
+		noon); !strings.Contains(
+		got,
+		"600\u00a0lines",
+	) ||
 		!strings.Contains(got, "1\u00a0upload refused") ||
 		!strings.Contains(got, "1\u00a0min ago") {
 		t.Errorf("%q", got)

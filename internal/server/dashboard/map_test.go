@@ -44,11 +44,19 @@ func TestTileMoods(t *testing.T) {
 		{"silent", func(n *api.Node) { n.Seen = noon.Add(-time.Hour) }, nil, silent, "t silent"},
 		{"discovered", func(n *api.Node) { n.State = fleet.Discovered }, nil, discovered, "t discovered"},
 		{"never", func(n *api.Node) { n.Boot, n.Running = nil, "" }, nil, never, "t never"},
-		{"boots again", func(*api.Node) {}, []trace.Event{{Boot: "b2", Time: noon, Stage: trace.Init, Kind: trace.End}}, booting, "t booting p5"},
-		{"fails", func(*api.Node) {}, []trace.Event{{Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.Fail, Message: "no cable"}}, failed, "t failed p7"},
-		{"mends", func(*api.Node) {}, []trace.Event{{Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.Fail}, {Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.End}}, booting, "t booting p7"},
-		{"late word of the boot before", func(*api.Node) {}, []trace.Event{{Boot: "b0", Time: noon.Add(-2 * time.Hour), Stage: trace.Link, Kind: trace.Fail}}, booted, "t booted"},
-		{"goes down", func(*api.Node) {}, []trace.Event{{Boot: "b1", Time: noon, Stage: trace.Shutdown, Kind: trace.End}}, down, "t down"},
+		{"boots again", func(*api.Node) {},
+			[]trace.Event{{Boot: "b2", Time: noon, Stage: trace.Init, Kind: trace.End}}, booting, "t booting p5"},
+		{"fails", func(*api.Node) {},
+			[]trace.Event{{Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.Fail, Message: "no cable"}}, failed,
+			"t failed p7"},
+		{"mends", func(*api.Node) {},
+			[]trace.Event{{Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.Fail},
+				{Boot: "b2", Time: noon, Stage: trace.Link, Kind: trace.End}}, booting, "t booting p7"},
+		{"late word of the boot before", func(*api.Node) {},
+			[]trace.Event{{Boot: "b0", Time: noon.Add(-2 * time.Hour), Stage: trace.Link, Kind: trace.Fail}}, booted,
+			"t booted"},
+		{"goes down", func(*api.Node) {},
+			[]trace.Event{{Boot: "b1", Time: noon, Stage: trace.Shutdown, Kind: trace.End}}, down, "t down"},
 	} {
 		n := upNode("pc001", time.Minute)
 		c.change(&n)
@@ -143,7 +151,8 @@ func TestWaterfall(t *testing.T) {
 		{
 			Stage:    trace.DHCP,
 			Duration: 2 * time.Second,
-		}, {Stage: trace.Init, Start: 8 * time.Second}, {Stage: trace.Root, Start: 9 * time.Second, Duration: time.Second},
+		}, {Stage: trace.Init, Start: 8 * time.Second},
+		{Stage: trace.Root, Start: 9 * time.Second, Duration: time.Second},
 		{
 			Stage: trace.Booted,
 			Start: 20 * time.Second,
@@ -185,8 +194,9 @@ func TestWhy(t *testing.T) {
 
 // TestLocal: the login page sends nobody elsewhere.
 func TestLocal(t *testing.T) {
-	for to, want := range map[string]string{"": "/", "/boots?by=class": "/boots?by=class", "//evil.example": "/", "https://evil.example/": "/",
-		"/\\evil.example": "/", "javascript:alert(1)": "/", "/a\nb": "/", "nodes": "/"} {
+	for to, want := range map[string]string{"": "/", "/boots?by=class": "/boots?by=class", "//evil.example": "/",
+		"https://evil.example/": "/",
+		"/\\evil.example":       "/", "javascript:alert(1)": "/", "/a\nb": "/", "nodes": "/"} {
 		if got := local(to); got != want {
 			t.Errorf("%q: %q, want %q", to, got, want)
 		}

@@ -77,7 +77,12 @@ func (d *Dashboard) swarmPage(r *http.Request) (view, error) {
 		if count[g.Name] > 0 {
 			v.Groups = append(
 				v.Groups,
-				swarmGroup{g.Name, string(fleet.ValueOf(g.Peers).Effective()), count[g.Name], sources(rootBytes(by[g.Name]))},
+				swarmGroup{
+					g.Name,
+					string(fleet.ValueOf(g.Peers).Effective()),
+					count[g.Name],
+					sources(rootBytes(by[g.Name])),
+				},
 			)
 		}
 	}

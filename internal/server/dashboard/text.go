@@ -15,11 +15,13 @@ import (
 // pageFuncs is what templates can say.
 func pageFuncs() template.FuncMap {
 	return template.FuncMap{
-		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short, "sources": sources,
-		"share": share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank, "stageText": stageText,
-		"add":      func(a, b int) int { return a + b },
-		"words":    func(all ...string) []string { return all },
-		"shortRef": shortRef, "chance": chance,
+		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short,
+		"sources": sources,
+		"share":   share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank,
+		"stageText": stageText,
+		"add":       func(a, b int) int { return a + b },
+		"words":     func(all ...string) []string { return all },
+		"shortRef":  shortRef, "chance": chance,
 		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood, "rolloutMood": rolloutMood,
 		"barOf":    func(took time.Duration, most int64) bar { return newBar(0, took, time.Duration(most)) },
 		"thousand": func(f float64) int { return int(f*1000 + 0.5) },

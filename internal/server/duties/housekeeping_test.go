@@ -12,7 +12,8 @@ import (
 	"pando/internal/registry"
 )
 
-// TestHousekeeping: leases are remembered for 90 days after they expired, and a task that fails keeps none from its turn.
+// TestHousekeeping: leases are remembered for 90 days after they expired, and a task that fails keeps none from its
+// turn.
 func TestHousekeeping(t *testing.T) {
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

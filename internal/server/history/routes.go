@@ -54,7 +54,8 @@ func (a *API) historyFilter(r *http.Request) (f registry.HistoryFilter, err erro
 			continue
 		}
 		if *t.to, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return f, httpapi.BadRequest("parameter "+t.name+": "+text+" is not a time such as 2026-11-22T08:00:00Z", "")
+			return f, httpapi.BadRequest("parameter "+t.name+": "+text+" is not a time such as "+
+				"2026-11-22T08:00:00Z", "")
 		}
 	}
 	limit, err := httpapi.QueryInt(r, "limit", defaultHistory)

@@ -39,7 +39,13 @@ type Sampler struct {
 
 // NewSampler returns a Sampler. sent counts the bytes to nodes. least is how many bytes in a second begin a series of
 // samples, 0: more than signs of life need.
-func NewSampler(reg *registry.Registry, sent *atomic.Int64, least int64, now func() time.Time, log *slog.Logger) *Sampler {
+func NewSampler(
+	reg *registry.Registry,
+	sent *atomic.Int64,
+	least int64,
+	now func() time.Time,
+	log *slog.Logger,
+) *Sampler {
 	if least == 0 {
 		least = sampleLeast
 	}

@@ -97,7 +97,8 @@ func (a *API) versionView(v registry.ImageVersion) api.Version {
 		return out
 	}
 	out.Architecture, out.Kernel, out.KernelSize = m.Architecture, m.Kernel.Release, m.Kernel.Size
-	out.FileSystem, out.RootSize, out.StoredSize, out.Files = m.Root.FileSystem, m.Root.Size, m.Sizes.Stored, m.Sizes.Files
+	out.FileSystem, out.RootSize, out.StoredSize, out.Files = m.Root.FileSystem, m.Root.Size, m.Sizes.Stored,
+		m.Sizes.Files
 	out.DriversSize = image.DriversSize(m.AllDrivers())
 	if m.IsExtension() {
 		out.Extends = m.Extends.Base
@@ -125,7 +126,8 @@ func (a *API) versionView(v registry.ImageVersion) api.Version {
 }
 
 // noUploader is what is said of a version whose nodes cannot send their journals, where they are wanted.
-const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " + image.UploaderPackage + " to its recipe"
+const noUploader = "what its nodes log is gone with them: it has no systemd-journal-upload; add the package " +
+	image.UploaderPackage + " to its recipe"
 
 // holders is what keeps versions in use: groups and nodes that want them, nodes that run them.
 func (a *API) holders(ctx context.Context, tx *registry.Tx) (map[fleet.Digest][]string, error) {
@@ -199,7 +201,8 @@ func (a *API) addVersion(r *http.Request) (any, error) {
 			if err != nil {
 				return err
 			}
-			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: a.now(), Who: httpapi.CallerName(r)}); err != nil {
+			if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: t, Version: req.Version, Was: was, At: a.now(),
+				Who: httpapi.CallerName(r)}); err != nil {
 				return err
 			}
 		}
@@ -343,7 +346,8 @@ func (a *API) deleteTag(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: a.now(), Who: httpapi.CallerName(r)}); err != nil {
+		if err := tx.AddTagMove(registry.TagMove{Image: name, Tag: tag, Was: was.Version, At: a.now(),
+			Who: httpapi.CallerName(r)}); err != nil {
 			return err
 		}
 		return tx.DeleteTag(name, tag)

@@ -113,7 +113,8 @@ func signingFailed(err error) error {
 			"when it is done, say the same again",
 		)
 	}
-	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; fix that and say the same again")
+	return httpapi.WithHint(err, "the keys are changed, and not every version is signed anew; fix that and say "+
+		"the same again")
 }
 
 func (a *API) rotateKey(r *http.Request) (any, error) {

@@ -56,8 +56,16 @@ type Journals struct {
 
 // Open opens the journals that are kept.
 func Open(c Config) (*Journals, error) {
-	j := &Journals{registry: c.Registry, store: c.Store, keys: c.Keys, member: c.Member, controlPort: c.Port, log: c.Log,
-		watched: map[string]int{}, uploads: noUploads()}
+	j := &Journals{
+		registry:    c.Registry,
+		store:       c.Store,
+		keys:        c.Keys,
+		member:      c.Member,
+		controlPort: c.Port,
+		log:         c.Log,
+		watched:     map[string]int{},
+		uploads:     noUploads(),
+	}
 	switch c.Mode {
 	case "", Off:
 		return j, nil

@@ -44,7 +44,8 @@ func uploadOutcome(err error) string {
 // noUploads are all outcomes, each of which was never.
 func noUploads() map[string]int64 {
 	out := map[string]int64{}
-	for _, o := range []string{uploadTaken, uploadCut, uploadBusy, uploadFull, uploadMalformed, uploadStranger, uploadFailed} {
+	for _, o := range []string{uploadTaken, uploadCut, uploadBusy, uploadFull, uploadMalformed, uploadStranger,
+		uploadFailed} {
 		out[o] = 0
 	}
 	return out

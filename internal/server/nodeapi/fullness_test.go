@@ -16,7 +16,8 @@ func TestFullnessIsToldOnce(t *testing.T) {
 		boot registry.Boot
 		used int64
 		want bool
-	}{{first, 79, false}, {first, 80, true}, {first, 94, false}, {first, 95, true}, {first, 100, false}, {first, 10, false}, {first, 85, true},
+	}{{first, 79, false}, {first, 80, true}, {first, 94, false}, {first, 95, true}, {first, 100, false},
+		{first, 10, false}, {first, 85, true},
 		{second, 85, true}, {second, 86, false}} {
 		st := api.NodeStatus{UpperUsed: x.used, UpperTotal: 100}
 		if got := l.rise(x.boot, st.Fullness()); got != x.want {

@@ -185,7 +185,12 @@ func (s *Service) keepStatus(ctx context.Context, b registry.Boot, st api.NodeSt
 	} else {
 		st.WriteLayer = l.String()
 	}
-	st.Extensions, st.ExtensionError = clipExtensions(st.Extensions), httpapi.Clip(st.ExtensionError, httpapi.MaxMessage)
+	st.Extensions, st.ExtensionError = clipExtensions(
+		st.Extensions,
+	), httpapi.Clip(
+		st.ExtensionError,
+		httpapi.MaxMessage,
+	)
 	if st.Systemd != nil {
 		st.Systemd.State = httpapi.Clip(st.Systemd.State, 64)
 		st.Systemd.Failed = httpapi.ClipList(st.Systemd.Failed, 64)

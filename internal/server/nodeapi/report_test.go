@@ -38,7 +38,8 @@ func FuzzReport(f *testing.F) {
 			if e.Boot != b.ID || e.Node != b.Node || e.Seq != 0 || rank >= 0 && rank < trace.Rank(trace.Init) {
 				t.Fatalf("not the node's own: %+v", e)
 			}
-			if len(e.Message) > httpapi.MaxMessage || len(e.Hint) > httpapi.MaxMessage || len(e.Attrs) > maxAttrs || e.Offset < 0 ||
+			if len(e.Message) > httpapi.MaxMessage || len(e.Hint) > httpapi.MaxMessage || len(e.Attrs) > maxAttrs ||
+				e.Offset < 0 ||
 				e.Offset > req.Uptime {
 				t.Fatalf("not bounded: %+v", e)
 			}

@@ -89,7 +89,8 @@ type Service struct {
 func New(c Config) *Service {
 	return &Service{
 		registry: c.Registry, planner: c.Planner, nodeAuth: c.NodeAuth, boots: c.Boots, discovery: c.Discovery,
-		commands: c.Commands, lastSeen: c.LastSeen, configs: c.Configs, boot: c.Boot, packs: c.Packs, consoles: c.Consoles,
+		commands: c.Commands, lastSeen: c.LastSeen, configs: c.Configs, boot: c.Boot, packs: c.Packs,
+		consoles:    c.Consoles,
 		keepSenders: c.KeepSenders, keepState: c.KeepState, now: c.Now, log: c.Log,
 	}
 }

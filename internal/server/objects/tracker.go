@@ -18,8 +18,8 @@ import (
 // without time stamps.
 const goodput = 0.94
 
-// NewTracker makes the tracker of the site's swarms. The rates of the server's and the nodes' links are in bytes a second.
-// 0 means that a rate is not known; then the tracker counts the transfers that are under way.
+// NewTracker makes the tracker of the site's swarms. The rates of the server's and the nodes' links are in bytes a
+// second. 0 means that a rate is not known; then the tracker counts the transfers that are under way.
 func NewTracker(uplink, nodeLink int64, dir *store.Dir, log *slog.Logger) *tracker.Server {
 	packs := &packPieces{store: dir}
 	return tracker.New(

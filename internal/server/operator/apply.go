@@ -71,7 +71,8 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs, Settings: n.Settings}},
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs,
+					Settings: n.Settings}},
 			)
 		}
 	}
@@ -144,7 +145,8 @@ type application struct {
 }
 
 func (a *application) run() error {
-	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses, a.config, a.pruneConfig, a.secrets} {
+	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses,
+		a.config, a.pruneConfig, a.secrets} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -29,7 +29,8 @@ func (a *commandAPI) prepareCache(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if req.Device == "" || req.Erase != req.Device {
-		return nil, httpapi.BadRequest(fmt.Sprintf("device %q is to be erased, and %q is confirmed", req.Device, req.Erase),
+		return nil, httpapi.BadRequest(fmt.Sprintf("device %q is to be erased, and %q is "+
+			"confirmed", req.Device, req.Erase),
 			"name the device twice: all that is on it is lost")
 	}
 	return a.do(

@@ -176,7 +176,8 @@ func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 				was = nodes[0].Name
 			}
 			if len(nodes) > 1 &&
-				(req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 || req.Serial != nil) {
+				(req.Name != nil || req.Address != nil && *req.Address != "" || len(req.AddMACs) > 0 ||
+					req.Serial != nil) {
 				return nil, httpapi.BadRequest(
 					fmt.Sprintf(
 						"%d nodes are named: a name, an address, a MAC or a serial number is for one",
@@ -233,7 +234,8 @@ func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 			if len(fields) == 0 {
 				continue
 			}
-			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), a.extensions.ofNode(tx, before[i], n)); err != nil {
+			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings),
+				a.extensions.ofNode(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := tx.PutNode(before[i].Name, n); err != nil {

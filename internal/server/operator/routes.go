@@ -88,7 +88,8 @@ func (o Options) siteRoutes() []httpapi.Route {
 
 func (o Options) nodeRoutes(x extensions) []httpapi.Route {
 	nodes := &nodeAPI{
-		reg: o.Registry, views: o.Views, store: o.Store, renderer: o.Configs, extensions: x, waker: o.Waker, data: o.Data,
+		reg: o.Registry, views: o.Views, store: o.Store, renderer: o.Configs, extensions: x, waker: o.Waker,
+		data:        o.Data,
 		rebootAfter: o.RebootAfter, now: o.Now,
 	}
 	commands := &commandAPI{reg: o.Registry, commands: o.Commands}

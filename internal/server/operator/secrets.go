@@ -53,7 +53,8 @@ func (a *secretAPI) setSecret(r *http.Request) (any, error) {
 			return err
 		}
 		if fleetview.Absent(err) && req.Value == nil {
-			return httpapi.BadRequest("secret "+req.Name+" has no value yet", "give one with --from FILE, or - for standard input")
+			return httpapi.BadRequest("secret "+req.Name+" has no value yet", "give one with --from FILE, or - "+
+				"for standard input")
 		}
 		s.Name, s.Changed = req.Name, a.now().UTC()
 		if req.For != nil {

@@ -65,8 +65,12 @@ func newSite(t *testing.T) *site {
 // addRoot stores a version with these files.
 func (s *site) addRoot(files map[string][]byte) (image.Manifest, fleet.Digest) {
 	s.t.Helper()
-	m := image.Manifest{Format: 1, Architecture: "amd64", Kernel: image.Kernel{Release: "6.1.0", Object: chunk.Sum(nil), Size: 1},
-		Root: testkit.StoreRoot(s.t, s.dir, files)}
+	m := image.Manifest{
+		Format:       1,
+		Architecture: "amd64",
+		Kernel:       image.Kernel{Release: "6.1.0", Object: chunk.Sum(nil), Size: 1},
+		Root:         testkit.StoreRoot(s.t, s.dir, files),
+	}
 	raw, err := m.Encode()
 	if err != nil {
 		s.t.Fatal(err)
@@ -100,8 +104,10 @@ func (s *site) readsOf(m image.Manifest, files ...string) []trace.Read {
 func (s *site) boot(number byte, v fleet.Digest) {
 	s.t.Helper()
 	err := s.registry.Update(s.t.Context(), func(tx *registry.Tx) error {
-		return tx.CreateBoot(registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", number)), MAC: fleet.MAC{2, 0, 0, 0, 0, number},
-			Version: v, Started: s.clock.Now(), TokenUsed: s.clock.Now()})
+		return tx.CreateBoot(
+			registry.Boot{ID: fleet.BootID(fmt.Sprintf("%016x", number)), MAC: fleet.MAC{2, 0, 0, 0, 0, number},
+				Version: v, Started: s.clock.Now(), TokenUsed: s.clock.Now()},
+		)
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -202,7 +208,8 @@ func TestReplacedPackOfASilentNode(t *testing.T) {
 	s := newSite(t)
 	_, version := s.addRoot(map[string][]byte{"file": testkit.Program(1, 100_000)})
 	s.boot(1, version)
-	for after, want := range map[time.Duration]bool{0: true, fleetview.SilentAfter - time.Hour: true, fleetview.SilentAfter + time.Hour: false} {
+	for after, want := range map[time.Duration]bool{0: true, fleetview.SilentAfter - time.Hour: true,
+		fleetview.SilentAfter + time.Hour: false} {
 		if running, err := s.maker.running(t.Context(), s.clock.Now().Add(after)); err != nil ||
 			running[version].IsZero() == want {
 			t.Errorf("after %s it runs %v, %v; want %v", after, running, err, want)
@@ -214,7 +221,9 @@ func TestReplacedPackOfASilentNode(t *testing.T) {
 // then no more.
 func TestRecordingComesWhilePacking(t *testing.T) {
 	s := newSite(t)
-	m, version := s.addRoot(map[string][]byte{"usual": testkit.Program(1, 150_000), "browser": testkit.Program(2, 150_000)})
+	m, version := s.addRoot(
+		map[string][]byte{"usual": testkit.Program(1, 150_000), "browser": testkit.Program(2, 150_000)},
+	)
 	usual, long := s.readsOf(m, "usual"), s.readsOf(m, "usual", "browser")
 	for i := range long[len(usual):] {
 		long[len(usual)+i].At = time.Hour // after booted

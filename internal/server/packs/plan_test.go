@@ -149,12 +149,17 @@ func TestTooMany(t *testing.T) {
 		in   []Trace
 		want string // nodes and minutes of those to forget
 	}{
-		"few":             {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3)}, ""},
-		"the oldest":      {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("c", "", 2), kept("d", "", 3), kept("e", "", 4)}, "e4"},
-		"of one node":     {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3), kept("b", "", 4)}, "a3"},
-		"of each class":   {[]Trace{kept("a", "x", 0), kept("a", "x", 1), kept("a", "y", 2), kept("a", "y", 3), kept("b", "z", 4)}, ""},
-		"a chatty node":   {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("a", "", 2), kept("c", "", 3), kept("d", "", 4)}, "a2"},
-		"of one class up": {[]Trace{kept("a", "x", 0), kept("b", "x", 1), kept("c", "x", 2), kept("d", "x", 3), kept("e", "x", 4), kept("f", "y", 5)}, "e4"},
+		"few": {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3)}, ""},
+		"the oldest": {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("c", "", 2), kept("d", "", 3),
+			kept("e", "", 4)}, "e4"},
+		"of one node": {[]Trace{kept("a", "", 0), kept("a", "", 1), kept("a", "", 2), kept("a", "", 3),
+			kept("b", "", 4)}, "a3"},
+		"of each class": {[]Trace{kept("a", "x", 0), kept("a", "x", 1), kept("a", "y", 2), kept("a", "y", 3),
+			kept("b", "z", 4)}, ""},
+		"a chatty node": {[]Trace{kept("a", "", 0), kept("b", "", 1), kept("a", "", 2), kept("c", "", 3),
+			kept("d", "", 4)}, "a2"},
+		"of one class up": {[]Trace{kept("a", "x", 0), kept("b", "x", 1), kept("c", "x", 2), kept("d", "x", 3),
+			kept("e", "x", 4), kept("f", "y", 5)}, "e4"},
 	} {
 		got := ""
 		for _, k := range tooMany(c.in) {
@@ -187,10 +192,12 @@ func TestMomentsOf(t *testing.T) {
 			trace.Root,
 			trace.Fail,
 			3,
-		), at(trace.Root, trace.End, 4), at(trace.Booted, trace.End, 30), at("desktop", trace.End, 20), at(trace.Shutdown, trace.End, 99),
+		), at(trace.Root, trace.End, 4), at(trace.Booted, trace.End, 30), at("desktop", trace.End, 20),
+		at(trace.Shutdown, trace.End, 99),
 	}
 	got := momentsOf(events, 0)
-	if want := fmt.Sprint([]moment{{trace.Root, time.Second}, {"desktop", 17 * time.Second}, {trace.Booted, 27 * time.Second}}); fmt.Sprint(
+	if want := fmt.Sprint([]moment{{trace.Root, time.Second}, {"desktop", 17 * time.Second},
+		{trace.Booted, 27 * time.Second}}); fmt.Sprint(
 		got,
 	) != want {
 		t.Errorf("moments %v, want %s", got, want)

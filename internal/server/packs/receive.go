@@ -90,8 +90,9 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 		return k, err
 	}
 	return Trace{
-		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began), Reads: trace.EncodeReads(reads),
-		Pack: httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
+		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began),
+		Reads: trace.EncodeReads(reads),
+		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
 		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }

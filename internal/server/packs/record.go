@@ -101,7 +101,8 @@ func recordable(mark string) error {
 		return nil
 	}
 	if err := fleet.ValidName("mark", mark); err != nil {
-		return httpapi.BadRequest(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on the node")
+		return httpapi.BadRequest(err.Error(), "such as firefox-ready: what `pando-init mark` is called with on "+
+			"the node")
 	}
 	if trace.Rank(trace.Stage(mark)) >= 0 {
 		return httpapi.BadRequest(

@@ -380,7 +380,12 @@ func (p *Controller) tell(ctx context.Context, x powered, do api.PowerDo, did, w
 		Attrs:   map[string]string{"action": string(do.Action), "method": string(x.to.Method), "who": who},
 	}
 	if err != nil {
-		e.Kind, e.Message = trace.Fail, "power "+string(do.Action)+" for "+who+": "+httpapi.Clip(err.Error(), httpapi.MaxMessage)
+		e.Kind, e.Message = trace.Fail, "power "+string(
+			do.Action,
+		)+" for "+who+": "+httpapi.Clip(
+			err.Error(),
+			httpapi.MaxMessage,
+		)
 	}
 	if _, failed := p.registry.Append(context.WithoutCancel(ctx), e); failed != nil {
 		p.log.Error("power event cannot be recorded", "node", x.node.Name, "err", failed)

@@ -234,7 +234,10 @@ func hintRollout(err error) error {
 }
 
 func (d *Runner) pauseRollout(r *http.Request) (any, error) {
-	return d.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) })
+	return d.changeRollout(
+		r,
+		func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Pause(x, httpapi.CallerName(r)) },
+	)
 }
 
 func (d *Runner) resumeRollout(r *http.Request) (any, error) {
@@ -242,7 +245,10 @@ func (d *Runner) resumeRollout(r *http.Request) (any, error) {
 }
 
 func (d *Runner) abortRollout(r *http.Request) (any, error) {
-	return d.changeRollout(r, func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) })
+	return d.changeRollout(
+		r,
+		func(x fleet.Rollout) (fleet.Rollout, error) { return rollout.Abort(x, httpapi.CallerName(r)) },
+	)
 }
 
 // changeRollout changes a rollout for an operator, and makes Run take the next step.

@@ -195,7 +195,8 @@ func keepsNothingHint(of, from keeps) string {
 	case !of.st.Shared():
 		return "it needs --state-on and --persist, and a boot with them; `pando node state list` shows what there is"
 	}
-	return "a node copies what it finds beside its own state: both need the same --state-on, and " + from.node + " a boot with it"
+	return "a node copies what it finds beside its own state: both need the same --state-on, and " + from.node +
+		" a boot with it"
 }
 
 // removeState has the state of a deleted node removed by a node that keeps its own in the same place, when it boots

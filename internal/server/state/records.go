@@ -119,7 +119,8 @@ func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g
 		message, hint = why, "pando node approve "+n.Name+", then reboot it; with `,wait` behind the policy "+
 			"a boot waits until it is approved"
 	case o.Waits():
-		message, hint = o.From+" has not sent its state", "it does when it boots: pando node reboot "+o.From+"; then reboot this node"
+		message, hint = o.From+" has not sent its state",
+			"it does when it boots: pando node reboot "+o.From+"; then reboot this node"
 	case o.Kind == fleet.CopyState && !o.Through && !o.Force && s.mayRun(ctx, o.From):
 		message, hint = o.From+" is on", "switch it off, then reboot this node; or order it again with --force"
 	default:

@@ -56,7 +56,10 @@ type Options struct {
 func New(o Options) *Service {
 	return &Service{
 		registry: o.Registry, volumes: o.Volumes, Spool: newSpool(filepath.Join(o.Dir, SpoolDir)),
-		views: fleetview.Nodes{Registry: o.Registry, LastSeen: o.LastSeen}, auth: o.Auth, members: o.Members, commands: o.Commands,
+		views: fleetview.Nodes{
+			Registry: o.Registry,
+			LastSeen: o.LastSeen,
+		}, auth: o.Auth, members: o.Members, commands: o.Commands,
 		now: o.Now, log: o.Log,
 	}
 }
