@@ -180,14 +180,13 @@ func (s *Service) ObserveTFTP(t tftp.Transfer) {
 	s.BootFileSent(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)
 }
 
-// BootFileSent puts the transfer of a boot file into the boot of the machine at an address.
+// BootFileSent puts the transfer of a boot file into the boot of the machine at an address. Its next DHCP packet does
+// not wait for the record.
 func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started time.Time, err error) {
 	c := s.boots.At(peer)
 	if c == nil || strings.HasSuffix(name, ".ipxe") {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), observeTime)
-	defer cancel()
 	c.Lock()
 	defer c.Unlock()
 	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
@@ -196,17 +195,13 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 	attrs := map[string]string{"file": name}
 	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
 	if err != nil {
-		s.boots.Record(ctx, c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
+		s.boots.RecordBehind(c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
 			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node " +
 				"and this server, for port 69 and for ports above 1023?"})
 		return
 	}
-	s.boots.Record(
-		ctx,
-		c,
-		begin,
-		trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs},
-	)
+	s.boots.RecordBehind(c, begin,
+		trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs})
 }
 
 // proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
