@@ -36,14 +36,14 @@ type Options struct {
 	Quick     bool   // leave out what takes seconds: listening for DHCP servers
 }
 
-// check is one look. The checks are an ordered list: what stops everything comes first.
-type check struct {
+// Check is one look at the host. The checks are an ordered list: what stops everything comes first.
+type Check struct {
 	Name string
 	run  func(context.Context, Options) []Finding
 }
 
 // Look runs the check and puts its name on what it found.
-func (k check) Look(ctx context.Context, o Options) []Finding {
+func (k Check) Look(ctx context.Context, o Options) []Finding {
 	findings := k.run(ctx, o)
 	for i := range findings {
 		findings[i].Check = k.Name
@@ -52,8 +52,8 @@ func (k check) Look(ctx context.Context, o Options) []Finding {
 }
 
 // Checks are all of them, in the order in which they are printed.
-func Checks(env *cmdenv.Env) []check {
-	return []check{
+func Checks(env *cmdenv.Env) []Check {
+	return []Check{
 		{"interface", checkInterface},
 		{"ports", checkPorts},
 		{"dhcp", checkDHCP},

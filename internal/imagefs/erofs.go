@@ -23,9 +23,9 @@ const (
 	erofsFlatInline = 2 // whole blocks, and the tail behind the inode
 )
 
-// erofsImage walks an EROFS image to find where files lie. It is for images that mkfs.erofs has just made,
+// ErofsImage walks an EROFS image to find where files lie. It is for images that mkfs.erofs has just made,
 // but believes nothing it reads: a broken image gives an error.
-type erofsImage struct {
+type ErofsImage struct {
 	r         io.ReaderAt
 	blockSize int64
 	blocks    int64
@@ -44,7 +44,7 @@ type erofsInode struct {
 }
 
 // OpenErofs reads the super block of an uncompressed EROFS image.
-func OpenErofs(r io.ReaderAt) (*erofsImage, error) {
+func OpenErofs(r io.ReaderAt) (*ErofsImage, error) {
 	sb := make([]byte, erofsSuperSize)
 	if _, err := r.ReadAt(sb, erofsSuperOffset); err != nil {
 		return nil, fmt.Errorf("read EROFS super block: %w", err)
@@ -56,7 +56,7 @@ func OpenErofs(r io.ReaderAt) (*erofsImage, error) {
 	if sb[12] != 12 {
 		return nil, fmt.Errorf("EROFS block size is 2^%d bytes, want 4096", sb[12])
 	}
-	return &erofsImage{
+	return &ErofsImage{
 		r:         r,
 		blockSize: 1 << sb[12],
 		rootNID:   uint64(le.Uint16(sb[14:])),
@@ -66,9 +66,9 @@ func OpenErofs(r io.ReaderAt) (*erofsImage, error) {
 }
 
 // Size is the number of bytes of the file system.
-func (e *erofsImage) Size() int64 { return e.blocks * e.blockSize }
+func (e *ErofsImage) Size() int64 { return e.blocks * e.blockSize }
 
-func (e *erofsImage) inode(nid uint64) (erofsInode, error) {
+func (e *ErofsImage) inode(nid uint64) (erofsInode, error) {
 	var n erofsInode
 	b := make([]byte, 64)
 	if nid > uint64(e.Size())/32 {
@@ -110,7 +110,7 @@ const (
 
 // Files lists all regular Files that have bytes, each inode once, in order of their place in the image.
 // inodes counts all inodes.
-func (e *erofsImage) Files() (files []Extent, inodes int64, err error) {
+func (e *ErofsImage) Files() (files []Extent, inodes int64, err error) {
 	err = e.walk(func(name string, n erofsInode) error {
 		inodes++
 		if n.mode&erofsType != erofsRegular || n.size == 0 {
@@ -129,7 +129,7 @@ func (e *erofsImage) Files() (files []Extent, inodes int64, err error) {
 }
 
 // list lists all inodes by one of their names.
-func (e *erofsImage) list(readable bool) (files []File, err error) {
+func (e *ErofsImage) list(readable bool) (files []File, err error) {
 	walk := e.walk
 	if readable {
 		walk = e.walkReadable
@@ -160,19 +160,19 @@ func (e *erofsImage) list(readable bool) (files []File, err error) {
 }
 
 // walk visits each inode once, by one of its names.
-func (e *erofsImage) walk(visit func(name string, n erofsInode) error) error {
+func (e *ErofsImage) walk(visit func(name string, n erofsInode) error) error {
 	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit}
 	return w.walk(e.rootNID, "", 0)
 }
 
 // walkReadable visits the inodes that can be read, and leaves the others out.
-func (e *erofsImage) walkReadable(visit func(name string, n erofsInode) error) error {
+func (e *ErofsImage) walkReadable(visit func(name string, n erofsInode) error) error {
 	w := &erofsWalk{image: e, seen: map[uint64]bool{}, visit: visit, skip: true}
 	return w.walk(e.rootNID, "", 0)
 }
 
 type erofsWalk struct {
-	image *erofsImage
+	image *ErofsImage
 	seen  map[uint64]bool
 	visit func(name string, n erofsInode) error
 	skip  bool // what cannot be read is left out

@@ -54,6 +54,7 @@ func SortXattrs(file string) error {
 	return f.Close()
 }
 
+// Sizes of parts of an inode's extended attributes, in bytes (struct erofs_xattr_ibody_header, erofs_xattr_entry).
 const (
 	ErofsXattrHeader = 12 // name filter (4), shared attributes (1), zeros (7)
 	ErofsXattrEntry  = 4  // name length (1), name prefix (1), value length (2), then name and value

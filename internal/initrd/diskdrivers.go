@@ -26,10 +26,11 @@ type DiskDrivers struct {
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	made map[fleet.Digest]*diskDriver
+	made map[fleet.Digest]*DiskDriver
 }
 
-type diskDriver struct {
+// DiskDriver is the drivers of disks of one version, that are being made or there.
+type DiskDriver struct {
 	done chan struct{}
 	cpio []byte
 	err  error
@@ -37,14 +38,14 @@ type diskDriver struct {
 
 // NewDiskDrivers returns a maker of drivers from the kernel modules of the versions in a store.
 func NewDiskDrivers(d *store.Dir, log *slog.Logger) *DiskDrivers {
-	return &DiskDrivers{log: log, made: map[fleet.Digest]*diskDriver{},
+	return &DiskDrivers{log: log, made: map[fleet.Digest]*DiskDriver{},
 		make: func(ctx context.Context, m image.Manifest) (initramfs.DriverCPIO, error) {
 			return initramfs.DiskDrivers(ctx, d, m)
 		}}
 }
 
 // Prepare begins to make the drivers of a version, unless they are there or being made.
-func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *diskDriver {
+func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *DiskDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if x, ok := d.made[version]; ok {
@@ -53,7 +54,7 @@ func (d *DiskDrivers) Prepare(version fleet.Digest, m image.Manifest) *diskDrive
 	if len(d.made) >= maxDiskDrivers {
 		clear(d.made) // who waits for one of them still gets it
 	}
-	x := &diskDriver{done: make(chan struct{})}
+	x := &DiskDriver{done: make(chan struct{})}
 	d.made[version] = x
 	go func() {
 		defer close(x.done)

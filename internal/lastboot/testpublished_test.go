@@ -2,10 +2,7 @@ package lastboot
 
 import (
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
-	"strings"
 	"testing"
 
 	"aead.dev/minisign"
@@ -38,21 +35,4 @@ func publish(t *testing.T, change func(*image.Manifest)) published {
 		t.Fatal(err)
 	}
 	return published{data: data, signature: image.Sign(priv, data), key: pub.String()}
-}
-
-func (p published) serve(t *testing.T) string {
-	t.Helper()
-	name := "/m/" + strings.TrimPrefix(string(image.Version(p.data)), "sha256:")
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case name:
-			_, _ = w.Write(p.data)
-		case name + ".minisig":
-			_, _ = w.Write(p.signature)
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
 }

@@ -208,10 +208,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return b.Node
 	})
 	s.wireNodes()
-	if err := s.boots.Restore(ctx, s.versions.Kernel); err != nil {
-		return err
-	}
-	return nil
+	return s.boots.Restore(ctx, s.versions.Kernel)
 }
 
 // openRecords opens what is kept in the data directory: keys, store and registry, under its lock.

@@ -11,7 +11,7 @@ const (
 	// bytes of a message, its reply and all headers
 	exchangeBytes = 1 << 10
 	resendFactor  = 2                      // one retransmission
-	delayMin      = 200 * time.Millisecond // a shorter delay changes no time-out
+	minDelay      = 200 * time.Millisecond // a shorter delay changes no time-out
 	holdDelays    = 8                      // times the delay that a reply may be held longer
 	holdDelayMax  = 40 * time.Second       // but no longer than this
 )
@@ -30,7 +30,7 @@ func (t *Tracker) announceDelay(nodes int) time.Duration {
 		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(t.o.NodeLink))
 	}
 	delay := min(resendFactor*(2*queue+t.uplink.time(int64(nodes)*exchangeBytes)), MaxAnnounceDelay)
-	if delay < delayMin {
+	if delay < minDelay {
 		return 0
 	}
 	return delay

@@ -64,7 +64,7 @@ func TestAbsurdPatience(t *testing.T) {
 			t.Errorf("a question of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
 	}
-	for patience, want := range map[time.Duration]time.Duration{0: joinHoldMin, -1: joinHoldMin,
+	for patience, want := range map[time.Duration]time.Duration{0: minJoinHold, -1: minJoinHold,
 		usualJoinTimeout: usualJoinTimeout / 2, time.Hour: usualJoinTimeout / 2} {
 		if got := joinHold(patience, 0); got != want {
 			t.Errorf("a start of one that waits for %s is held for %s, want %s", patience, got, want)
@@ -84,8 +84,8 @@ func TestTrackerIsNotLostWithAnnounceDelay(t *testing.T) {
 	if step.Request == nil || step.Request.Timeout != RequestTimeout(10*time.Second) {
 		t.Fatalf("step %+v", step)
 	}
-	if step := s.Next(trackerTimeout + rejoinMin); len(step.Fetch) > 0 || step.Wake != RequestTimeout(10*time.Second) {
-		t.Errorf("after %s: %+v", trackerTimeout+rejoinMin, step)
+	if step := s.Next(trackerTimeout + minRejoin); len(step.Fetch) > 0 || step.Wake != RequestTimeout(10*time.Second) {
+		t.Errorf("after %s: %+v", trackerTimeout+minRejoin, step)
 	}
 	if step := s.Next(RequestTimeout(10 * time.Second)); len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Errorf("no answer came at all: %+v", step)

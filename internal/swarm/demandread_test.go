@@ -62,11 +62,11 @@ func TestReadOfANodeAmongOthers(t *testing.T) {
 	l := looseReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
 	giver, second := DemandRequest{From: FromRecent, Peer: at(3)}, DemandRequest{From: FromRecent, Peer: at(4)}
-	wantAsks(t, "first", r, ms, ms+hedgeMin, giver)
+	wantAsks(t, "first", r, ms, ms+minHedge, giver)
 	r.Failed(giver, Busy)
-	wantAsks(t, "it is busy", r, 2*ms, ms+hedgeMin, second)
-	tracker := DemandRequest{From: FromTracker, Timeout: hedgeMin}
-	now := ms + hedgeMin
+	wantAsks(t, "it is busy", r, 2*ms, ms+minHedge, second)
+	tracker := DemandRequest{From: FromTracker, Timeout: minHedge}
+	now := ms + minHedge
 	wantAsks(t, "the other one is late", r, now, 0, tracker)
 	if len(l.recent) != 0 || r.pending.settled {
 		t.Errorf("late givers are asked first again: %v; it is sure: %v", l.recent, r.pending.settled)

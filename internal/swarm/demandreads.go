@@ -101,11 +101,11 @@ func (w *PendingObject) Leave() { w.waiters-- }
 
 // trackerTimeout is how long a read waits for the tracker, and for peers whose time the tracker does not tell.
 func (l *DemandReads) trackerTimeout() time.Duration {
-	return max(hedgeMin, l.o.AnnounceDelay()/demandDelayPart)
+	return max(minHedge, l.o.AnnounceDelay()/demandDelayPart)
 }
 
 // recentTimeout is how long the recent peers may take, who may be fetching the object themselves.
-func (l *DemandReads) recentTimeout() time.Duration { return max(hedgeMin, 2*l.o.AnnounceDelay()) }
+func (l *DemandReads) recentTimeout() time.Duration { return max(minHedge, 2*l.o.AnnounceDelay()) }
 
 // addRecent notes a peer that sent a demand object.
 func (l *DemandReads) addRecent(a netip.AddrPort) {

@@ -10,7 +10,7 @@ const (
 
 // isSlow tells whether a transfer from a peer took much longer than others do.
 func (s *Fetcher) isSlow(took time.Duration) bool {
-	return s.peerSamples >= learnSamples && took > max(slowMin, laggardFactor*s.peerTime)
+	return s.peerSamples >= learnSamples && took > max(minSlow, laggardFactor*s.peerTime)
 }
 
 // noteFailure notes a transfer that broke off or was slow. The first one of each peer is reported later.

@@ -21,21 +21,21 @@ const (
 	maxStrikes    = 2                // slow or failed transfers after which a peer is avoided
 	avoidTime     = 30 * time.Second // for so long
 	// A busy peer is not asked again before this, doubled each time, or a usual transfer time.
-	busyWaitMin    = time.Millisecond
+	minBusyWait    = time.Millisecond
 	busyWaitMax    = 500 * time.Millisecond
 	slowFactor     = 8                     // times the usual transfer time after which a transfer is cancelled
-	slowMin        = 20 * time.Millisecond // but not earlier
+	minSlow        = 20 * time.Millisecond // but not earlier
 	laggardFactor  = 4                     // times the usual time that a peer may take on average
 	laggardSamples = 4                     // over so many transfers
 	slowFirst      = 2 * time.Second       // while the usual time is not known
 	learnSamples   = 8                     // the first transfers have links that nobody shares yet
 	// wait of an urgent piece before the tracker is asked although a peer has it
-	hedgeMin       = 75 * time.Millisecond
+	minHedge       = 75 * time.Millisecond
 	hedgeMax       = 2 * time.Second        // and at most
 	directedFactor = 256                    // transfer times before a directed node asks the origin
 	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
 	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
-	rejoinMin      = 500 * time.Millisecond // between announcements while peers are few; grows
+	minRejoin      = 500 * time.Millisecond // between announcements while peers are few; grows
 	rejoinMax      = 10 * time.Second
 	maxAvoided     = 16 // avoided peers that a request names
 	delayFactor    = 8  // times the announce delay that an urgent piece waits as well
@@ -222,7 +222,7 @@ func (s *Fetcher) SetTracker(now time.Duration, available bool) {
 		return
 	}
 	s.tracker, s.requestOpen, s.requestedAt, s.keptAlive, s.rejoining = available, false, now, false, false
-	s.joinWait = rejoinMin
+	s.joinWait = minRejoin
 	s.joinAt = now + s.joinWait
 	for p := range s.pieces {
 		s.pieces[p].notBefore = 0
@@ -329,7 +329,7 @@ func (s *Fetcher) Done(now time.Duration, f Fetch) {
 // strikeOvertaken cancels transfers that the origin has clearly overtaken, and strikes their peers. Without this a
 // dead peer would be asked again for each piece, as the origin always steps in.
 func (s *Fetcher) strikeOvertaken(now time.Duration, p int, took time.Duration) {
-	limit := max(hedgeMin, slowFactor*max(s.peerTime, took))
+	limit := max(minHedge, slowFactor*max(s.peerTime, took))
 	for i := len(s.transfers) - 1; i >= 0; i-- {
 		f := s.transfers[i]
 		if f.Piece != p || f.Origin() || now < f.start+limit {
@@ -402,7 +402,7 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 // usual transfer time and, after three refusals, one and a half, whichever is longer.
 func (s *Fetcher) backOff(now time.Duration, k *knownPeer) {
 	quarters := func(n int) time.Duration { return s.peerTime * time.Duration(n) / 4 }
-	pause := max(busyWaitMin<<min(k.refusals, 8), quarters(4+min(k.refusals, 2)))
+	pause := max(minBusyWait<<min(k.refusals, 8), quarters(4+min(k.refusals, 2)))
 	k.urgentAfter = now + min(pause, busyWaitMax)
 	k.askAfter = now + min(pause, max(busyWaitMax, quarters(2+min(k.refusals, 4))))
 	k.refusals++

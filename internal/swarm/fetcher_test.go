@@ -236,7 +236,7 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 		fail, tracker bool
 		late          time.Duration
 	}{"peer fails": {fail: true}, "peer is late": {tracker: true, late: trackerTimeout},
-		"nobody directs": {late: hedgeMin}} {
+		"nobody directs": {late: minHedge}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSwarm(40, 2)
 			s.SetTracker(0, x.tracker)
@@ -262,11 +262,11 @@ func TestDemandTurnsToTheOriginOnce(t *testing.T) {
 			if !slices.Contains(step.Fetch, origin) {
 				t.Fatalf("the origin is not asked: %+v", step.Fetch)
 			}
-			if step = s.Next(now + 2*hedgeMin); slices.Contains(step.Fetch, origin) {
+			if step = s.Next(now + 2*minHedge); slices.Contains(step.Fetch, origin) {
 				t.Error("the origin is asked twice")
 			}
-			s.Done(now+2*hedgeMin, origin)
-			if step = s.Next(now + 2*hedgeMin); !x.fail && !cancelled && !slices.Contains(step.Cancel, first) {
+			s.Done(now+2*minHedge, origin)
+			if step = s.Next(now + 2*minHedge); !x.fail && !cancelled && !slices.Contains(step.Cancel, first) {
 				t.Errorf("the transfer that lost is not cancelled: %+v", step)
 			}
 		})
@@ -376,10 +376,10 @@ func TestLostTracker(t *testing.T) {
 	if len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Fatalf("step %+v", step)
 	}
-	if step.Wake == 0 || !s.Next(trackerTimeout+rejoinMin).Join {
+	if step.Wake == 0 || !s.Next(trackerTimeout+minRejoin).Join {
 		t.Error("does not look for the tracker again")
 	}
-	if s.Next(trackerTimeout + rejoinMin + ms).Join {
+	if s.Next(trackerTimeout + minRejoin + ms).Join {
 		t.Error("joins without a pause")
 	}
 }

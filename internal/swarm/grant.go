@@ -16,7 +16,7 @@ const (
 	// from so many pieces on: a node that has none may be the first of many, which would all wait behind its pieces
 	aloneMinPieces = 8
 	aloneMaxBytes  = 8 << 20                // and no more bytes, as the node itself says how large its pieces are
-	holdMin        = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
+	minHold        = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
 	holdPieces     = 64                     // but no longer than its node waits
 	// or for that part of a large pack, so that nodes are not sent away much more often than that
 	holdPart           = 15
@@ -112,7 +112,7 @@ func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known 
 func (t *Tracker) hold(x *queuedRequest) time.Duration {
 	pieces := max(holdPieces, len(x.swarm.pieces)/holdPart)
 	return min(
-		max(holdMin, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/maxRequestRate),
+		max(minHold, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/maxRequestRate),
 		x.maxHold,
 	)
 }

@@ -24,14 +24,14 @@ type grant struct {
 
 // granted is what the tracker knows about a grant.
 type granted struct {
-	SwarmNode
+	PackNode
 	piece       int
 	demandBytes int64 // of a demand object that was charged to the uplink
 	since       time.Duration
 }
 
-// SwarmNode is a node in the swarm of a pack.
-type SwarmNode struct {
+// PackNode is a node in the swarm of a pack.
+type PackNode struct {
 	Pack string
 	Node netip.AddrPort
 }
@@ -93,7 +93,7 @@ func (s *grants) expire(now time.Duration) {
 func (t *Tracker) NoteGrants(now time.Duration, key string, node netip.AddrPort, pieces []int, ids []chunk.ID) {
 	for _, p := range pieces {
 		if p < len(ids) && t.grants.hasRoom(node.Addr()) {
-			t.grants.allow(now, grant{node.Addr(), ids[p].Short()}, granted{SwarmNode: SwarmNode{key, node}, piece: p})
+			t.grants.allow(now, grant{node.Addr(), ids[p].Short()}, granted{PackNode: PackNode{key, node}, piece: p})
 		}
 	}
 	t.grants.expire(now)

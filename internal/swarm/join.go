@@ -14,9 +14,9 @@ const (
 	bootstrapNames = 2 // nodes that are named
 	bootstrapTries = 64
 	// A join request of a node that does not tell its timeout is held so long.
-	joinHoldMin         = 2 * time.Second
+	minJoinHold         = 2 * time.Second
 	joinMax             = 2 * time.Minute // the node repeats its request for so long, and then turns to the server
-	joinPause           = joinHoldMin / 4 // pause between requests that the tracker did not hold
+	joinPause           = minJoinHold / 4 // pause between requests that the tracker did not hold
 	joinLook            = 20 * time.Millisecond
 	firstShare          = 4       // a fourth of the uplink is for joins for which there is neither room nor a node
 	bootstrapBytes      = 8 << 10 // compressed manifest and signature, about

@@ -38,7 +38,7 @@ type QueuedJoinReply struct {
 // the timeout that a well-behaved client uses at the current announcement delay, so that a client cannot occupy a
 // queue slot by claiming a longer one.
 func joinHold(timeout, delay time.Duration) time.Duration {
-	return max(joinHoldMin, min(timeout, JoinTimeout(delay))/2)
+	return max(minJoinHold, min(timeout, JoinTimeout(delay))/2)
 }
 
 // BootstrapSize estimates the bytes of the bootstrap files of a pack with so many pieces.
@@ -146,7 +146,7 @@ func (t *Tracker) tryJoin(now time.Duration, join JoinRequest, from netip.Addr) 
 	join.Counted = err == nil && (told || !t.grants.hasRoom(from))
 	peers, wait := t.bootstrap(now, join)
 	if err == nil && !wait && !join.Counted { // the server may have to send the map
-		t.grants.allow(now, key, granted{SwarmNode: SwarmNode{Pack: join.Swarm}, piece: mapPiece})
+		t.grants.allow(now, key, granted{PackNode: PackNode{Pack: join.Swarm}, piece: mapPiece})
 		t.grants.expire(now)
 	}
 	return JoinReply{Peers: peers, AnnounceDelay: t.AnnounceDelay(join.Swarm, t.queuedJoins)}, !wait

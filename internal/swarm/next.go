@@ -60,10 +60,10 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 func (s *Fetcher) transferTimeout() time.Duration {
 	limit := max(slowFirst, s.retryAfter, s.delay)
 	if s.peerSamples >= learnSamples {
-		limit = max(slowMin, slowFactor*s.peerTime, s.retryAfter)
+		limit = max(minSlow, slowFactor*s.peerTime, s.retryAfter)
 	}
 	if s.originTime > 0 && s.Peers() < fewPeers/2 {
-		limit = min(limit, max(hedgeMin, 2*slowFactor*s.originTime, s.retryAfter))
+		limit = min(limit, max(minHedge, 2*slowFactor*s.originTime, s.retryAfter))
 	}
 	return limit
 }
@@ -71,7 +71,7 @@ func (s *Fetcher) transferTimeout() time.Duration {
 // hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time: if all nodes gave up early
 // on a slow link, all would ask the server.
 func (s *Fetcher) hedgeDelay() time.Duration {
-	return min(max(hedgeMin, 4*s.peerTime), max(hedgeMax, s.delay))
+	return min(max(minHedge, 4*s.peerTime), max(hedgeMax, s.delay))
 }
 
 // originDelay is how long an urgent piece waits before the origin sends it once more. While a tracker directs, a late
@@ -228,7 +228,7 @@ func (s *Fetcher) joinAgain(now time.Duration) {
 	if s.missing == 0 {
 		most = keepAliveEvery
 	}
-	s.joinWait = max(min(max(rejoinMin, 2*s.joinWait), most), s.delay/2)
+	s.joinWait = max(min(max(minRejoin, 2*s.joinWait), most), s.delay/2)
 	s.joinAt = now + s.joinWait
 	s.step.Join, s.forgotten = true, false
 }

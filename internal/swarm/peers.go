@@ -88,7 +88,7 @@ func (s *Fetcher) addPeers(now time.Duration, most int, addrs []netip.AddrPort) 
 		s.used |= 1 << at
 		if s.retryAfter == 0 {
 			s.unheard |= 1 << at
-			s.unheardUntil = now + hedgeMin
+			s.unheardUntil = now + minHedge
 		}
 		fresh = append(fresh, a)
 	}
@@ -195,7 +195,7 @@ func (s *Fetcher) PeerDropped(a netip.AddrPort, piece int) {
 // strike notes a slow or failed transfer; at the second one the peer is avoided.
 func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	k.strikes++
-	k.urgentAfter = now + max(busyWaitMin, s.peerTime)
+	k.urgentAfter = now + max(minBusyWait, s.peerTime)
 	k.askAfter = k.urgentAfter
 	if k.strikes >= maxStrikes {
 		s.avoid(now, k, AvoidedPeer{Peer: k.addr, Slow: slow})

@@ -10,7 +10,7 @@ import (
 // however busy its program and link are.
 const (
 	probeFactor   = 3                      // times the usual transfer time after which the peer is probed
-	probeMin      = 200 * time.Millisecond // but not before this
+	minProbe      = 200 * time.Millisecond // but not before this
 	probeFirst    = time.Second            // while the usual time is not known
 	probeInterval = 2 * time.Second        // of one peer, or eight usual transfer times
 	// time for a connection, even if its first packet is lost
@@ -21,7 +21,7 @@ const (
 func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 	after := probeFirst
 	if s.peerSamples >= learnSamples {
-		after = max(probeMin, probeFactor*s.peerTime)
+		after = max(minProbe, probeFactor*s.peerTime)
 	}
 	k := s.find(f.Peer)
 	if k == nil {

@@ -18,7 +18,7 @@ const (
 // Time after which a grant without a sign of life is over, so that a dead node does not block the others.
 const (
 	grantTimeoutUnknown = 2 * time.Second // while the rate is not known
-	grantTimeoutMin     = 100 * time.Millisecond
+	minGrantTimeout     = 100 * time.Millisecond
 	grantTimeoutFactor  = 4 * maxTransfers // sending times of a piece
 	// times as long for a transfer that has begun: it shares the link with others
 	startedFactor = 8
@@ -135,7 +135,7 @@ func (u *uplink) grantTimeout(size int64) time.Duration {
 	if u.rate == 0 {
 		return grantTimeoutUnknown
 	}
-	return max(grantTimeoutMin, grantTimeoutFactor*u.time(size))
+	return max(minGrantTimeout, grantTimeoutFactor*u.time(size))
 }
 
 // time is how long so many bytes take.

@@ -19,8 +19,8 @@ const DiskDriversName = "disk"
 
 // diskList is the content of that part: what the disks of PCs, servers, thin clients (eMMC) and virtual machines
 // hang on. RAID controllers are not in it for their size.
-func diskList() driverList {
-	return driverList{Name: DiskDriversName, unpack: true, Devices: strings.Fields(`
+func diskList() DriverList {
+	return DriverList{Name: DiskDriversName, unpack: true, Devices: strings.Fields(`
 		ahci ata_piix nvme vmd sd_mod uas usb_storage mmc_block sdhci_pci sdhci_acpi virtio_blk virtio_scsi vmw_pvscsi hv_storvsc ` + usbHosts)}
 }
 

@@ -6,8 +6,8 @@ import (
 	"pando/internal/image"
 )
 
-// driverList names the modules of one driver part. The modules that these need are added.
-type driverList struct {
+// DriverList names the modules of one driver part. The modules that these need are added.
+type DriverList struct {
 	Name    string
 	Always  []string // loaded by every boot; without them no node boots
 	Devices []string // loaded where a device asks for them; a kernel may lack some
@@ -21,7 +21,7 @@ type driverList struct {
 // DriverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked
 // because each boot loads most of it and zstd is several times faster than the kernel's xz; of the net part a boot
 // loads one or two modules, so those stay as the distribution packed them, which is also smaller.
-func DriverLists(fileSystem, architecture string) []driverList {
+func DriverLists(fileSystem, architecture string) []DriverList {
 	if fileSystem == "" {
 		fileSystem = image.Erofs
 	}
@@ -29,7 +29,7 @@ func DriverLists(fileSystem, architecture string) []driverList {
 	if architecture == "arm64" {
 		adapters += boardAdapters
 	}
-	return []driverList{
+	return []DriverList{
 		{Name: "base", unpack: true,
 			Always: []string{"nbd", fileSystem, "overlay", "af_packet"},
 			Devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi

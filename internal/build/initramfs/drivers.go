@@ -131,7 +131,7 @@ func (p *driverPacker) load(ctx context.Context, name string, unpack bool) (load
 }
 
 // pack makes an archive, which is not compressed yet.
-func (p *driverPacker) pack(ctx context.Context, list driverList) (DriverCPIO, error) {
+func (p *driverPacker) pack(ctx context.Context, list DriverList) (DriverCPIO, error) {
 	out := DriverCPIO{Name: list.Name, InsteadOf: list.insteadOf, For: p.known(list.nics), PCI: p.pciOf(list)}
 	names, absent, err := p.closure(list)
 	if err != nil {
@@ -172,7 +172,7 @@ func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
 }
 
 // closure returns the list's modules and all they need, sorted, without those of earlier parts.
-func (p *driverPacker) closure(list driverList) (names, absent []string, err error) {
+func (p *driverPacker) closure(list DriverList) (names, absent []string, err error) {
 	add := func(n string) bool {
 		if p.tree.builtin[n] {
 			return true

@@ -10,13 +10,13 @@ import (
 // nicLists are the parts for nodes whose NIC is known: each has the driver and all that it wants beyond base, so that
 // one goes over the wire and not fifty. All of them are in net as well, which stays one archive: cut into these
 // pieces it compresses worse by a twelfth.
-func nicLists() []driverList {
-	var out []driverList
+func nicLists() []DriverList {
+	var out []DriverList
 	for _, name := range strings.Fields(wiredAdapters) {
 		if with, ok := companions()[name]; !ok || with != "" {
 			out = append(
 				out,
-				driverList{
+				DriverList{
 					Name:      name,
 					insteadOf: "net",
 					nics:      []string{name},
@@ -28,25 +28,25 @@ func nicLists() []driverList {
 	usb := strings.Fields(usbAdapters)
 	return append(
 		out,
-		driverList{
+		DriverList{
 			Name:      "mlx4",
 			insteadOf: "net",
 			nics:      []string{"mlx4_core", "mlx4_en"},
 			Devices:   []string{"mlx4_core", "mlx4_en"},
 		},
-		driverList{
+		DriverList{
 			Name:      "hyperv",
 			insteadOf: "net",
 			nics:      []string{"hv_netvsc"},
 			Devices:   []string{"hv_netvsc", "pci_hyperv"},
 		},
-		driverList{
+		DriverList{
 			Name:      "rtl8139",
 			insteadOf: "net",
 			nics:      []string{"8139too", "8139cp"},
 			Devices:   []string{"8139too", "8139cp", "xen_netfront"},
 		},
-		driverList{
+		DriverList{
 			Name:      "usb",
 			insteadOf: "net",
 			nics:      usb,
@@ -67,7 +67,7 @@ func companions() map[string]string {
 
 // beside prepares a packer for a list that comes with base and nothing else: what base has is taken, what the kernel
 // does not have as a module is left out.
-func (p *driverPacker) beside(base DriverCPIO, list driverList) driverList {
+func (p *driverPacker) beside(base DriverCPIO, list DriverList) DriverList {
 	p.taken = map[string]bool{}
 	for _, n := range base.Modules {
 		p.taken[n] = true
@@ -87,7 +87,7 @@ func (p *driverPacker) known(names []string) []string {
 }
 
 // pciOf lists the devices of a list's NICs.
-func (p *driverPacker) pciOf(list driverList) image.PCIList {
+func (p *driverPacker) pciOf(list DriverList) image.PCIList {
 	names := p.known(list.nics)
 	if list.pci != "" && len(names) > 0 {
 		return list.pci

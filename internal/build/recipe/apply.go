@@ -16,7 +16,7 @@ import (
 	"pando/internal/systree"
 )
 
-// applyRecipe does in a tree that exists what mmdebstrap does for a recipe that makes one.
+// Apply does in a tree that exists what mmdebstrap does for a recipe that makes one.
 func (b *Maker) Apply(ctx context.Context) error {
 	r := b.Recipe
 	for _, p := range r.Repositories {

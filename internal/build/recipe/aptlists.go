@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Places of what apt knows of the archive, in a tree and beside one.
 const (
 	aptPart  = "apt"               // a layer for commands, which the tree has not
 	ListsDir = "var/lib/apt/lists" // where apt has what it knows of the archive

@@ -29,6 +29,7 @@ import (
 // All layers of one base are in one directory beside those of builds, which has its lock while a build uses it.
 // `pando store gc` removes it when no build used it for a day.
 
+// Bounds and names of layers.
 const (
 	MaxLayers = 4  // such directories that stay
 	maxSteps  = 24 // layers above a base; mount(2) takes names of 4 KB

@@ -100,8 +100,7 @@ func (b *Writer) roomForRaw() error {
 
 // writer is what writes the raw image, and of which version: another one may write other bytes.
 func (b *Writer) writer(ctx context.Context) (string, error) {
-	switch b.Format {
-	case image.Squashfs:
+	if b.Format == image.Squashfs {
 		return "squashfs " + imagefs.SquashfsRevision, nil
 	}
 	version, err := MkfsVersion(ctx)

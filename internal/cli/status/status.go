@@ -20,7 +20,7 @@ import (
 	"pando/internal/trace"
 )
 
-// now is what everything that is shown as an age is measured by.
+// Command is `pando status`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(&cobra.Command{
 		Use:     "status",

@@ -13,7 +13,7 @@ import (
 // MaxSize is the largest map of a boot pack, in bytes. A desktop whose boots read 600 MB needs about 200 KB.
 const MaxSize = 384 << 10
 
-// Pack is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
+// Map is the map of a boot pack: which blocks of the root, in which order, in which pieces. A piece is an object;
 // unpacked it is blocks of the root one after the other. Piece by piece the raw bytes are those of Extents, one
 // after the other. A piece may have been cut for another version, and have blocks that this one does not use.
 type Map struct {

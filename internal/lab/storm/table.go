@@ -86,9 +86,6 @@ func (r *report) typical(k kind, busy bool) (stormRun, bool) {
 // units is how long the last node took, in W/(eta B).
 func (r stormRun) units() float64 { return r.Last / r.Unit }
 
-// slowest is the rate to which the run on the slowest links is nearest.
-const slowest = 0
-
 // like is the median run of so many nodes on links of the rate of a kind, or the one that is nearest to it. The
 // server's link is as fast as that of the kind.
 func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {

@@ -25,15 +25,6 @@ import (
 	"pando/internal/chunk"
 )
 
-func testBlockConfig() blockapi.Config {
-	return blockapi.Config{
-		Index:     chunk.Sum([]byte("x")),
-		Size:      1 << 20,
-		ChunkSize: 65536,
-		Servers:   []string{"http://192.0.2.1:8480"},
-	}
-}
-
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // testOrigin serves an image of random blocks; a test makes it misbehave.

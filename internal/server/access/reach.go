@@ -14,6 +14,7 @@ import (
 // Reach says what a token that is limited to some groups may do with a route. It may not use a route without a class.
 type Reach int
 
+// The classes of routes.
 const (
 	WholeSite Reach = iota // nothing: the route is about all groups, or about what they share
 	AnyGroup               // the same as other tokens: the answer says nothing about nodes

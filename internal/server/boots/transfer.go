@@ -118,7 +118,7 @@ func (s *Service) sendK(
 	return nil
 }
 
-// sendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
+// SendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
 func (s *Service) SendKernel(
 	machine netip.Addr,
 	id chunk.ID,

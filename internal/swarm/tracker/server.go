@@ -30,7 +30,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	tracker *swarm.Tracker
-	waiting map[swarm.SwarmNode]chan swarm.Answer
+	waiting map[swarm.PackNode]chan swarm.Answer
 	joins   map[swarm.Ticket]chan swarm.JoinReply
 	objects map[swarm.Ticket]chan struct{} // closed when the object may be sent
 	timer   *time.Timer
@@ -46,7 +46,7 @@ func New(o swarm.TrackerOptions, packs Packs, log *slog.Logger) *Server {
 		start:   time.Now(),
 		packs:   packs,
 		tracker: swarm.NewTracker(o),
-		waiting: map[swarm.SwarmNode]chan swarm.Answer{},
+		waiting: map[swarm.PackNode]chan swarm.Answer{},
 		joins:   map[swarm.Ticket]chan swarm.JoinReply{},
 		objects: map[swarm.Ticket]chan struct{}{},
 		log:     cmp.Or(log, slog.New(slog.DiscardHandler)),
@@ -136,7 +136,7 @@ func subnet(a netip.Addr, bits int) netip.Prefix {
 }
 
 func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.RequestReplyMessage, bool) {
-	key := swarm.SwarmNode{Node: swarm.NodeAddr(r.RemoteAddr, q.Port.Port())}
+	key := swarm.PackNode{Node: swarm.NodeAddr(r.RemoteAddr, q.Port.Port())}
 	s.mu.Lock()
 	key.Pack = s.tracker.SwarmKey(q.Pack, key.Node)
 	s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Server) step() {
 	now := s.now()
 	replies, wake := s.tracker.Step(now)
 	for _, r := range replies {
-		key := swarm.SwarmNode{Pack: r.Swarm, Node: r.Node}
+		key := swarm.PackNode{Pack: r.Swarm, Node: r.Node}
 		if c := s.waiting[key]; c != nil {
 			delete(s.waiting, key)
 			c <- r.Answer
