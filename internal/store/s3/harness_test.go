@@ -19,7 +19,7 @@ func service(t *testing.T) *testkit.S3 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s, err := testkit.StartVersityGW(ctx, "../..", t.TempDir())
+	s, err := testkit.StartVersityGW(ctx, "../../..", t.TempDir())
 	return ready(t, s, err)
 }
 
