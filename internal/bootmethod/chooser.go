@@ -158,7 +158,7 @@ func Args(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []
 }
 
 // Command returns the command to a node for a method, and what people are told about it.
-func Command(m fleet.BootMethod) (kind api.ErrandKind, did string) {
+func Command(m fleet.BootMethod) (kind api.NodeCommandKind, did string) {
 	switch m {
 	case fleet.MethodSoftReboot:
 		return api.SoftRebootNode, "asked to go on with the kernel that runs"

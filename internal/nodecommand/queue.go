@@ -27,28 +27,28 @@ type Queue struct {
 func NewQueue(wake func(context.Context, fleet.BootID)) *Queue { return &Queue{wake: wake} }
 
 type pending struct {
-	api.Errand
-	done   chan api.ErrandReport
+	api.NodeCommand
+	done   chan api.NodeCommandReport
 	config map[string]string // digests of the config files that the node was handed for it
 }
 
 // Pending returns the command of a boot, nil if there is none. It is returned until the node has reported it,
 // because the answer that carried it may be lost; nodes do no command twice.
-func (q *Queue) Pending(boot fleet.BootID) *api.Errand {
+func (q *Queue) Pending(boot fleet.BootID) *api.NodeCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.open[boot]; x != nil {
-		return &x.Errand
+		return &x.NodeCommand
 	}
 	return nil
 }
 
 // Do gives a boot a command and waits for the report. A command with an id is done once, however often it is given.
-func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api.ErrandReport, error) {
+func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand) (api.NodeCommandReport, error) {
 	if what.ID == "" {
 		what.ID = rand.Text()
 	}
-	x := &pending{Errand: what, done: make(chan api.ErrandReport, 1)}
+	x := &pending{NodeCommand: what, done: make(chan api.NodeCommandReport, 1)}
 	q.mu.Lock()
 	if q.open == nil {
 		q.open = map[fleet.BootID]*pending{}
@@ -59,7 +59,7 @@ func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api
 	}
 	q.mu.Unlock()
 	if busy {
-		return api.ErrandReport{}, api.NewError(
+		return api.NodeCommandReport{}, api.NewError(
 			api.Conflict,
 			"the node is doing something for somebody else",
 			"try again in a minute",
@@ -75,13 +75,13 @@ func (q *Queue) Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api
 	case r := <-x.done:
 		return r, nil
 	case <-enough.C:
-		return api.ErrandReport{}, api.NewError(
+		return api.NodeCommandReport{}, api.NewError(
 			api.Conflict,
 			fmt.Sprintf("the node has not answered for %s", reportTimeout),
 			"does it run? `pando node show` tells when it was seen",
 		)
 	case <-ctx.Done():
-		return api.ErrandReport{}, context.Cause(ctx)
+		return api.NodeCommandReport{}, context.Cause(ctx)
 	}
 }
 
@@ -92,7 +92,7 @@ func (q *Queue) forget(boot fleet.BootID) {
 }
 
 // Report passes a node's report to the request that waits for it, if one still does.
-func (q *Queue) Report(r api.ErrandReport) {
+func (q *Queue) Report(r api.NodeCommandReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.open[r.Boot]; x != nil && x.ID == r.ID {
@@ -113,7 +113,7 @@ func (q *Queue) Handed(boot fleet.BootID, digests map[string]string) {
 }
 
 // WasHanded returns those digests and whether the command was a dry run, nil if the report is of another command.
-func (q *Queue) WasHanded(r api.ErrandReport) (digests map[string]string, dryRun bool) {
+func (q *Queue) WasHanded(r api.NodeCommandReport) (digests map[string]string, dryRun bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if x := q.open[r.Boot]; x != nil && x.ID == r.ID && x.Kind == api.SyncConfig && r.Error == "" {

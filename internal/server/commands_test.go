@@ -12,7 +12,7 @@ import (
 
 // An operator asks a node for something: it comes with the answer to the node's next report, and again until the
 // node has reported it. Nobody else can report it.
-func TestErrands(t *testing.T) {
+func TestCommands(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	c := operatorOf(t, s)
@@ -30,7 +30,7 @@ func TestErrands(t *testing.T) {
 		disks []api.Disk
 		err   error
 	}
-	ask := func(do func() ([]api.Disk, error)) (<-chan answer, api.Errand) {
+	ask := func(do func() ([]api.Disk, error)) (<-chan answer, api.NodeCommand) {
 		t.Helper()
 		done := make(chan answer, 1)
 		go func() {
@@ -42,8 +42,8 @@ func TestErrands(t *testing.T) {
 			if e := n.post("/v1/node/events", session, beat, &got); e != nil {
 				t.Fatal(e)
 			}
-			if got.Errand != nil {
-				return done, *got.Errand
+			if got.Command != nil {
+				return done, *got.Command
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func TestErrands(t *testing.T) {
 	if _, err := c.NodeDisks(t.Context(), "node001"); err == nil || !strings.Contains(err.Error(), "somebody else") {
 		t.Errorf("a second operator: %v", err)
 	}
-	rep := api.ErrandReport{Boot: cfg.Boot, ID: e.ID, Disks: []api.Disk{{Name: "/dev/sda", Size: 5}}}
+	rep := api.NodeCommandReport{Boot: cfg.Boot, ID: e.ID, Disks: []api.Disk{{Name: "/dev/sda", Size: 5}}}
 	if e := n.post("/v1/node/errand", "Bearer x", rep, nil); e == nil {
 		t.Error("a stranger's report is taken")
 	}
@@ -75,7 +75,7 @@ func TestErrands(t *testing.T) {
 	if e.Kind != api.PrepareCache || e.Device != "/dev/sda" || e.DryRun {
 		t.Errorf("%+v", e)
 	}
-	rep = api.ErrandReport{Boot: cfg.Boot, ID: e.ID, Error: "it is mounted", Hint: "unmount it"}
+	rep = api.NodeCommandReport{Boot: cfg.Boot, ID: e.ID, Error: "it is mounted", Hint: "unmount it"}
 	if e := n.post("/v1/node/errand", session, rep, nil); e != nil {
 		t.Fatal(e)
 	}

@@ -174,13 +174,13 @@ func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bo
 		done <- l
 	}()
 	var got api.ReportResponse
-	for got.Errand == nil {
+	for got.Command == nil {
 		if e := n.post("/v1/node/events", session, api.ReportRequest{Boot: cfg.Boot}, &got); e != nil {
 			t.Fatal(e)
 		}
 	}
-	if got.Errand.Kind != api.SyncConfig || got.Errand.DryRun != dryRun {
-		t.Fatalf("errand %+v", got.Errand)
+	if got.Command.Kind != api.SyncConfig || got.Command.DryRun != dryRun {
+		t.Fatalf("errand %+v", got.Command)
 	}
 	var files api.NodeConfigResponse
 	if e := n.post("/v1/node/config", session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
@@ -189,9 +189,9 @@ func (n *node) sync(c *api.Client, cfg api.BootConfig, session string, dryRun bo
 	if content(files.Files, "/etc/a") != "two" || content(files.Files, "/etc/b") != "" {
 		t.Errorf("it is given %+v", files.Files)
 	}
-	rep := api.ErrandReport{
+	rep := api.NodeCommandReport{
 		Boot:  cfg.Boot,
-		ID:    got.Errand.ID,
+		ID:    got.Command.ID,
 		Files: []api.SyncedFile{{Path: "/etc/a"}, {Path: "/etc/c", New: true, Error: failing}},
 	}
 	if e := n.post("/v1/node/errand", session, rep, nil); e != nil {

@@ -214,7 +214,7 @@ func TestPowerOffByTheAgent(t *testing.T) {
 		api.PowerDone
 		err error
 	}
-	for action, kind := range map[api.PowerAction]api.ErrandKind{api.PowerOff: api.PowerOffNode,
+	for action, kind := range map[api.PowerAction]api.NodeCommandKind{api.PowerOff: api.PowerOffNode,
 		api.PowerCycle: api.RebootNode} {
 		done := make(chan answer, 1)
 		go func() {
@@ -222,15 +222,16 @@ func TestPowerOffByTheAgent(t *testing.T) {
 			done <- answer{d, err}
 		}()
 		var got api.ReportResponse
-		for got.Errand == nil {
+		for got.Command == nil {
 			if e := n.post("/v1/node/events", session, beat, &got); e != nil {
 				t.Fatal(e)
 			}
 		}
-		if got.Errand.Kind != kind {
-			t.Errorf("%s: the node is asked for %s", action, got.Errand.Kind)
+		if got.Command.Kind != kind {
+			t.Errorf("%s: the node is asked for %s", action, got.Command.Kind)
 		}
-		if e := n.post("/v1/node/errand", session, api.ErrandReport{Boot: cfg.Boot, ID: got.Errand.ID}, nil); e != nil {
+		if e := n.post("/v1/node/errand", session, api.NodeCommandReport{
+			Boot: cfg.Boot, ID: got.Command.ID}, nil); e != nil {
 			t.Fatal(e)
 		}
 		if a := <-done; a.err != nil || !strings.HasPrefix(a.Did, "asked to") || a.State != "on" {

@@ -76,7 +76,7 @@ func (p *played) up(r *rolling) {
 }
 
 // report speaks, and returns what the node is asked to do.
-func (p *played) report(status *api.NodeStatus, events ...trace.Event) *api.Errand {
+func (p *played) report(status *api.NodeStatus, events ...trace.Event) *api.NodeCommand {
 	p.t.Helper()
 	p.uptime += time.Second
 	var got api.ReportResponse
@@ -84,7 +84,7 @@ func (p *played) report(status *api.NodeStatus, events ...trace.Event) *api.Erra
 		api.ReportRequest{Boot: p.boot, Uptime: p.uptime, Status: status, Events: events}, &got); e != nil {
 		p.t.Fatal(e)
 	}
-	return got.Errand
+	return got.Command
 }
 
 func (r *rolling) nodeOf(name string) api.Node {
@@ -110,7 +110,7 @@ func (r *rolling) round() {
 		if e.Kind != api.RebootNode {
 			r.t.Fatalf("%s is asked for %+v", p.name, e)
 		}
-		if err := p.post("/v1/node/errand", p.session, api.ErrandReport{Boot: p.boot, ID: e.ID}, nil); err != nil {
+		if err := p.post("/v1/node/errand", p.session, api.NodeCommandReport{Boot: p.boot, ID: e.ID}, nil); err != nil {
 			r.t.Fatal(err)
 		}
 		p.report(nil, trace.Event{Stage: trace.Shutdown, Kind: trace.End, Offset: p.uptime})

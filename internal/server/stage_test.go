@@ -30,7 +30,7 @@ func TestStageNode(t *testing.T) {
 	if e.Kind != api.StageNode {
 		t.Fatalf("%+v", e)
 	}
-	if err := n.post("/v1/node/errand", session, api.ErrandReport{Boot: boot, ID: e.ID}, nil); err != nil {
+	if err := n.post("/v1/node/errand", session, api.NodeCommandReport{Boot: boot, ID: e.ID}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -54,7 +54,7 @@ func TestStageNode(t *testing.T) {
 }
 
 // commandFor lets a node speak until it is asked for something.
-func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func()) api.Errand {
+func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func()) api.NodeCommand {
 	s.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if each != nil {
@@ -65,12 +65,12 @@ func (s *site) commandFor(n *node, boot fleet.BootID, session string, each func(
 			api.ReportRequest{Boot: boot, Uptime: time.Hour, Events: []trace.Event{}}, &got); e != nil {
 			s.t.Fatal(e)
 		}
-		if got.Errand != nil {
-			return *got.Errand
+		if got.Command != nil {
+			return *got.Command
 		}
 	}
 	s.t.Fatal("it is asked for nothing")
-	return api.Errand{}
+	return api.NodeCommand{}
 }
 
 // A rollout whose window is not open has its nodes fetch its version ahead; what a boot in between gets is the
@@ -106,7 +106,7 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	if e.Kind != api.StageNode {
 		t.Fatalf("%+v", e)
 	}
-	if err := n.post("/v1/node/errand", session, api.ErrandReport{Boot: boot, ID: e.ID}, nil); err != nil {
+	if err := n.post("/v1/node/errand", session, api.NodeCommandReport{Boot: boot, ID: e.ID}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var staged api.StageResponse

@@ -362,14 +362,14 @@ func TestStateIsSentAtOnce(t *testing.T) {
 	a.says(onDisk)
 	s.booted(2)
 	force := api.StateChange{From: "node001", Force: true}
-	wanted := func() (e api.Errand) {
+	wanted := func() (e api.NodeCommand) {
 		t.Helper()
 		got, err := s.c.CopyState(t.Context(), "node002", force)
 		if err != nil || len(got.Orders) != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		for range 200 {
-			if x := a.says(onDisk).Errand; x != nil {
+			if x := a.says(onDisk).Command; x != nil {
 				e = *x
 				break
 			}
@@ -380,9 +380,10 @@ func TestStateIsSentAtOnce(t *testing.T) {
 		}
 		return e
 	}
-	report := func(e api.Errand, why string) {
+	report := func(e api.NodeCommand, why string) {
 		t.Helper()
-		if e := a.post("/v1/node/errand", "Bearer "+a.session, api.ErrandReport{Boot: a.boot, ID: e.ID, Error: why},
+		if e := a.post("/v1/node/errand", "Bearer "+a.session, api.NodeCommandReport{
+			Boot: a.boot, ID: e.ID, Error: why},
 			nil); e != nil {
 			t.Error(e)
 		}

@@ -90,7 +90,7 @@ type checkedStore struct {
 	Bytes    int64        `json:"bytes"`
 	Unnamed  int64        `json:"unnamed"` // objects that nothing names
 	Problems []brokenPart `json:"problems"`
-	Mended   []brokenPart `json:"mended"`
+	Fixed    []brokenPart `json:"mended"`
 }
 
 // brokenPart is one thing that is wrong, or was.
@@ -193,14 +193,14 @@ func printChecked(env *cmdenv.Env, ctx context.Context, dir *store.Dir, names ve
 		Bytes:    r.Bytes,
 		Unnamed:  r.Unused,
 		Problems: []brokenPart{},
-		Mended:   []brokenPart{},
+		Fixed:    []brokenPart{},
 	}
 	maps := map[fleet.Digest]*imagefs.Map{}
 	for _, p := range r.Problems {
 		out.Problems = append(out.Problems, namedProblem(ctx, dir, names, maps, p, true))
 	}
 	for _, p := range r.Fixed {
-		out.Mended = append(out.Mended, namedProblem(ctx, dir, names, maps, p, false))
+		out.Fixed = append(out.Fixed, namedProblem(ctx, dir, names, maps, p, false))
 	}
 	if env.JSON {
 		if err := output.JSON(env.Out, out); err != nil {
@@ -208,14 +208,14 @@ func printChecked(env *cmdenv.Env, ctx context.Context, dir *store.Dir, names ve
 		}
 	} else {
 		sameHint(out.Problems)
-		printProblems(env, "fixed", out.Mended)
+		printProblems(env, "fixed", out.Fixed)
 		printProblems(env, "wrong", out.Problems)
 		env.Printf("%d versions are whole; %d objects of %s are "+
 			"good", out.Versions, out.Objects, output.Size(out.Bytes))
 		if out.Unnamed > 0 {
 			env.Printf(", %d of them named by nothing", out.Unnamed)
 		}
-		env.Printf("; %d fixed, %d problems\n", len(out.Mended), len(out.Problems))
+		env.Printf("; %d fixed, %d problems\n", len(out.Fixed), len(out.Problems))
 	}
 	if len(out.Problems) > 0 {
 		return exitcode.Silent(exitcode.Problem)

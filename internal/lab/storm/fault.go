@@ -22,7 +22,7 @@ type fault struct {
 	bad    string
 	strike func(ctx context.Context, s *Storm, nodes []*node) error // nil: nothing happens at a certain time
 	// ends what strike began, when the storm is over; nil: nothing is to do
-	mend func(s *Storm, nodes []*node) error
+	repair func(s *Storm, nodes []*node) error
 	// strike finds the moment of each node by itself; else it is called after half of W/(eta B)
 	each  bool
 	cache cacheState              // of the nodes' disks
@@ -54,7 +54,7 @@ func faults() []fault {
 			name:   "peers-unplugged",
 			what:   "a fifth of the nodes loses its power: nobody hears of it",
 			strike: unplugPeers,
-			mend:   plugPeers,
+			repair: plugPeers,
 			tells:  []blockapi.IncidentKind{blockapi.PeersGone, blockapi.PeerFailed, blockapi.PeerLeft},
 			of:     oneWaiting,
 		},

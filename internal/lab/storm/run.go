@@ -78,8 +78,8 @@ func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stopDisks()) }()
-	if f := findFault(j.Fault); f.mend != nil {
-		defer func() { err = errors.Join(err, f.mend(s, nodes)) }()
+	if f := findFault(j.Fault); f.repair != nil {
+		defer func() { err = errors.Join(err, f.repair(s, nodes)) }()
 	}
 	bad, err := s.badPeers(ctx, m, j)
 	if err != nil {

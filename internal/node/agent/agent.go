@@ -99,7 +99,7 @@ func (a *Agent) Leaving() bool { return a.parts.Next.Leaving() }
 
 // answered begins what the server asks for.
 func (a *Agent) answered(answer api.ReportResponse) {
-	a.status.commands.begin(answer.Errand)
+	a.status.commands.begin(answer.Command)
 	if answer.Extend && !a.Leaving() {
 		go a.parts.Extensions.Extend(context.Background())
 	}

@@ -36,7 +36,7 @@ type commands struct {
 }
 
 // begin does a command that is new, in the background. nil is none.
-func (c *commands) begin(what *api.Errand) {
+func (c *commands) begin(what *api.NodeCommand) {
 	if what == nil {
 		return
 	}
@@ -58,10 +58,10 @@ func (c *commands) recent() bool {
 
 // do does what the server wants, and tells how it went. A report that does not arrive is repeated while somebody
 // may be waiting for it.
-func (c *commands) do(e api.Errand) {
+func (c *commands) do(e api.NodeCommand) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandMost)
 	defer cancel()
-	rep := api.ErrandReport{Boot: c.who.Self().Boot, ID: e.ID}
+	rep := api.NodeCommandReport{Boot: c.who.Self().Boot, ID: e.ID}
 	if err := c.one(ctx, e, &rep); err != nil {
 		rep.Error, rep.Hint = err.Error(), problem.HintOf(err)
 	}
@@ -88,7 +88,7 @@ func (c *commands) do(e api.Errand) {
 	}
 }
 
-func (c *commands) one(ctx context.Context, e api.Errand, rep *api.ErrandReport) (err error) {
+func (c *commands) one(ctx context.Context, e api.NodeCommand, rep *api.NodeCommandReport) (err error) {
 	switch e.Kind {
 	case api.ListDisks:
 		return nil

@@ -15,7 +15,7 @@ import (
 func TestCommandOnce(t *testing.T) {
 	did := make(chan string, 8)
 	server := control.Over([]string{"https://server"}, transport(func(r *http.Request) (*http.Response, error) {
-		var rep api.ErrandReport
+		var rep api.NodeCommandReport
 		_ = json.NewDecoder(r.Body).Decode(&rep)
 		did <- rep.ID
 		return &http.Response{StatusCode: http.StatusNoContent, Body: io.NopCloser(&bytes.Reader{}), Request: r}, nil
@@ -26,7 +26,7 @@ func TestCommandOnce(t *testing.T) {
 		t.Error("no command is a recent one")
 	}
 	for _, id := range []string{"a", "a", "b", "b"} {
-		e.begin(&api.Errand{ID: id, Kind: api.ListDisks})
+		e.begin(&api.NodeCommand{ID: id, Kind: api.ListDisks})
 	}
 	got := map[string]bool{<-did: true, <-did: true}
 	if len(did) > 0 || !got["a"] || !got["b"] || !e.recent() {

@@ -41,7 +41,7 @@ type MediumCare interface {
 
 // DiskPreparer makes a disk the node's cache, and a boot medium too if that is wanted.
 type DiskPreparer interface {
-	Prepare(sys, dev, proc string, what api.Errand) error
+	Prepare(sys, dev, proc string, what api.NodeCommand) error
 }
 
 // nothing is what an agent works with that has no machine.
@@ -55,4 +55,4 @@ func (nothing) SoftReboot(context.Context)                                {}
 func (nothing) Staged() fleet.Digest                                      { return "" }
 func (nothing) Leaving() bool                                             { return false }
 func (nothing) Look(context.Context, time.Duration) (string, int64, bool) { return "", 0, false }
-func (nothing) Prepare(string, string, string, api.Errand) error          { return nil }
+func (nothing) Prepare(string, string, string, api.NodeCommand) error     { return nil }

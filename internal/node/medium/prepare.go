@@ -19,7 +19,7 @@ import (
 const prepareMost = 2 * time.Minute
 
 // Prepare makes a disk this node's cache, and a boot medium too if that is wanted.
-func (m *Renewer) Prepare(sys, dev, proc string, e api.Errand) error {
+func (m *Renewer) Prepare(sys, dev, proc string, e api.NodeCommand) error {
 	if !e.Bootable {
 		return disk.PrepareCache(sys, dev, proc, e.Device, e.DryRun)
 	}

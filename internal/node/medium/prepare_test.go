@@ -73,7 +73,7 @@ func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err e
 	}
 	m := New(server, func() rundir.Session { return rundir.Session{} }, func() {}, t.Output())
 	sys, dev, proc := c.machine(t)
-	err = m.Prepare(sys, dev, proc, api.Errand{Device: c.device, DryRun: dryRun, Bootable: !c.cache})
+	err = m.Prepare(sys, dev, proc, api.NodeCommand{Device: c.device, DryRun: dryRun, Bootable: !c.cache})
 	return dev, asked, err
 }
 

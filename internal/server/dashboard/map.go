@@ -56,7 +56,7 @@ func (m mapOf) shows(t *tile) bool { return m.err == nil && (m.set == nil || m.s
 func (m mapOf) place(t *tile) string {
 	switch {
 	case t.node.State == fleet.Discovered:
-		return placeStrangers
+		return placeUnknown
 	case m.By == "":
 		return t.node.Group
 	}
@@ -65,8 +65,8 @@ func (m mapOf) place(t *tile) string {
 
 // Places that are no group's and no label's.
 const (
-	placeStrangers = "waiting to be adopted"
-	placeNowhere   = "elsewhere"
+	placeUnknown = "waiting to be adopted"
+	placeNowhere = "elsewhere"
 )
 
 // area is one part of the map.
@@ -119,7 +119,7 @@ func (m mapOf) areas(tiles []tile, notes map[string]string) []area {
 func comparePlaces(a, b string) int {
 	rank := func(s string) int {
 		switch s {
-		case placeStrangers:
+		case placeUnknown:
 			return -1
 		case placeNowhere:
 			return 1

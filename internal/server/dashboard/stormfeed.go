@@ -13,14 +13,14 @@ type feedView struct {
 	Boots    int     // that told who sent them their roots
 	Roots    float64 // how often the server sent the root, in average roots
 	FromNear float64 // share of what nodes sent that stayed in its place
-	Best     *feeder // the node that gave most
+	Best     *sender // the node that gave most
 	Places   []placeRow
-	Nodes    []feeder
+	Nodes    []sender
 	Matrix   *matrix // nil: no node took anything from another
 }
 
-// feeder is one node: what it took, and what it gave.
-type feeder struct {
+// sender is one node: what it took, and what it gave.
+type sender struct {
 	Name, Place         string
 	Server, Peers, Gave int64
 	Cache               int64 // from its own disk and memory
@@ -38,7 +38,7 @@ type placeRow struct {
 // newFeed puts accounts of boots together.
 func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	var v feedView
-	v.Nodes = feedersOf(told, boots)
+	v.Nodes = sendersOf(told, boots)
 	v.Boots = len(v.Nodes)
 	at := map[string]int{}
 	for i, n := range v.Nodes {
@@ -61,7 +61,7 @@ func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	}
 	if peers > 0 {
 		v.FromNear = float64(near) / float64(peers)
-		best := slices.MaxFunc(v.Nodes, func(a, b feeder) int { return cmp.Compare(a.Gave, b.Gave) })
+		best := slices.MaxFunc(v.Nodes, func(a, b sender) int { return cmp.Compare(a.Gave, b.Gave) })
 		if best.Gave > 0 {
 			v.Best = &best
 		}
@@ -71,19 +71,19 @@ func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	return v
 }
 
-// feedersOf are the nodes of a storm that told who sent them their roots, those of one place together.
-func feedersOf(told []api.Feeding, boots []api.PastBoot) []feeder {
+// sendersOf are the nodes of a storm that told who sent them their roots, those of one place together.
+func sendersOf(told []api.Feeding, boots []api.PastBoot) []sender {
 	by := map[string]api.PastBoot{}
 	for _, b := range boots {
 		by[string(b.ID)] = b
 	}
-	var out []feeder
+	var out []sender
 	for _, f := range told {
 		b, ok := by[string(f.Boot)]
 		if !ok {
 			continue
 		}
-		n := feeder{Name: f.Node, Place: f.Place, Cache: b.Bytes["disk"] + b.Bytes["ram"], from: f.From}
+		n := sender{Name: f.Node, Place: f.Place, Cache: b.Bytes["disk"] + b.Bytes["ram"], from: f.From}
 		for _, s := range f.From {
 			if isPeer(s) {
 				n.Peers += s.Bytes
@@ -96,12 +96,12 @@ func feedersOf(told []api.Feeding, boots []api.PastBoot) []feeder {
 		}
 		out = append(out, n)
 	}
-	slices.SortStableFunc(out, func(a, b feeder) int {
+	slices.SortStableFunc(out, func(a, b sender) int {
 		return cmp.Or(strings.Compare(a.Place, b.Place), strings.Compare(a.Name, b.Name))
 	})
 	return slices.CompactFunc(
 		out,
-		func(a, b feeder) bool { return a.Name == b.Name },
+		func(a, b sender) bool { return a.Name == b.Name },
 	) // it booted twice: the first counts
 }
 
@@ -111,7 +111,7 @@ func isPeer(s api.Sender) bool {
 }
 
 // placesOf sums up by place, nothing when there is one only.
-func placesOf(nodes []feeder, at map[string]int) []placeRow {
+func placesOf(nodes []sender, at map[string]int) []placeRow {
 	var out []placeRow
 	var bytes []map[string]int64
 	for _, n := range nodes {

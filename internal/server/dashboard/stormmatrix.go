@@ -37,7 +37,7 @@ const (
 )
 
 // newMatrix draws who fed whom.
-func newMatrix(nodes []feeder, at map[string]int) *matrix {
+func newMatrix(nodes []sender, at map[string]int) *matrix {
 	row, names, starts := binned(nodes, true)
 	if len(names) > 2*matrixRows { // places are too many to be told apart
 		row, names, starts = binned(nodes, false)
@@ -87,7 +87,7 @@ func newMatrix(nodes []feeder, at map[string]int) *matrix {
 }
 
 // binned gives each node its row. Rows of several nodes do not cross places, if these are minded.
-func binned(nodes []feeder, mindful bool) (row []int, names []string, starts []int) {
+func binned(nodes []sender, mindful bool) (row []int, names []string, starts []int) {
 	each := (len(nodes) + matrixRows - 1) / matrixRows
 	in := 0
 	for i, n := range nodes {

@@ -15,7 +15,7 @@ const (
 
 // Command answers POST /v1/node/errand.
 func (s *Service) Command(w http.ResponseWriter, r *http.Request) error {
-	rep, err := httpapi.DecodeReport[api.ErrandReport](w, r)
+	rep, err := httpapi.DecodeReport[api.NodeCommandReport](w, r)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (s *Service) runningConfig(ctx context.Context, b registry.Boot) (n nodecon
 
 // synced notes what a node has of its config files after an errand: all that it was handed, but for what it could
 // not put in place.
-func (s *Service) synced(ctx context.Context, rep api.ErrandReport) error {
+func (s *Service) synced(ctx context.Context, rep api.NodeCommandReport) error {
 	handed, dryRun := s.commands.WasHanded(rep)
 	if handed == nil {
 		return nil

@@ -70,10 +70,10 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	s.alive(r.Context(), b)
 	// A boot's init does no errands, and does not know of answers that have a body.
 	answer := api.ReportResponse{
-		Errand: s.commands.Pending(b.ID),
-		Extend: s.otherExtensions(r.Context(), b, req.Extensions),
+		Command: s.commands.Pending(b.ID),
+		Extend:  s.otherExtensions(r.Context(), b, req.Extensions),
 	}
-	if (answer.Errand != nil || answer.Extend) && !b.Session.IsZero() {
+	if (answer.Command != nil || answer.Extend) && !b.Session.IsZero() {
 		return httpapi.Reply(w, answer)
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -19,7 +19,7 @@ type commandAPI struct {
 
 // nodeDisks answers GET /v1/nodes/{name}/disks.
 func (a *commandAPI) nodeDisks(r *http.Request) (any, error) {
-	return a.do(r, api.Errand{Kind: api.ListDisks})
+	return a.do(r, api.NodeCommand{Kind: api.ListDisks})
 }
 
 // prepareCache answers POST /v1/nodes/{name}/cache.
@@ -35,12 +35,12 @@ func (a *commandAPI) prepareCache(r *http.Request) (any, error) {
 	}
 	return a.do(
 		r,
-		api.Errand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable},
+		api.NodeCommand{Kind: api.PrepareCache, Device: req.Device, DryRun: req.DryRun, Bootable: req.Bootable},
 	)
 }
 
 // do has the node of a request do something.
-func (a *commandAPI) do(r *http.Request, what api.Errand) (any, error) {
+func (a *commandAPI) do(r *http.Request, what api.NodeCommand) (any, error) {
 	var boot registry.Boot
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		n, err := fleetview.FindNode(tx, r.PathValue("name"))

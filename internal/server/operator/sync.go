@@ -62,7 +62,7 @@ func (a *syncAPI) syncNode(ctx context.Context, n fleet.Node, b registry.Boot, d
 		out.Off = true
 		return out
 	}
-	rep, err := a.commands.Do(ctx, b.ID, api.Errand{Kind: api.SyncConfig, DryRun: dryRun})
+	rep, err := a.commands.Do(ctx, b.ID, api.NodeCommand{Kind: api.SyncConfig, DryRun: dryRun})
 	if err != nil {
 		e := httpapi.ErrorOf(err)
 		out.Error, out.Hint = e.Message, e.Hint

@@ -23,7 +23,7 @@ import (
 
 // Commands gives commands to running nodes.
 type Commands interface {
-	Do(context.Context, fleet.BootID, api.Errand) (api.ErrandReport, error)
+	Do(context.Context, fleet.BootID, api.NodeCommand) (api.NodeCommandReport, error)
 }
 
 // Config is what a Controller needs.
@@ -283,7 +283,7 @@ func (p *Controller) byAgent(ctx context.Context, x powered, do api.PowerDo) (po
 			"Wake-on-LAN cannot cut its current: without --force it is asked to shut down",
 		)
 	}
-	e := api.Errand{ID: "power-" + string(do.Action) + "-" + string(x.boot.ID), Kind: api.PowerOffNode}
+	e := api.NodeCommand{ID: "power-" + string(do.Action) + "-" + string(x.boot.ID), Kind: api.PowerOffNode}
 	what := "asked to shut down"
 	if do.Action == api.PowerCycle {
 		e.Kind, what = api.RebootNode, "asked to reboot"
@@ -332,7 +332,7 @@ func (p *Controller) anew(
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.commands.Do(ctx, x.boot.ID, api.Errand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
+	rep, err := p.commands.Do(ctx, x.boot.ID, api.NodeCommand{ID: string(method) + "-" + string(x.boot.ID), Kind: kind})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

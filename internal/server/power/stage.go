@@ -23,7 +23,7 @@ func (p *Controller) stage(ctx context.Context, x powered, do api.PowerDo, who s
 	if do.DryRun {
 		return out, nil
 	}
-	rep, err := p.commands.Do(ctx, x.boot.ID, api.Errand{Kind: api.StageNode})
+	rep, err := p.commands.Do(ctx, x.boot.ID, api.NodeCommand{Kind: api.StageNode})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

@@ -30,7 +30,7 @@ const (
 
 // Commands gives commands to running nodes.
 type Commands interface {
-	Do(context.Context, fleet.BootID, api.Errand) (api.ErrandReport, error)
+	Do(context.Context, fleet.BootID, api.NodeCommand) (api.NodeCommandReport, error)
 }
 
 // Slower says in words how much slower a group's boots of one version are than those of another, "" if they are not.
@@ -323,10 +323,10 @@ func (d *Runner) reboot(ctx context.Context, ask rollout.Ask) {
 	d.asked[boot] = true
 	d.doing.Go(func() {
 		method, err := d.method(ctx, ask)
-		var rep api.ErrandReport
+		var rep api.NodeCommandReport
 		if err == nil {
 			kind, _ := bootmethod.Command(method)
-			rep, err = d.commands.Do(ctx, boot, api.Errand{ID: string(method) + "-" + string(boot), Kind: kind})
+			rep, err = d.commands.Do(ctx, boot, api.NodeCommand{ID: string(method) + "-" + string(boot), Kind: kind})
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -39,7 +39,7 @@ func (d *Runner) askToStage(ctx context.Context, ask rollout.Ask) error {
 	if err != nil {
 		return err
 	}
-	rep, err := d.commands.Do(ctx, ask.Boot, api.Errand{ID: "stage-" + string(ask.Boot), Kind: api.StageNode})
+	rep, err := d.commands.Do(ctx, ask.Boot, api.NodeCommand{ID: "stage-" + string(ask.Boot), Kind: api.StageNode})
 	if err == nil && rep.Error != "" {
 		err = errors.New(rep.Error)
 	}

@@ -36,7 +36,7 @@ type Members interface {
 
 // Commands has running nodes do something.
 type Commands interface {
-	Do(ctx context.Context, boot fleet.BootID, what api.Errand) (api.ErrandReport, error)
+	Do(ctx context.Context, boot fleet.BootID, what api.NodeCommand) (api.NodeCommandReport, error)
 }
 
 // Options are what a Service needs.

@@ -66,9 +66,9 @@ func (s *Service) sendNow(ctx context.Context, node string, send fleet.StateOrde
 		}
 		return err
 	})
-	var rep api.ErrandReport
+	var rep api.NodeCommandReport
 	if err == nil {
-		rep, err = s.commands.Do(ctx, b.ID, api.Errand{ID: send.ID, Kind: api.SendState})
+		rep, err = s.commands.Do(ctx, b.ID, api.NodeCommand{ID: send.ID, Kind: api.SendState})
 	}
 	if err == nil && rep.Error == "" {
 		return

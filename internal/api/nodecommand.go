@@ -7,44 +7,44 @@ import (
 	"pando/internal/fleet"
 )
 
-// ErrandKind says what a node is asked to do.
-type ErrandKind string
+// NodeCommandKind says what a node is asked to do.
+type NodeCommandKind string
 
-// The kinds of errands.
+// The kinds of commands.
 const (
-	ListDisks    ErrandKind = "disks" // tell which disks there are
-	PrepareCache ErrandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
-	RebootNode   ErrandKind = "reboot"
-	PowerOffNode ErrandKind = "poweroff"
-	KexecNode    ErrandKind = "kexec" // go to the next boot without firmware
+	ListDisks    NodeCommandKind = "disks" // tell which disks there are
+	PrepareCache NodeCommandKind = "cache" // make a disk or partition the node's cache; what is on it is lost
+	RebootNode   NodeCommandKind = "reboot"
+	PowerOffNode NodeCommandKind = "poweroff"
+	KexecNode    NodeCommandKind = "kexec" // go to the next boot without firmware
 	// SoftRebootNode has a node go to its next boot without firmware and kernel. A node that cannot do that reboots.
-	SoftRebootNode ErrandKind = "soft-reboot"
-	StageNode      ErrandKind = "stage"  // fetch what the next boot runs, and go on
-	SyncConfig     ErrandKind = "config" // make the config files what the server has for this boot
-	// SendState has a node send its state while it runs. The order has the errand's id.
-	SendState ErrandKind = "state"
+	SoftRebootNode NodeCommandKind = "soft-reboot"
+	StageNode      NodeCommandKind = "stage"  // fetch what the next boot runs, and go on
+	SyncConfig     NodeCommandKind = "config" // make the config files what the server has for this boot
+	// SendState has a node send its state while it runs. The order has the command's id.
+	SendState NodeCommandKind = "state"
 )
 
-// Errand is something that an operator wants a running node to do. It comes with the answer to a report.
-type Errand struct {
-	ID     string     `json:"id"`
-	Kind   ErrandKind `json:"kind"`
-	Device string     `json:"device,omitempty"`  // of PrepareCache: "/dev/sdb"
-	DryRun bool       `json:"dry_run,omitempty"` // only look whether it can be done
+// NodeCommand is something that an operator wants a running node to do. It comes with the answer to a report.
+type NodeCommand struct {
+	ID     string          `json:"id"`
+	Kind   NodeCommandKind `json:"kind"`
+	Device string          `json:"device,omitempty"`  // of PrepareCache: "/dev/sdb"
+	DryRun bool            `json:"dry_run,omitempty"` // only look whether it can be done
 
 	Bootable bool `json:"bootable,omitempty"` // of PrepareCache: it becomes a boot medium as well
 }
 
 // ReportResponse answers a report when there is something for the node to do; usually there is not, and no body.
 type ReportResponse struct {
-	Errand *Errand `json:"errand,omitempty"`
+	Command *NodeCommand `json:"errand,omitempty"`
 
 	// the node should have other extensions: it asks which, by POST /v1/node/extensions
 	Extend bool `json:"extend,omitempty"`
 }
 
-// ErrandReport tells how an errand went. POST /v1/node/errand, with the session as bearer.
-type ErrandReport struct {
+// NodeCommandReport tells how a command went. POST /v1/node/errand, with the session as bearer.
+type NodeCommandReport struct {
 	Boot  fleet.BootID `json:"boot"`
 	ID    string       `json:"id"`
 	Error string       `json:"error,omitempty"` // why it was not done
