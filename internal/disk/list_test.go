@@ -10,10 +10,11 @@ import (
 
 	"pando/internal/cache"
 	"pando/internal/problem"
+	"pando/internal/testkit/nodekit"
 )
 
 func TestListDisks(t *testing.T) {
-	sys, dev, proc := fakeDisks(t)
+	sys, dev, proc := nodekit.Disks(t)
 	var got []string
 	for _, d := range List(sys, dev, proc) {
 		got = append(got, strings.Join([]string{d.Name, d.Of, d.Model, strconv.FormatInt(d.Size, 10), d.Used,
@@ -50,7 +51,7 @@ func TestContentOfADisk(t *testing.T) {
 }
 
 func TestPrepareCache(t *testing.T) {
-	sys, dev, proc := fakeDisks(t)
+	sys, dev, proc := nodekit.Disks(t)
 	for device, why := range map[string]string{"/dev/sda": "mounted on /data", "/dev/sda2": "swap",
 		"/dev/sdc": "read-only", "/dev/sdd": "51 MB",
 		"/dev/sde": "no disk", "/dev/nbd0": "no disk", "/dev/../etc/passwd": "no disk", "": "no disk"} {
@@ -92,7 +93,7 @@ func TestPrepareCache(t *testing.T) {
 
 // A partition keeps its place in the table, and its neighbours theirs.
 func TestPrepareAPartition(t *testing.T) {
-	sys, dev, proc := fakeDisks(t)
+	sys, dev, proc := nodekit.Disks(t)
 	if err := os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestPrepareAPartition(t *testing.T) {
 
 // The disk that init uses: the partition by its name, or what begins as a cache.
 func TestCacheDevice(t *testing.T) {
-	sys, dev, proc := fakeDisks(t)
+	sys, dev, proc := nodekit.Disks(t)
 	names := BlockDevices(sys)
 	if got := CacheDevice(sys, dev, names); got != "" {
 		t.Errorf("without a cache: %q", got)

@@ -20,6 +20,7 @@ import (
 	"pando/internal/image/bootpack"
 	"pando/internal/link"
 	"pando/internal/swarm"
+	"pando/internal/testkit/nodekit"
 )
 
 // extensionAssigned is an extension that a server has, with what is assigned of its boot pack, and a node that is
@@ -27,19 +28,19 @@ import (
 func extensionAssigned(t *testing.T, ref fleet.PackRef) (s Source, e fleet.Extension, told *[]string) {
 	t.Helper()
 	base := fleet.Digest(chunk.Sum([]byte("base")).String())
-	p := publish(t, func(m *image.Manifest) {
+	p := nodekit.Publish(t, func(m *image.Manifest) {
 		m.Kernel, m.Drivers, m.CommandLine, m.PackKey, m.Architecture = image.Kernel{}, nil, nil, "", runtime.GOARCH
 		m.Extends = &image.Extends{Name: "tools", Base: base}
 	})
-	e, told = fleet.Extension{Name: "tools", Version: image.Version(p.data)}, &[]string{}
+	e, told = fleet.Extension{Name: "tools", Version: image.Version(p.Data)}, &[]string{}
 	as := fleet.Assignment{
-		Servers:        []string{p.serve(t)},
+		Servers:        []string{p.Serve(t)},
 		Swarm:          &fleet.Swarm{Place: "r1", Near: true},
 		ExtensionPacks: map[fleet.Digest]fleet.PackRef{e.Version: ref},
 	}
 	return Source{
 		As:      as,
-		Trust:   image.Trust{Keys: []string{p.key}},
+		Trust:   image.Trust{Keys: []string{p.Key}},
 		Running: base,
 		Network: link.Network{Interface: 3,
 			Addresses: []netip.Prefix{

@@ -21,30 +21,30 @@ func toldBoot(
 	change func(*Boot, *fleet.Assignment),
 ) (Boot, api.BootConfig) {
 	t.Helper()
-	p := publish(t, version)
+	p := nodekit.Publish(t, version)
 	b := Boot{
-		Manifest:          p.data,
-		ManifestSignature: p.signature,
+		Manifest:          p.Data,
+		ManifestSignature: p.Signature,
 		Man:               image.Manifest{Kernel: image.Kernel{Release: keptKernel}},
 	}
 	if version != nil {
 		version(&b.Man)
 	}
 	resp, cfg := nodekit.SignedAssignment(t, func(a *fleet.Assignment) {
-		a.Boot, a.Offline, a.Version = "8877665544332211", true, image.Version(p.data)
+		a.Boot, a.Offline, a.Version = "8877665544332211", true, image.Version(p.Data)
 		if change != nil {
 			change(&b, a)
 		}
 		b.As = *a
 	})
-	cfg.TrustKeys, cfg.Medium, cfg.Boot = []string{p.key}, image.Version(p.data), ""
+	cfg.TrustKeys, cfg.Medium, cfg.Boot = []string{p.Key}, image.Version(p.Data), ""
 	b.Assignment, b.Signature = resp.Assignment, resp.Signature
 	return b, cfg
 }
 
 // What lies on a disk is believed by its signatures, and only where the assignment itself allows it.
 func TestLastBoot(t *testing.T) {
-	other := publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
+	other := nodekit.Publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
 	for name, try := range map[string]struct {
 		change func(*Boot, *fleet.Assignment)
 		shelf  func(shelf)
@@ -63,11 +63,11 @@ func TestLastBoot(t *testing.T) {
 		"another site's": {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
 		"a revoked key": {change: func(b *Boot,
 			a *fleet.Assignment) {
-			a.RevokedKeys = []string{publish(t, nil).key}
+			a.RevokedKeys = []string{nodekit.Publish(t, nil).Key}
 		}, want: "revoked"},
 		"another version's manifest": {change: func(b *Boot, _ *fleet.Assignment) {
 			b.Manifest,
-				b.ManifestSignature = other.data, other.signature
+				b.ManifestSignature = other.Data, other.Signature
 		},
 			want: "manifest that is kept has digest"},
 		"another kernel": {kernel: "6.12.1", want: "needs 6.1.0-1-amd64"},

@@ -209,7 +209,7 @@ var mayImport = []rule{
 		"trace",
 	}},
 	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
-	{"testkit/nodekit", []string{"api", "fleet"}},
+	{"testkit/nodekit", []string{"api", "chunk", "fleet", "image"}},
 	{"testkit", []string{
 		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
 		"netboot",

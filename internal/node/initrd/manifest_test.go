@@ -15,12 +15,13 @@ import (
 	"pando/internal/image"
 	"pando/internal/link"
 	"pando/internal/problem"
+	"pando/internal/testkit/nodekit"
 )
 
-func machineFor(p published, servers ...string) *machine {
+func machineFor(p nodekit.Published, servers ...string) *machine {
 	m := testMachine()
-	m.timeline.assignment.Store(&fleet.Assignment{Version: image.Version(p.data), Servers: servers})
-	m.timeline.config.TrustKeys = []string{p.key}
+	m.timeline.assignment.Store(&fleet.Assignment{Version: image.Version(p.Data), Servers: servers})
+	m.timeline.config.TrustKeys = []string{p.Key}
 	return m
 }
 
@@ -29,10 +30,10 @@ func fetch(t *testing.T, m *machine) (*Verified, string, error) {
 }
 
 func TestFetchManifestFailsOver(t *testing.T) {
-	good := publish(t, nil)
+	good := nodekit.Publish(t, nil)
 	empty := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(empty.Close)
-	m := machineFor(good, "http://127.0.0.1:1", empty.URL, good.serve(t)+"/")
+	m := machineFor(good, "http://127.0.0.1:1", empty.URL, good.Serve(t)+"/")
 	got, message, err := fetch(t, m)
 	if err != nil || got.Manifest.Root.Size != 1<<20 {
 		t.Fatalf("%q, %v", message, err)
@@ -40,32 +41,32 @@ func TestFetchManifestFailsOver(t *testing.T) {
 }
 
 func TestFetchManifestRefuses(t *testing.T) {
-	good := publish(t, nil)
+	good := nodekit.Publish(t, nil)
 	flipped := good
-	flipped.data = bytes.Replace(good.data, []byte("6.1.0"), []byte("6.6.6"), 1)
+	flipped.Data = bytes.Replace(good.Data, []byte("6.1.0"), []byte("6.6.6"), 1)
 	unsigned := good
-	unsigned.signature = nil
-	other := publish(t, func(m *image.Manifest) { m.Kernel.Release = "6.1.0-2-amd64" })
+	unsigned.Signature = nil
+	other := nodekit.Publish(t, func(m *image.Manifest) { m.Kernel.Release = "6.1.0-2-amd64" })
 	stranger := good
-	stranger.key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
-	foreign := publish(t, func(m *image.Manifest) {
+	stranger.Key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	foreign := nodekit.Publish(t, func(m *image.Manifest) {
 		m.Architecture = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	})
 	for name, c := range map[string]struct {
-		asked, served published
+		asked, served nodekit.Published
 		is            error
 		hint          string
 	}{
-		"another version's bytes": {good, published{data: other.data, signature: other.signature}, nil, ""},
+		"another version's bytes": {good, nodekit.Published{Data: other.Data, Signature: other.Signature}, nil, ""},
 		"no signature":            {good, unsigned, image.ErrUnsigned, "signed"},
-		"signature of another": {good, published{data: good.data, signature: other.signature},
+		"signature of another": {good, nodekit.Published{Data: good.Data, Signature: other.Signature},
 			image.ErrWrongSignature, "signed"},
 		"key nobody trusts":     {stranger, good, image.ErrWrongSignature, "signed"},
 		"flipped after signing": {flipped, flipped, image.ErrWrongSignature, "signed"},
 		"another architecture":  {foreign, foreign, nil, ""},
 		"nothing, it is gone":   {good, other, nil, "lost this version"},
 	} {
-		m := machineFor(c.asked, c.served.serve(t))
+		m := machineFor(c.asked, c.served.Serve(t))
 		_, _, err := fetch(t, m)
 		if err == nil {
 			t.Errorf("%s: taken", name)
@@ -83,44 +84,44 @@ func TestFetchManifestRefuses(t *testing.T) {
 // TestRevokedKey: what the assignment revokes does not count, whatever the trust cpio says, and a machine that was
 // started from a boot medium is told that the medium may be too old.
 func TestRevokedKey(t *testing.T) {
-	p := publish(t, nil)
+	p := nodekit.Publish(t, nil)
 	_, stranger, err := minisign.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	revoke := func(m *machine) {
 		a := m.timeline.assigned()
-		a.RevokedKeys = []string{p.key}
+		a.RevokedKeys = []string{p.Key}
 		m.timeline.assignment.Store(&a)
 	}
 	for name, c := range map[string]struct {
-		change func(*machine, *published)
+		change func(*machine, *nodekit.Published)
 		is     error
 		hint   string
 	}{
-		"revoked": {func(m *machine, _ *published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
+		"revoked": {func(m *machine, _ *nodekit.Published) { revoke(m) }, image.ErrRevoked, "a revoked key " +
 			"signed this version"},
 		"revoked, from a medium": {func(m *machine,
-			_ *published) {
+			_ *nodekit.Published) {
 			revoke(m)
 			m.timeline.config.Medium = "sha256:x"
 		}, image.ErrRevoked, "a revoked key"},
-		"a medium that is older": {func(m *machine, p *published) {
+		"a medium that is older": {func(m *machine, p *nodekit.Published) {
 			m.timeline.config.Medium = "sha256:x"
-			p.signature = image.Sign(stranger, p.data)
+			p.Signature = image.Sign(stranger, p.Data)
 		}, image.ErrWrongSignature, "pando media create"},
 		"another one beside it": {func(m *machine,
-			p *published) {
-			p.signature = append(image.Sign(stranger, p.data), p.signature...)
+			p *nodekit.Published) {
+			p.Signature = append(image.Sign(stranger, p.Data), p.Signature...)
 		}, nil, ""},
-		"nothing of it is signed": {func(_ *machine, p *published) { p.signature = nil }, image.ErrUnsigned,
+		"nothing of it is signed": {func(_ *machine, p *nodekit.Published) { p.Signature = nil }, image.ErrUnsigned,
 			"not signed by a key"},
 	} {
 		served := p
 		m := machineFor(p)
 		c.change(m, &served)
 		a := m.timeline.assigned()
-		a.Servers = []string{served.serve(t)}
+		a.Servers = []string{served.Serve(t)}
 		m.timeline.assignment.Store(&a)
 		_, _, err := fetch(t, m)
 		if !errors.Is(err, c.is) || (err == nil) != (c.is == nil) || !strings.Contains(problem.HintOf(err), c.hint) {

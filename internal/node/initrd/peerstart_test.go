@@ -9,16 +9,17 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/control"
 	"pando/internal/fleet"
+	"pando/internal/testkit/nodekit"
 	"pando/internal/trace"
 )
 
 // TestStartFromPeers: what a boot starts with comes from the peers that the tracker names. What a peer sends wrong
 // is not taken, the timeline names it, and another has it; and where no peer has it, a server does.
 func TestStartFromPeers(t *testing.T) {
-	p := publish(t, nil)
+	p := nodekit.Publish(t, nil)
 	wrong := p
-	wrong.data = append([]byte(" "), p.data...)
-	good, bad := p.serve(t), wrong.serve(t)
+	wrong.Data = append([]byte(" "), p.Data...)
+	good, bad := p.Serve(t), wrong.Serve(t)
 	for name, c := range map[string]struct {
 		peers  []string
 		failed int // peers that the timeline names

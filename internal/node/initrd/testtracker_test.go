@@ -4,20 +4,21 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"pando/internal/testkit/nodekit"
 	"strings"
 	"sync/atomic"
 	"testing"
 )
 
 // trackerNaming is a server whose tracker names peers, and how often its manifest was asked for.
-func trackerNaming(t *testing.T, p published, peers []string) (url string, asked *atomic.Int64) {
+func trackerNaming(t *testing.T, p nodekit.Published, peers []string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
 	names := []string{}
 	for _, p := range peers {
 		names = append(names, strings.TrimPrefix(p, "http://"))
 	}
-	own := p.serve(t)
+	own := p.Serve(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/swarm/start" {
 			if err := json.NewEncoder(w).Encode(map[string]any{"peers": names}); err != nil {

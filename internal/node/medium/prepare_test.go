@@ -80,10 +80,10 @@ func (c mediumCase) try(t *testing.T, dryRun bool) (dev string, asked int, err e
 // longAgo is when the disks of these tests were last written to.
 var longAgo = time.Unix(1e9, 0)
 
-// machine has the disks of fakeDisks, none of them in use.
+// machine has the disks of nodekit.Disks, none of them in use.
 func (c mediumCase) machine(t *testing.T) (sys, dev, proc string) {
 	t.Helper()
-	sys, dev, proc = fakeDisks(t)
+	sys, dev, proc = nodekit.Disks(t)
 	disk := filepath.Join(dev, "sda")
 	err := errors.Join(
 		os.WriteFile(filepath.Join(proc, "self/mountinfo"), nil, 0o600),

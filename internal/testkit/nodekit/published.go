@@ -1,4 +1,4 @@
-package extension
+package nodekit
 
 import (
 	"math/rand/v2"
@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
-	"testing"
 
 	"aead.dev/minisign"
 
@@ -14,13 +13,14 @@ import (
 	"pando/internal/image"
 )
 
-// published is a signed version and a server that has it.
-type published struct {
-	data, signature []byte
-	key             string
+// Published is the manifest of a version, its signature, and the public key of who signed it.
+type Published struct {
+	Data, Signature []byte
+	Key             string
 }
 
-func publish(t *testing.T, change func(*image.Manifest)) published {
+// Publish makes a small signed version. change may be nil; it alters the manifest before it is signed.
+func Publish(t T, change func(*image.Manifest)) Published {
 	t.Helper()
 	id := chunk.Sum([]byte("x"))
 	man := image.Manifest{Format: 1, Architecture: runtime.GOARCH,
@@ -37,18 +37,19 @@ func publish(t *testing.T, change func(*image.Manifest)) published {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return published{data: data, signature: image.Sign(priv, data), key: pub.String()}
+	return Published{Data: data, Signature: image.Sign(priv, data), Key: pub.String()}
 }
 
-func (p published) serve(t *testing.T) string {
+// Serve starts a server that has it, and returns its address.
+func (p Published) Serve(t T) string {
 	t.Helper()
-	name := "/m/" + strings.TrimPrefix(string(image.Version(p.data)), "sha256:")
+	name := "/m/" + strings.TrimPrefix(string(image.Version(p.Data)), "sha256:")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case name:
-			_, _ = w.Write(p.data)
+			_, _ = w.Write(p.Data)
 		case name + ".minisig":
-			_, _ = w.Write(p.signature)
+			_, _ = w.Write(p.Signature)
 		default:
 			http.NotFound(w, r)
 		}

@@ -1,20 +1,17 @@
-package medium
+package nodekit
 
 import (
 	"errors"
 	"os"
-	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strconv"
-	"testing"
-
-	"pando/internal/hardware"
+	"strings"
 )
 
-// fakeDisks is a machine with a hard disk that has a mounted partition and swap, a stick, an NBD device and a CD.
-func fakeDisks(t *testing.T) (sys, dev, proc string) {
+// Disks is a machine with a hard disk that has a mounted partition and swap, a stick, an NBD device and a CD.
+func Disks(t T) (sys, dev, proc string) {
 	t.Helper()
-	sys = nodekit.SysTree(t, map[string]string{
+	sys = SysTree(t, map[string]string{
 		"devices/sda/size": "1000000", "devices/sda/dev": "8:0", "devices/sda/device/vendor": "ATA  ",
 		"devices/sda/device/model": "OLD DISK ",
 		"devices/sda/sda1/size":    "400000", "devices/sda/sda1/partition": "1", "devices/sda/sda1/dev": "8:1",
@@ -28,7 +25,11 @@ func fakeDisks(t *testing.T) (sys, dev, proc string) {
 		"sdc": "sdc", "sdd": "sdd",
 		"nbd0": "nbd0", "sr0": "sr0"} {
 		link := filepath.Join(sys, "class/block", name)
-		size, err := strconv.ParseInt(hardware.SysValue(filepath.Join(sys, "devices", of), "size"), 10, 64)
+		text, err := os.ReadFile(filepath.Join(sys, "devices", of, "size"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 		if err == nil {
 			err = errors.Join(
 				os.MkdirAll(filepath.Dir(link), 0o755),
