@@ -63,12 +63,3 @@ func unbreakable(text []byte) map[int]bool {
 func width(line string) int {
 	return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
 }
-
-func hasPrefix(path string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(path, p) {
-			return true
-		}
-	}
-	return false
-}
