@@ -90,7 +90,7 @@ func seedCrowd(ctx context.Context, data string) error {
 	err = r.Update(ctx, func(tx *registry.Tx) error {
 		var failed error
 		for g := range 40 {
-			failed = errors.Join(failed, tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("room%02d", g+1), Image: "lab"}))
+			failed = errors.Join(failed, tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("room%02d", g+1), Image: "lab", Follow: true}))
 		}
 		for i := range crowdNodes {
 			mac := fleet.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}

@@ -21,7 +21,7 @@ func (s *site) crowd(n int) []registry.Boot {
 	var boots []registry.Boot
 	s.update(func(tx *registry.Tx) error {
 		for g := range 8 {
-			if err := tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("rack%d", g+1), Image: "lab"}); err != nil {
+			if err := tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("rack%d", g+1), Image: "lab", Follow: true}); err != nil {
 				return err
 			}
 		}

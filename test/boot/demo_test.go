@@ -97,7 +97,7 @@ func TestRealDemoFromEndToEnd(t *testing.T) {
 	second.proven()
 	if said := second.said(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).
 		MatchString(said) ||
-		strings.Contains(said, "pando image build") {
+		strings.Contains(said, "`pando image build") || !strings.Contains(said, "pando rollout start @default") {
 		t.Errorf("the second demo does not use the image again:\n%s", said)
 	}
 	second.gone()

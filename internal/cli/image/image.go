@@ -208,6 +208,9 @@ holds it; its files go with the next ` + "`pando store gc`" + `.`,
 				return exitcode.AsUsage(err)
 			}
 			if tag == "" {
+				if digest, err = cmdenv.FindVersion(ctx, c, args[0]); err != nil {
+					return err
+				}
 				if err := c.DeleteVersion(ctx, name, digest); err != nil {
 					return err
 				}
