@@ -5,9 +5,9 @@
 // leases; a proxy (PXE 2.1) gives boot files and leaves addresses to the site's own server. Whether an answer
 // is given, and which, is decided by Answer, a pure function of the packet, a View (what was looked up for
 // it) and the time; Server is the thin loop around it: sockets, look-ups, probes. A probe asks the segment
-// whether somebody already uses an address. DiscoverServers asks the segment for other DHCP servers. To stand down is
-// to stop giving out new addresses because another server does: renewals are still answered, and boot files
-// are still given, as a proxy.
+// whether somebody already uses an address. DiscoverServers asks the segment for other DHCP servers. Because
+// of one that answers a server stops giving addresses, until it is silent: renewals are still answered, and boot
+// files are still given, as a proxy.
 //
 // RFC numbers in comments: 2131 (DHCP), 2132 (options), 3046 (relay agent information), 3396 (long options),
 // 4578 (PXE options), 5970 and UEFI 2.10 section 24.7 (HTTP Boot). PXE is Intel's specification 2.1.
