@@ -41,10 +41,13 @@ type Recipe struct {
 	// What older recipes do not have is left out of what names them, where it is not used.
 	Repositories []Repository `yaml:"repositories" json:",omitempty"` // beside the archive
 	Kernel       string       `yaml:"kernel" json:",omitempty"`       // its package, in place of the one of From
-	Locale       string       `yaml:"locale" json:",omitempty"`       // "de_DE.UTF-8"
-	Timezone     string       `yaml:"timezone" json:",omitempty"`     // "Europe/Berlin"
-	Users        []User       `yaml:"users" json:",omitempty"`
-	Units        Units        `yaml:"units" json:",omitzero"`
+	// release of the kernel where packages bring several; it changes nothing of the tree
+	KernelRelease string `yaml:"kernel_release" json:"-"`
+
+	Locale   string `yaml:"locale" json:",omitempty"`   // "de_DE.UTF-8"
+	Timezone string `yaml:"timezone" json:",omitempty"` // "Europe/Berlin"
+	Users    []User `yaml:"users" json:",omitempty"`
+	Units    Units  `yaml:"units" json:",omitzero"`
 
 	// Base is the image version that From names, if it names none of the built-in recipes. A build wants it by its
 	// digest.
