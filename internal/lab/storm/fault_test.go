@@ -92,7 +92,7 @@ func TestSkew(t *testing.T) {
 func TestCacheDisks(t *testing.T) {
 	s, m, nodes := &Storm{
 		Place: bench.Place{Dir: t.TempDir()},
-	}, &material{
+	}, &testbed.Material{
 		bootSet: 1 << 20,
 		read:    2 << 20,
 	}, []*node{
@@ -160,8 +160,8 @@ func TestCacheDisks(t *testing.T) {
 func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int, err error) {
 	var failed error
 	c, err := cache.Open(
-		n.disk.File,
-		n.disk.Size,
+		n.Disk.File,
+		n.Disk.Size,
 		cache.Options{Failed: func(err error) { failed = errors.Join(failed, err) }},
 	)
 	if err != nil {

@@ -12,10 +12,6 @@ import (
 	"pando/internal/trace"
 )
 
-// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with time stamps has
-// 1,448.
-const eta = 0.94
-
 // Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps
 // of TCP.
 const (
@@ -26,11 +22,6 @@ const (
 // payload is how much of bytes that the kernel counted on a link are data. segment is the most of a frame; 0: stamped.
 func payload(counted int64, segment int) float64 {
 	return float64(counted) * float64(cmp.Or(segment, stamped)) / 1514
-}
-
-// unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
-func unit(w int64, rate testkit.Rate) time.Duration {
-	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
 }
 
 // report is all that was measured, as it is kept.
@@ -101,8 +92,6 @@ type nodeRun struct {
 	Booted   float64 `json:"booted"`
 	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
 	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
-	// the same in each twentieth of what a boot works that is replayed; none: of others
-	StalledIn []float64   `json:"-"`
 	Wait99    float64     `json:"wait_p99"`
 	Link      int64       `json:"link"` // bytes that it received on its link, all frames
 	Taken     bench.Usage `json:"taken"`
@@ -233,23 +222,23 @@ func (r stormRun) line() string {
 	return out
 }
 
-func newReport(m *material, s *Storm) *report {
+func newReport(m *testbed.Material, s *Storm) *report {
 	until := ""
-	if s.until != trace.Booted {
-		until = string(s.until)
+	if s.Until != trace.Booted {
+		until = string(s.Until)
 	}
 	return &report{
 		Date:     time.Now().UTC(),
 		Until:    until,
 		Machine:  bench.Machine(),
 		Command:  s.command,
-		Image:    s.image,
+		Image:    s.Image,
 		Version:  string(m.Version),
 		RootSize: m.Manifest.Root.Size,
-		BootSet:  m.bootSet,
-		Pieces:   m.pieces,
-		Pack:     m.whole,
-		Read:     m.read,
+		BootSet:  m.BootSet,
+		Pieces:   m.Pieces,
+		Pack:     m.PackSize,
+		Read:     m.Read,
 		K:        m.Kernel,
 	}
 }

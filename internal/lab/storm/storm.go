@@ -21,19 +21,9 @@ import (
 // Storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
 // links allow.
 type Storm struct {
-	bench.Place
-	recipe       string // that the image is built by
+	testbed.Testbed
 	rivals       []bench.System
 	kernelRivals []bench.KernelRival // of emulated machines
-	more         []bench.System      // that are not listed
-
-	image  string   // name of the image
-	tree   string   // directory that it is built from; "": the recipe
-	traces []string // files with read traces; none: those that the server keeps
-
-	until  trace.Stage // that ends a boot
-	memory int         // MiB of an emulated machine; 0: what testkit gives it
-	screen bool        // the machine whose boots are recorded has a graphics card
 
 	nodes  []int
 	wanted []string // systems to measure
@@ -52,16 +42,12 @@ type Storm struct {
 	againstRelease string
 	release        string   // of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does
-	works          bool     // a boot works on a processor between its reads, and does not sleep
 	tell           bool     // nodes are known to the server, and tell it of their boots
 	sim            string   // file to write from results for the simulator, instead of measuring
 	from           []string // results that --sim reads
 
-	given   map[string]bool // flags
-	command string          // as it can be given again
+	command string // as it can be given again
 
-	star    *testkit.Star
-	site    *testkit.Site
 	job     job // that runs
 	disks   *cacheDisks
 	served  bench.Served // what serves a rival's nodes, while it runs
@@ -71,32 +57,30 @@ type Storm struct {
 	after func(ctx context.Context) error
 }
 
-// dataPort is where the server's data path listens.
-const dataPort = "8480"
-
 // New takes the arguments of `pando-lab storm`.
-func New(o Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
-	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel, Place: bench.Place{Out: stdout, Err: stderr}}
+func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
+	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel}
+	s.Place, s.Beside = bench.Place{Out: stdout, Err: stderr}, s.filesBeside
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
 	f.StringVar(&s.Data, "data", "", "the server's data directory (default: data below --dir)")
-	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
-	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
-	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
+	f.StringVar(&s.Image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
+	f.StringVar(&s.Recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.StringVar(&s.Tree, "tree", "", "directory to build the image from, instead of a recipe")
 	f.Func(
 		"reads",
 		"read traces of boots of the image, files with commas (default: those that the server keeps)",
-		bench.ListOf(&s.traces),
+		bench.ListOf(&s.Traces),
 	)
 	f.StringVar(
-		(*string)(&s.until),
+		(*string)(&s.Until),
 		"until",
 		string(trace.Booted),
 		"what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, "+
 			"such as browser",
 	)
-	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
+	f.IntVar(&s.Memory, "memory", 0, "MiB of an emulated machine (default 768)")
 	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
 	f.Func(
 		"systems",
@@ -184,7 +168,7 @@ func New(o Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	s.given, s.command = givenFlags(f), commandLine("storm", args)
+	s.Given, s.command = bench.GivenFlags(f), bench.CommandLine("storm", args)
 	err := s.Locate(f.Args())
 	if err == nil {
 		err = s.check()
@@ -229,7 +213,7 @@ func (s *Storm) check() error {
 	switch {
 	case s.guests < 0 || s.guests > mostGuests:
 		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
-	case s.until != trace.Booted && len(s.traces) > 0:
+	case s.Until != trace.Booted && len(s.Traces) > 0:
 		return errors.New("--until: a trace that is named with --reads does not know marks")
 	case s.tell && s.wantsRival():
 		return errors.New("--tell: only Pando's own systems tell; choose among them with --systems")
@@ -276,7 +260,7 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	if s.release, err = bench.ReleaseOf(ctx, s.Bin); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(
+	s.Star, err = testkit.NewStar(
 		ctx,
 		testkit.StarConfig{
 			Prefix: "storm",
@@ -288,17 +272,17 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.star.Close())) }()
-	if err := s.serve(ctx, "off"); err != nil {
+	defer func() { err = errors.Join(err, bench.LeftOver(s.Star.Close())) }()
+	if err := s.Serve(ctx, "off"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.site.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(s.Site.Close())) }()
 	if s.against != "" {
 		if s.againstRelease, err = bench.ReleaseOf(ctx, s.against); err != nil {
 			return err
 		}
 	}
-	m, err := s.material(ctx)
+	m, err := s.Material(ctx)
 	if err != nil {
 		return err
 	}
@@ -313,9 +297,9 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 }
 
 // runAll makes all runs. What was measured is on disk after each.
-func (s *Storm) runAll(ctx context.Context, m *material) error {
+func (s *Storm) runAll(ctx context.Context, m *testbed.Material) error {
 	rep := newReport(m, s)
-	if err := s.star.Acquaint(); err != nil {
+	if err := s.Star.Acquaint(); err != nil {
 		return err
 	}
 	if s.k {
@@ -352,8 +336,8 @@ func (s *Storm) runAll(ctx context.Context, m *material) error {
 
 // runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
 // made; any other failure does: then not all is done.
-func (s *Storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
-	p := newPace(m.bootSet)
+func (s *Storm) runPlan(ctx context.Context, m *testbed.Material, rep *report) (done bool, failed error) {
+	p := newPace(m.BootSet)
 	for _, j := range s.plan() {
 		err := s.runUntilGood(ctx, m, rep, p, j)
 		if err == nil {
@@ -380,7 +364,7 @@ const mostTries = 3
 // runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
 // One that nodes failed in is kept as that, and so is a rival's that came to nothing, and a fault for which the
 // machine was always too busy.
-func (s *Storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
+func (s *Storm) runUntilGood(ctx context.Context, m *testbed.Material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
 		r, err := s.runOrRepeat(ctx, j, func() (stormRun, error) { return s.run(ctx, m, j) })
@@ -401,7 +385,7 @@ func (s *Storm) runUntilGood(ctx context.Context, m *material, rep *report, p *p
 			return nil
 		}
 		if !r.Load.Foreign() && s.rate == 0 {
-			p.slower(j.System, r.Load.Busy-r.Load.Others())
+			p.slower(j.System, r.Load.Busy-r.Load.bench.Others())
 		}
 	}
 	if j.Fault != "" {
