@@ -3,11 +3,12 @@ package bench
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
+
 	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/testkit"
-	"path/filepath"
-	"slices"
 )
 
 // KernelSize is what K has, the kernel and initramfs that a node loads before it has a root, in bytes. The few hundred

@@ -18,8 +18,8 @@ type memory struct {
 	snapshots int
 	commits   []Change
 	menu      bool // what is known of every client
-	lookUps   int // by MAC and by address
-	ranges    int // reads of a range
+	lookUps   int  // by MAC and by address
+	ranges    int  // reads of a range
 }
 
 // node gives a node of several NICs a fixed address, which none of them took yet.

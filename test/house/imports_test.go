@@ -223,9 +223,9 @@ var mayImport = []rule{
 		"link", "node/blockd", "store", "swarm/peer", "testkit", "trace",
 	}},
 	{"lab/*", []string{
-		"api", "bench", "bench/testbed", "blockapi", "blockdev", "build", "build/*", "cache", "chunk", "fleet", "identity", "image",
-		"image/bootpack", "imagefs", "link", "mount", "nbd", "node/agent", "node/blockd", "sim", "store", "swarm",
-		"swarm/peer", "testkit", "trace",
+		"api", "bench", "bench/testbed", "blockapi", "blockdev", "build", "build/*", "cache", "chunk", "fleet",
+		"identity", "image", "image/bootpack", "imagefs", "link", "mount", "nbd", "node/agent", "node/blockd",
+		"sim", "store", "swarm", "swarm/peer", "testkit", "trace",
 	}},
 }
 

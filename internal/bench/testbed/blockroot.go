@@ -90,10 +90,11 @@ func (n *Node) blockConfig(ctx context.Context, step Step) (c blockapi.Config, e
 	if !step.Pack {
 		return c, nil
 	}
-	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.Material.Pack.Object.Name(), n.Material.Pack.Object.Verify); err != nil {
+	m := n.Material
+	if c.Pack, err = getAny(ctx, client, sources, "/o/"+m.Pack.Object.Name(), m.Pack.Object.Verify); err != nil {
 		return c, err
 	}
-	_, err = bootpack.Verify(c.Pack, []byte(n.Material.Pack.Signature), n.Material.Version, n.Material.Keys.SitePublic())
+	_, err = bootpack.Verify(c.Pack, []byte(m.Pack.Signature), m.Version, m.Keys.SitePublic())
 	return c, err
 }
 
@@ -132,9 +133,9 @@ type startSources struct {
 	late time.Duration
 }
 
-// startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
+// AskAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
 // kernel gives up connections that on faster ones last.
-const startAgain = time.Second
+const AskAgain = time.Second
 
 // getAny fetches a small file from the first source that has it. The last is the server, which is asked again as
 // nodes do, for as long as a boot may take.
@@ -161,7 +162,7 @@ func getAny(
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(startAgain):
+		case <-time.After(AskAgain):
 		}
 	}
 }

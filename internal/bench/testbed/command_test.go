@@ -1,15 +1,17 @@
 package testbed
 
 import (
-	"os"
+	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"pando/internal/bench"
 	"pando/internal/build/recipe"
+	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
+	"pando/internal/testkit"
 )
 
 // An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was

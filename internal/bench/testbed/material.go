@@ -20,15 +20,15 @@ import (
 // Material is what a measurement boots, and what its boots read.
 type Material struct {
 	*bench.Image
-	Pack    bootpack.Record
-	BootSet int64    // W: bytes that the boot pack has on the wire until the boot has booted
-	Booted  int64    // bytes of it until booted, also where the boot goes on until a mark
-	PackSize int64 // bytes that all of it has
-	Pieces  int      // that these are
-	Beyond  bool     // they are more than those until booted, of which a node tells that it has them
-	Boot    Script   // what a boot reads, and when
-	want    [][]byte // what each of its reads must give
-	Read    int64    // bytes of want
+	Pack     bootpack.Record
+	BootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	Booted   int64    // bytes of it until booted, also where the boot goes on until a mark
+	PackSize int64    // bytes that all of it has
+	Pieces   int      // that these are
+	Beyond   bool     // they are more than those until booted, of which a node tells that it has them
+	Boot     Script   // what a boot reads, and when
+	want     [][]byte // what each of its reads must give
+	Read     int64    // bytes of want
 }
 
 // Material makes image, read traces and boot pack ready.

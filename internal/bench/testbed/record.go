@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"pando/internal/api"
-	"pando/internal/bench"
 	"pando/internal/build/packer"
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"

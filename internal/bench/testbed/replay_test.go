@@ -1,6 +1,19 @@
 package testbed
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/build/packer"
+	"pando/internal/chunk"
+	"pando/internal/trace"
 )
 
 func at(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
@@ -77,4 +90,3 @@ func TestReplayComparesEveryByte(t *testing.T) {
 		t.Errorf("stall: got %s, want 8ms", got)
 	}
 }
-

@@ -3,6 +3,7 @@ package testbed
 import (
 	"context"
 
+	"pando/internal/api"
 	"pando/internal/bench"
 	"pando/internal/testkit"
 	"pando/internal/trace"
@@ -45,4 +46,15 @@ func (t *Testbed) beside(ctx context.Context, m *Material) error {
 		return nil
 	}
 	return t.Beside(ctx, m)
+}
+
+// BootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
+// not come so far.
+func BootedEvent(b api.BootDetail) trace.Event {
+	for _, e := range b.Events {
+		if e.Stage == trace.Booted && e.Offset > 0 {
+			return e
+		}
+	}
+	return trace.Event{}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -50,7 +51,9 @@ func ways(rivals []bench.KernelRival) []way {
 			way{
 				r.Name,
 				r.What,
-				func(ctx context.Context, a *Alone, m *testbed.Material) (float64, error) { return a.bootRival(ctx, r, m) },
+				func(ctx context.Context, a *Alone, m *testbed.Material) (float64, error) {
+					return a.bootRival(ctx, r, m)
+				},
 			},
 		)
 	}

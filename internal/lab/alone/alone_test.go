@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/bench"
 	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
 )

@@ -2,18 +2,18 @@ package alone
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/lab/rivals"
 )
 

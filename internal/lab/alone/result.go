@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 

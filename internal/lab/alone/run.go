@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // aloneTimeout is how long one boot may take.
@@ -66,17 +65,6 @@ func (a *Alone) booted(ctx context.Context, before fleet.BootID) (float64, error
 		return 0, errors.New("the boot had no boot pack")
 	}
 	return e.Offset.Seconds(), nil
-}
-
-// bootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
-// not come so far.
-func testbed.BootedEvent(b api.BootDetail) trace.Event {
-	for _, e := range b.Events {
-		if e.Stage == trace.Booted && e.Offset > 0 {
-			return e
-		}
-	}
-	return trace.Event{}
 }
 
 // bootRival starts what serves a rival, and boots by its initramfs.

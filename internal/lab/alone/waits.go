@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // workParts is how many parts of a boot's work are told apart.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // badCrowd are the bad peers of a run.

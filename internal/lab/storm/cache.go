@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/blockapi"
 	"pando/internal/cache"
 )
@@ -45,7 +46,8 @@ type cacheDisks struct {
 }
 
 // cacheDisks gives the nodes of a run their disks.
-func (s *Storm) cacheDisks(ctx context.Context, m *testbed.Material, j job, nodes []*node) (stop func() error, err error) {
+func (s *Storm) cacheDisks(ctx context.Context, m *testbed.Material, j job, nodes []*node) (stop func() error,
+	err error) {
 	d := &cacheDisks{dir: filepath.Join(s.Dir, "caches"), size: max(cache.MinSize, 2*m.Read), w: m.BootSet}
 	s.disks = d
 	state := findFault(j.Fault).cache

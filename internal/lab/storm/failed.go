@@ -7,7 +7,7 @@ import (
 	"pando/internal/bench"
 )
 
-// failedRun is a run that was made and is kept, of which something that has to be did not come true. bench.Others follow
+// failedRun is a run that was made and is kept, of which something that has to be did not come true. Others follow
 // it, and the command fails at its end.
 type failedRun struct{ err error }
 

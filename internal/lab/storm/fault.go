@@ -64,13 +64,8 @@ func faults() []fault {
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
 			strike: func(ctx context.Context, s *Storm, _ []*node) error { return s.killServer(ctx, 0) },
 			tells:  []blockapi.IncidentKind{blockapi.TrackerLost}, of: eachWaiting},
-		{
-			name:  "corrupt-peer",
-			what:  "a fifth more peers, which send wrong bytes",
-			bad:   "corrupt",
-			tells: []blockapi.IncidentKind{blockapi.PeerBanned},
-			of:    eachDeceived,
-		},
+		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt",
+			tells: []blockapi.IncidentKind{blockapi.PeerBanned}, of: eachDeceived},
 		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: left, of: eachBroken},
 		{
 			name:  "endless-peer",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 )
@@ -91,10 +92,10 @@ func TestSkew(t *testing.T) {
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
 	s, m, nodes := &Storm{
-		Place: bench.Place{Dir: t.TempDir()},
+		Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}},
 	}, &testbed.Material{
-		bootSet: 1 << 20,
-		read:    2 << 20,
+		BootSet: 1 << 20,
+		Read:    2 << 20,
 	}, []*node{
 		{},
 		{},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/lab/rivals"
 )
 

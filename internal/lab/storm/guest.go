@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
@@ -194,7 +195,8 @@ func (r *guestRun) add(guests []guest, errs []error) {
 }
 
 // guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
-func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system string) (b guestBoot, stop func(), err error) {
+func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system string) (b guestBoot, stop func(),
+	err error) {
 	for _, r := range s.kernelRivals {
 		if r.Name == system {
 			b.wait = func(ctx context.Context, _ string, m *testkit.Machine) (g guest, err error) {
@@ -251,7 +253,8 @@ func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	ctx, cancel := context.WithTimeoutCause(ctx, testbed.RecordTimeout, fmt.Errorf("not booted after %s", testbed.RecordTimeout))
+	const longest = testbed.RecordTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("not booted after %s", longest))
 	defer cancel()
 	if *g, err = boot.wait(ctx, name, m); err != nil {
 		return fmt.Errorf("%w; the console ends with:\n%s", err, m.Console.Tail(12))

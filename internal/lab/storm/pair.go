@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // change is what the second run of a pair has and the first has not. Of zero nothing is changed.

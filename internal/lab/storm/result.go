@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
-	"pando/internal/testkit"
+	"pando/internal/bench/testbed"
 	"pando/internal/trace"
 )
 
@@ -85,16 +85,16 @@ type stormRun struct {
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
-	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
-	K        *nodeK  `json:"k,omitempty"`      // that it loaded
-	Attached float64 `json:"attached"`         // its root can be read
-	Booted   float64 `json:"booted"`
-	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
-	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
-	Wait99    float64     `json:"wait_p99"`
-	Link      int64       `json:"link"` // bytes that it received on its link, all frames
-	Taken     bench.Usage `json:"taken"`
+	Killed   bool        `json:"killed,omitempty"` // by a fault: it has no times
+	Failed   string      `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
+	K        *nodeK      `json:"k,omitempty"`      // that it loaded
+	Attached float64     `json:"attached"`         // its root can be read
+	Booted   float64     `json:"booted"`
+	Complete float64     `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
+	Stalled  float64     `json:"stalled"`            // time in which the boot stood still for reads
+	Wait99   float64     `json:"wait_p99"`
+	Link     int64       `json:"link"` // bytes that it received on its link, all frames
+	Taken    bench.Usage `json:"taken"`
 
 	Met bool `json:"met,omitempty"` // by a fault that kills peers: one of them had sent it something
 	// answers of bad peers that it waited for, early enough to be told of

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
@@ -24,28 +25,7 @@ func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun
 	if err := s.Star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{
-		Release:    cmp.Or(j.Release, s.release),
-		Overhead:   testkit.FrameOverhead,
-		Fault:      j.Fault,
-		Pair:       j.Pair,
-		Change:     j.Change,
-		System:     j.System,
-		Nodes:      j.Nodes,
-		NodeRate:   int64(j.Node),
-		ServerRate: int64(j.Server),
-		Again:      j.Again,
-		Unit: bench.Unit(
-			m.BootSet,
-			j.Node,
-		).Seconds(),
-		Think:    s.think,
-		BootSet:  m.BootSet,
-		Read:     m.Read,
-		RootSize: m.Manifest.Root.Size,
-		Each:     make([]nodeRun, j.Nodes),
-	}
-	r.Segment = s.system(j.System).Segment
+	r = s.newRun(m, j)
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
@@ -55,22 +35,12 @@ func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun
 		return r, err
 	}
 	defer stop()
-	if s.tell || s.k {
-		if err := s.acquaint(ctx, m, nodes); err != nil {
-			return r, err
-		}
+	if err := s.prepare(ctx, m, j, nodes, &r); err != nil {
+		return r, err
 	}
 	longest := patience(r)
 	if s.k {
-		if r.K, err = s.turns(ctx, m.Pieces); err != nil {
-			return r, err
-		}
 		longest += patienceK(m, j)
-	}
-	if s.tell && j.Fault != "" {
-		if err := s.loadAhead(ctx, nodes, j); err != nil {
-			return r, err
-		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, &lateRun{longest})
 	defer cancel()
@@ -113,6 +83,47 @@ func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun
 		err = s.timelines(ctx, nodes, &r)
 	}
 	return r, errors.Join(failed, err)
+}
+
+// prepare makes the nodes known to the server, where it is to know them.
+func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes []*node, r *stormRun) (err error) {
+	if s.tell || s.k {
+		if err := s.acquaint(ctx, m, nodes); err != nil {
+			return err
+		}
+	}
+	if s.k {
+		if r.K, err = s.turns(ctx, m.Pieces); err != nil {
+			return err
+		}
+	}
+	if s.tell && j.Fault != "" {
+		return s.loadAhead(ctx, nodes, j)
+	}
+	return nil
+}
+
+// newRun is a run that nothing is known of yet but what it is of.
+func (s *Storm) newRun(m *testbed.Material, j job) stormRun {
+	return stormRun{
+		Release:    cmp.Or(j.Release, s.release),
+		Overhead:   testkit.FrameOverhead,
+		Fault:      j.Fault,
+		Pair:       j.Pair,
+		Change:     j.Change,
+		System:     j.System,
+		Nodes:      j.Nodes,
+		NodeRate:   int64(j.Node),
+		ServerRate: int64(j.Server),
+		Again:      j.Again,
+		Unit:       bench.Unit(m.BootSet, j.Node).Seconds(),
+		Think:      s.think,
+		BootSet:    m.BootSet,
+		Read:       m.Read,
+		RootSize:   m.Manifest.Root.Size,
+		Each:       make([]nodeRun, j.Nodes),
+		Segment:    s.system(j.System).Segment,
+	}
 }
 
 // count writes what changed between two looks.

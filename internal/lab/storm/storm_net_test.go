@@ -8,17 +8,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
-	"pando/internal/image"
 	"pando/internal/lab/rivals"
 	"pando/internal/store"
+	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 

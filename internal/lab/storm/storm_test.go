@@ -2,9 +2,7 @@ package storm
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,14 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pando/internal/bench"
-	"pando/internal/build/packer"
-	"pando/internal/chunk"
 	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 func TestStormFlags(t *testing.T) {

@@ -2,15 +2,13 @@ package storm
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"pando/internal/bench"
-	"pando/internal/blockapi"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
-	"pando/internal/node/blockd"
 	"pando/internal/testkit"
 )
 
@@ -132,10 +130,10 @@ type node struct {
 	killed atomic.Bool  // by a fault
 	daemon atomic.Int64 // process id of its block daemon; 0: none
 	before int64        // bytes that it had received before it was switched on
-	tells  bool                // the server knows it, and hears how far it is
-	loads  bool                // it loads kernel and initramfs before its root
-	ahead  *telling            // it has its kernel and initramfs before the storm begins; nil: not
-	bootID fleet.BootID        // as the server names it; "": it does not
+	tells  bool         // the server knows it, and hears how far it is
+	loads  bool         // it loads kernel and initramfs before its root
+	ahead  *telling     // it has its kernel and initramfs before the storm begins; nil: not
+	bootID fleet.BootID // as the server names it; "": it does not
 }
 
 // shortName names a node in messages.

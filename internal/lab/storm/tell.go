@@ -16,6 +16,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/node/agent"
 	"pando/internal/testkit"
@@ -176,7 +177,7 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *testbed.BlockRoot
 func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
 	for {
 		err := t.report(ctx, st, events...)
-		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, startAgain) != nil {
+		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, testbed.AskAgain) != nil {
 			return err
 		}
 	}

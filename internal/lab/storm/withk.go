@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
