@@ -43,7 +43,7 @@ type ReportResponse struct {
 	Extend bool `json:"extend,omitempty"`
 }
 
-// NodeCommandReport tells how a command went. POST /v1/node/errand, with the session as bearer.
+// NodeCommandReport says how a command went. POST /v1/node/errand, with the session as bearer.
 type NodeCommandReport struct {
 	Boot  fleet.BootID `json:"boot"`
 	ID    string       `json:"id"`

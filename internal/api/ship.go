@@ -59,7 +59,8 @@ func (c *Client) PutVersion(ctx context.Context, v VersionPut) error {
 	return c.call(ctx, "POST", "/v1/store/versions", nil, v, nil)
 }
 
-// MissingObjects tells which objects the store does not have. Those that it has stay for a day, whatever is collected.
+// MissingObjects reports which objects the store does not have. Those that it has stay for a day, whatever is
+// collected.
 func (c *Client) MissingObjects(ctx context.Context, l ObjectList) (ObjectList, error) {
 	return ask[ObjectList](ctx, c, "POST", "/v1/store/missing", l)
 }

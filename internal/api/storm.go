@@ -42,7 +42,7 @@ type Feedings struct {
 	Boots []Feeding `json:"boots"`
 }
 
-// HistorySamples tells what servers moved between two moments.
+// HistorySamples reports what servers moved between two moments.
 func (c *Client) HistorySamples(ctx context.Context, since, until time.Time) ([]Sample, error) {
 	s, err := get[Samples](ctx, c, "/v1/history/samples", HistoryQuery{Since: since, Until: until}.values())
 	return s.Samples, err

@@ -9,7 +9,7 @@ type Writes struct {
 	Should string
 }
 
-// Writes tells what takes the writes of a node that runs, zero where that is not known.
+// Writes reports what takes the writes of a node that runs, zero where that is not known.
 func (n Node) Writes() (w Writes) {
 	if n.Status == nil || n.Status.WriteLayer == "" {
 		return w

@@ -22,7 +22,7 @@ type LateDisk struct {
 	File *os.File      `json:"-"` // the daemons' end
 }
 
-// Came tells whether the disk is there, or will not come.
+// Came reports whether the disk is there, or will not come.
 func (l *LateDisk) Came() bool { return l.poll(0) }
 
 // poll waits so many milliseconds, or with -1 for as long as it takes, for something to happen at the other end.

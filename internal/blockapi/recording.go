@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Message says how the boot pack did, for the timeline.
+// Message reports how the boot pack did, for the timeline.
 func (r Recording) Message() string {
 	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 	cut := ""

@@ -9,7 +9,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// ErrBroken says that an object is what its digest says and still cannot be used. Asking again does not help:
+// ErrBroken means that an object is what its digest says and still cannot be used. Asking again does not help:
 // the image was built wrong.
 var ErrBroken = errors.New("the image is broken")
 

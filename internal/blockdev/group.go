@@ -133,7 +133,7 @@ func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	}
 }
 
-// ended tells whether wait does not wait.
+// ended reports whether wait does not wait.
 func (c *call[V]) ended() bool {
 	select {
 	case <-c.done:

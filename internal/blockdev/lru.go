@@ -33,7 +33,7 @@ func (l *lru[K, V]) peek(k K) (v V, ok bool) {
 	return e.Value.(*item[K, V]).value, true
 }
 
-// recost says what k costs by now.
+// recost reports what k costs by now.
 func (l *lru[K, V]) recost(k K, cost int64) {
 	x := l.items[k].Value.(*item[K, V])
 	l.cost += cost - x.cost

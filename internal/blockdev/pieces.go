@@ -159,7 +159,7 @@ func (p *pieces) passUnused() {
 	}
 }
 
-// usable tells whether reads may be answered from piece i.
+// usable reports whether reads may be answered from piece i.
 func (p *pieces) usable(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *pieces) note(i int, at, n int64) (fresh, last bool) {
 	return count > 0, count > 0 && s.left == 0
 }
 
-// unread tells whether there is anything in a segment of piece i that nobody read.
+// unread reports whether there is anything in a segment of piece i that nobody read.
 func (p *pieces) unread(i, of int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,14 +37,14 @@ func (p *pieces) leave(i int) {
 	}
 }
 
-// wanting tells whether piece i has to come yet: it never did, or it had to make room and is still to be read.
+// wanting reports whether piece i has to come yet: it never did, or it had to make room and is still to be read.
 // Callers hold mu.
 func (p *pieces) wanting(i int) bool {
 	s := &p.state[i]
 	return !s.kept && !s.coming && !s.lost && (!s.came || !s.read && !p.past(s))
 }
 
-// done tells whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
+// done reports whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
 // Callers hold mu.
 func (p *pieces) done(s *piece) bool { return s.left == 0 && s.place < p.front }
 func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
@@ -93,7 +93,7 @@ func (p *pieces) size(i int) int64 {
 // about as many as a node has under way and chooses from; but no more than an eighth of those until booted
 const few = 24
 
-// later tells whether pieces for later may be fetched ahead. Callers hold mu.
+// later reports whether pieces for later may be fetched ahead. Callers hold mu.
 func (p *pieces) later() bool {
 	waited := len(p.state) > 2*p.Map.Booted && p.due <= min(few, p.Map.Booted/8)
 	return p.over || waited

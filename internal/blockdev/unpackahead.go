@@ -83,14 +83,14 @@ func (d *Device) upcoming(piece int) (next int, ready bool) {
 	return next, ready
 }
 
-// upcoming tells whether piece i is kept, and nobody has read from it yet.
+// upcoming reports whether piece i is kept, and nobody has read from it yet.
 func (p *pieces) upcoming(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state[i].kept && !p.state[i].read
 }
 
-// look tells whether k is there, or else whether it could be kept beside all that is.
+// look reports whether k is there, or else whether it could be kept beside all that is.
 func (g *group[K, V]) look(k K, cost int64) (has, fits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -105,7 +105,7 @@ func SameDrivers(a, b image.Manifest) bool {
 	return slices.EqualFunc(a.Drivers, b.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object })
 }
 
-// keptOf says what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
+// keptOf reports what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
 	case len(g.PersistList()) > 0 && g.StateOn != nil:

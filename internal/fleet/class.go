@@ -129,7 +129,7 @@ const (
 	maxPattern  = 128
 )
 
-// Validate returns an error that says what of a class cannot be used.
+// Validate returns an error for an invalid field of a class.
 func (c Class) Validate() error {
 	if err := ValidName("class", c.Name); err != nil {
 		return err

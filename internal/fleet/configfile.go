@@ -67,7 +67,7 @@ func ValidOwner(owner string) error {
 	return nil
 }
 
-// Validate says what of a config file cannot be used. A template is not read here.
+// Validate reports what of a config file cannot be used. A template is not read here.
 func (f ConfigFile) Validate() error {
 	if err := f.For.Validate(); err != nil {
 		return err

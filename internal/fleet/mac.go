@@ -10,7 +10,7 @@ import (
 // MAC is a 48-bit Ethernet address, the identity firmware shows before anything else is known of a node.
 type MAC [6]byte
 
-// ParseMAC reads a MAC in any of the usual spellings (colons, dashes, dots, bare hex) and the PXELINUX
+// ParseMAC parses a MAC in any of the usual spellings (colons, dashes, dots, bare hex) and the PXELINUX
 // form of BOOTIF, which puts the ARP hardware type "01-" in front.
 func ParseMAC(s string) (MAC, error) {
 	var m MAC

@@ -65,7 +65,7 @@ type Change struct {
 	Agent bool // the server has another release of the node's program
 }
 
-// NotSoft says why a soft reboot does not fit; "": it does.
+// NotSoft returns why a soft reboot does not fit; "": it does.
 func (c Change) NotSoft() string {
 	switch {
 	case c.Kernel:

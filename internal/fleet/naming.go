@@ -20,7 +20,7 @@ type Naming struct {
 // maxNumber bounds the numbers in names and sets.
 const maxNumber = 999_999_999
 
-// ParseNaming reads a naming rule.
+// ParseNaming parses a naming rule.
 func ParseNaming(rule string) (Naming, error) {
 	bad := func(why string) (Naming, error) {
 		return Naming{}, fmt.Errorf("naming rule %q: %s; write it like pc[001-] or rack1-[01-48]", rule, why)

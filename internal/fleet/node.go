@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NodeState tells whether an operator, or the adoption policy, has accepted a node.
+// NodeState reports whether an operator, or the adoption policy, has accepted a node.
 type NodeState string
 
 // The two states of a node.
@@ -84,7 +84,7 @@ func (s Settings) CacheOf() *Cache {
 	return c
 }
 
-// PeerPolicy says whether nodes give each other what they have, and which.
+// PeerPolicy reports whether nodes give each other what they have, and which.
 type PeerPolicy string
 
 // The peer policies.

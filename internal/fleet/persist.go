@@ -16,7 +16,7 @@ type Kept struct {
 	File bool // it was said that it is a file
 }
 
-// ParsePersist reads "/var/log" or "file:/etc/app.conf". What it returns may be no path that can be kept.
+// ParsePersist parses "/var/log" or "file:/etc/app.conf". What it returns may be no path that can be kept.
 func ParsePersist(s string) Kept {
 	path, file := strings.CutPrefix(s, FilePrefix)
 	return Kept{Path: path, File: file}

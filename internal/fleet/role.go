@@ -18,7 +18,7 @@ const (
 
 var roles = []Role{Viewer, Operator, Admin}
 
-// ParseRole reads a role's name.
+// ParseRole parses a role's name.
 func ParseRole(s string) (Role, error) {
 	if !slices.Contains(roles, Role(s)) {
 		return "", fmt.Errorf("role %q: there are %s, %s and %s", s, Viewer, Operator, Admin)

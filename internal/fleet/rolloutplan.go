@@ -79,7 +79,7 @@ func (g Gate) Times() float64 {
 	return usualTimes
 }
 
-// ParseGates reads gates with commas between them. Quotes around a script's name are taken off, as people type them.
+// ParseGates parses gates with commas between them. Quotes around a script's name are taken off, as people type them.
 func ParseGates(s string) ([]Gate, error) {
 	var out []Gate
 	for part := range strings.SplitSeq(s, ",") {
@@ -119,7 +119,7 @@ func (g Gate) Validate() error {
 // ValidHook checks the name of a hook: that of a file in the server's directory of hooks, and no path.
 func ValidHook(s string) error { return ValidName("hook", s) }
 
-// Validate returns an error that says what of a plan cannot be used.
+// Validate returns an error for an invalid field of a plan.
 func (p RolloutPlan) Validate() error {
 	var err error
 	for name, portion := range map[string]Portion{"canary": p.Canary, "wave": p.Wave,

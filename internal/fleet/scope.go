@@ -27,7 +27,7 @@ type Scope struct {
 	Name string // "" for all
 }
 
-// ParseScope reads a scope. "@lab" and "@all", as node sets have them, are taken too.
+// ParseScope parses a scope. "@lab" and "@all", as node sets have them, are taken too.
 func ParseScope(text string) (Scope, error) {
 	if g, ok := strings.CutPrefix(text, "@"); ok {
 		text = string(ForGroup) + ":" + g
@@ -40,7 +40,7 @@ func ParseScope(text string) (Scope, error) {
 	return s, s.Validate()
 }
 
-// Validate says why a scope cannot be used.
+// Validate returns why a scope cannot be used.
 func (s Scope) Validate() error {
 	switch s.Kind {
 	case ForAll:

@@ -16,7 +16,7 @@ type Secret struct {
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Validate says what of a secret cannot be used.
+// Validate reports what of a secret cannot be used.
 func (s Secret) Validate() error {
 	if err := ValidName("secret", s.Name); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (p SecretPolicy) Kind() SecretPolicy {
 	return SecretPolicy(strings.TrimSuffix(string(p.Effective()), secretsWait))
 }
 
-// Validate says why a policy cannot be used.
+// Validate returns why a policy cannot be used.
 func (p SecretPolicy) Validate() error {
 	switch p.Kind() {
 	case SecretsApprove, SecretsTPM:
@@ -90,7 +90,7 @@ type Claim struct {
 	Trusted  string // that of the machine that an operator approved; "": none
 }
 
-// Withheld says why the boot gets no secrets; "": it gets them.
+// Withheld returns why the boot gets no secrets; "": it gets them.
 func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:

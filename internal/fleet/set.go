@@ -60,7 +60,7 @@ func (s steps) match(n Node) bool {
 	return in
 }
 
-// ParseSet reads a node set. The empty set is an error: nobody means it.
+// ParseSet parses a node set. The empty set is an error: nobody means it.
 func ParseSet(s string) (Set, error) {
 	set := Set{text: s, known: map[string]bool{}, macs: map[MAC]bool{}}
 	p := setParser{rest: s, set: &set}

@@ -34,7 +34,7 @@ type State struct {
 // diskFileSystems are those that a disk gets.
 var diskFileSystems = []string{"ext4", "xfs"}
 
-// ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted
+// ParseState parses where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted
 // for it, "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
 func ParseState(s string) (State, error) {
 	f := strings.Fields(s)
@@ -111,7 +111,7 @@ func diskState(s string, out State, more []string) (State, error) {
 // systems are those of notKept below which nothing is kept, or mounted, either.
 var systems = []string{"/boot", "/dev", "/proc", "/run", "/sys", "/var/run"}
 
-// within tells whether a directory is somewhere below another.
+// within reports whether a directory is somewhere below another.
 func within(dir, of string) bool { return strings.HasPrefix(dir, of+"/") }
 
 // validPlace checks a directory of a node that something is mounted on.
@@ -134,5 +134,5 @@ func placeRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._@:-", r)
 }
 
-// StateText says where state is kept, "" for nowhere.
+// StateText reports where state is kept, "" for nowhere.
 func (k Keeping) StateText() string { return ValueOf(k.StateOn) }

@@ -24,7 +24,7 @@ type StatePlace struct {
 	Boot  BootID     `json:"boot,omitempty"` // by which
 }
 
-// Shared tells whether nodes have a directory each there: a disk and a volume are of one node.
+// Shared reports whether nodes have a directory each there: a disk and a volume are of one node.
 func (p StatePlace) Shared() bool {
 	return p.Place != string(StateDisk) && p.Place != string(StateVolume)
 }
@@ -95,7 +95,7 @@ func (o StateOrder) String() string {
 	return string(o.Kind)
 }
 
-// Waits tells whether it is a copy that another node has to send first.
+// Waits reports whether it is a copy that another node has to send first.
 func (o StateOrder) Waits() bool { return o.Through && o.Sent.IsZero() }
 
 // In returns what is known of one place.
@@ -108,10 +108,10 @@ func (r *StateRecord) In(place string) *StatePlace {
 	return nil
 }
 
-// Shared tells whether nodes that keep their state so have a directory each in one place.
+// Shared reports whether nodes that keep their state so have a directory each in one place.
 func (s State) Shared() bool { return s.Kind == StateNetwork || s.Kind == StateDirectory }
 
-// Done says how an order ended.
+// Done reports how an order ended.
 func (r StateResult) Done() string {
 	switch {
 	case r.Error != "":

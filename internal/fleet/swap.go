@@ -28,7 +28,7 @@ type Swap struct {
 	Size int64 // bytes of SwapVolume
 }
 
-// ParseSwap reads swap space: "none", "zram", "disk", "volume SIZE"; "" is none.
+// ParseSwap parses swap space: "none", "zram", "disk", "volume SIZE"; "" is none.
 func ParseSwap(s string) (Swap, error) {
 	f := strings.Fields(s)
 	switch {
@@ -65,7 +65,7 @@ func (k Keeping) SwapText() string {
 	return SwapNone
 }
 
-// swapNote says what swap space costs that is on the server, "" for any other.
+// swapNote reports what swap space costs that is on the server, "" for any other.
 func swapNote(s Settings) string {
 	if s.SwapSpace().Kind != SwapVolume {
 		return ""

@@ -186,7 +186,7 @@ func (x Setting) Set(s *Settings, words ...string) error {
 	return nil
 }
 
-// validate says why the value cannot be used.
+// validate returns why the value cannot be used.
 func (x Setting) validate(s Settings) error {
 	for _, word := range x.Items(s) {
 		if len(x.Values) > 0 && !slices.Contains(x.Values, word) {
@@ -206,7 +206,7 @@ func (x Setting) validate(s Settings) error {
 	return x.check(s)
 }
 
-// ParseBool reads a word that means true or false.
+// ParseBool parses a word that means true or false.
 func ParseBool(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "true", "yes", "allow":

@@ -85,7 +85,7 @@ func ValidAddress(a netip.Addr) error {
 	return nil
 }
 
-// Validate returns an error that says which field of a node cannot be used.
+// Validate returns an error for an invalid field of a node.
 func (n Node) Validate() error {
 	if err := ValidNodeName(n.Name); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (n Node) Validate() error {
 	return nil
 }
 
-// Validate returns an error that says which field of a group cannot be used.
+// Validate returns an error for an invalid field of a group.
 func (g Group) Validate() error {
 	if err := ValidName("group", g.Name); err != nil {
 		return err

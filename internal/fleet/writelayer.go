@@ -25,7 +25,7 @@ type WriteLayer struct {
 	Keep bool // of LayerDisk: what was written outlives a reboot into the same version
 }
 
-// ParseWriteLayer reads "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped
+// ParseWriteLayer parses "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped
 // unless it is kept.
 func ParseWriteLayer(s string) (WriteLayer, error) {
 	switch strings.Join(strings.Fields(s), " ") {
@@ -69,7 +69,7 @@ func (k Keeping) Layer() WriteLayer {
 	return l
 }
 
-// WantsDisks tells whether nodes with these settings need drivers of disks before they have a root.
+// WantsDisks reports whether nodes with these settings need drivers of disks before they have a root.
 func (s Settings) WantsDisks() bool {
 	return ValueOf(s.Cache) == CacheDisk || s.Layer().Kind == LayerDisk
 }

@@ -78,7 +78,7 @@ const (
 	mostFollows = 64
 )
 
-// Find tells where systemd-journal-remote is on this machine. The error says what to install.
+// Find reports where systemd-journal-remote is on this machine. The error says what to install.
 func Find() (string, error) {
 	if path, err := exec.LookPath(remoteName); err == nil {
 		return path, nil

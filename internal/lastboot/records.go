@@ -11,7 +11,7 @@ import (
 	"pando/internal/rundir"
 )
 
-// ErrNoRecords says that there is no cache, or none that can be opened.
+// ErrNoRecords means that there is no cache, or none that can be opened.
 var ErrNoRecords = errors.New("there is no cache")
 
 // OnRecords is withRecords for a cache that is open, and waits for it.

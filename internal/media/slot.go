@@ -78,7 +78,7 @@ func (k K) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ParseHeader reads the first sector of a slot. What is no header is the zero Header.
+// ParseHeader parses the first sector of a slot. What is no header is the zero Header.
 func ParseHeader(sector []byte) Header {
 	var h Header
 	text, ok := strings.CutPrefix(string(sector[:min(len(sector), Sector)]), magic)

@@ -42,10 +42,10 @@ type Request struct {
 	Network  bool // of On and Cycle: boot from the network this once, whatever the firmware's order says
 }
 
-// ErrAgent says that only the node itself can do this: Wake-on-LAN switches nothing off.
+// ErrAgent means that only the node itself can do this: Wake-on-LAN switches nothing off.
 var ErrAgent = errors.New("Wake-on-LAN can only switch on")
 
-// ErrNone says that a node is not switched from here.
+// ErrNone means that a node is not switched from here.
 var ErrNone = errors.New("its power is none: it is not switched from here")
 
 // Timeout bounds one action. A slow controller takes ten seconds to answer, and several requests are made of it.

@@ -180,7 +180,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	return nil
 }
 
-// PutBoot replaces the boot of this id, or says ErrNotFound.
+// PutBoot replaces the boot of this id, or returns ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(
 		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,

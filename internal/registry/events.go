@@ -70,7 +70,7 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 	return r.prune(ctx, tx, highest(events), len(events))
 }
 
-// reportedBefore tells whether a node's event is on record: a node whose report was taken but whose answer was lost
+// reportedBefore reports whether a node's event is on record: a node whose report was taken but whose answer was lost
 // reports again. Its own clock (Offset) makes the event the same to the byte.
 func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error) {
 	if e.Boot == "" || e.Offset == 0 {

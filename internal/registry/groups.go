@@ -27,7 +27,7 @@ func (t *Tx) Group(name string) (fleet.Group, error) {
 	return one(t.row(groupColumns+` WHERE name = ?`, name), scanGroup, "group", name)
 }
 
-// CreateGroup adds a group, or says ErrExists.
+// CreateGroup adds a group, or returns ErrExists.
 func (t *Tx) CreateGroup(g fleet.Group) error {
 	if !t.sees(g.Name) {
 		return beyond("group " + g.Name)

@@ -101,7 +101,7 @@ func (t *Tx) PutTag(tag fleet.Tag) (was fleet.Digest, err error) {
 	return old.Version, nil
 }
 
-// DeleteTag removes a tag, or says ErrNotFound. Whether a group wants it is the caller's question.
+// DeleteTag removes a tag, or returns ErrNotFound. Whether a group wants it is the caller's question.
 func (t *Tx) DeleteTag(image, tag string) error {
 	n, err := t.exec(`DELETE FROM tags WHERE image = ? AND tag = ?`, image, tag)
 	if err != nil {

@@ -57,7 +57,7 @@ func (t *Tx) PutLease(l fleet.Lease) error {
 	return nil
 }
 
-// DeleteLease forgets the lease of an address, or says ErrNotFound.
+// DeleteLease forgets the lease of an address, or returns ErrNotFound.
 func (t *Tx) DeleteLease(a netip.Addr) error {
 	n, err := t.exec(`DELETE FROM leases WHERE addr = ?`, a.String())
 	if err != nil {

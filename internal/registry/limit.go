@@ -31,10 +31,10 @@ func LimitOf(ctx context.Context) []string {
 	return groups
 }
 
-// Limited tells whether this transaction is of some groups only.
+// Limited reports whether this transaction is of some groups only.
 func (t *Tx) Limited() bool { return LimitOf(t.ctx) != nil }
 
-// sees tells whether a group is there for who asks.
+// sees reports whether a group is there for who asks.
 func (t *Tx) sees(group string) bool {
 	groups := LimitOf(t.ctx)
 	return groups == nil || slices.Contains(groups, group)

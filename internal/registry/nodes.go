@@ -193,7 +193,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	return t.putMACs(n)
 }
 
-// DeleteNode forgets a node, or says ErrNotFound. Its boots stay as history of its MAC.
+// DeleteNode forgets a node, or returns ErrNotFound. Its boots stay as history of its MAC.
 func (t *Tx) DeleteNode(name string) error {
 	if _, err := t.Node(name); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (t *Tx) DeleteNode(name string) error {
 	return t.endScope(fleet.ForNode, name)
 }
 
-// checkNode says what keeps n from standing in the record in the place of the node called old ("": a new one).
+// checkNode reports what keeps n from standing in the record in the place of the node called old ("": a new one).
 func (t *Tx) checkNode(old string, n fleet.Node) error {
 	if err := n.Validate(); err != nil {
 		return err

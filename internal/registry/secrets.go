@@ -81,7 +81,7 @@ func (t *Tx) PutSecret(s Secret) error {
 	return nil
 }
 
-// DeleteSecret removes a secret, or says ErrNotFound.
+// DeleteSecret removes a secret, or returns ErrNotFound.
 func (t *Tx) DeleteSecret(name string) error {
 	if _, err := t.exec(`DELETE FROM secret_scopes WHERE secret = ?`, name); err != nil {
 		return fmt.Errorf("delete secret %s: %w", name, err)

@@ -76,7 +76,7 @@ func (t *Tx) TokenByHash(h Hash) (Token, error) {
 	return one(t.row(tokenColumns+` WHERE hash = ?`, h[:]), scanToken, "token", "with this secret")
 }
 
-// CreateToken adds a token, or says ErrExists.
+// CreateToken adds a token, or returns ErrExists.
 func (t *Tx) CreateToken(k Token) error {
 	if err := fleet.ValidName("token", k.Name); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (t *Tx) TouchToken(name string, used time.Time) error {
 	return nil
 }
 
-// DeleteToken removes a token, or says ErrNotFound.
+// DeleteToken removes a token, or returns ErrNotFound.
 func (t *Tx) DeleteToken(name string) error {
 	n, err := t.exec(`DELETE FROM tokens WHERE name = ?`, name)
 	if err != nil {

@@ -27,7 +27,7 @@ type Change struct {
 	Real   bool          // more than noise, and more than a trifle
 }
 
-// Compare tells how boots differ from those before: first the whole boot, then each stage's part, in the order of a
+// Compare reports how boots differ from those before: first the whole boot, then each stage's part, in the order of a
 // boot. Boots that did not reach booted are left out, since what they were cut off from cannot be compared.
 func Compare(before, after []Ends) []Change {
 	was, is := partsOf(before), partsOf(after)
@@ -67,7 +67,7 @@ func newChange(s Stage, before, after []time.Duration) Change {
 	}
 }
 
-// judgeChanges says which changes are real. The whole boot is judged by itself, as the one thing that is asked; the
+// judgeChanges reports which changes are real. The whole boot is judged by itself, as the one thing that is asked; the
 // stages share the risk of being taken in by chance.
 func judgeChanges(all []Change) {
 	decide := func(c *Change, level float64) bool {

@@ -62,8 +62,8 @@ type Facts struct {
 	Usual map[Stage]time.Duration
 }
 
-// Diagnose says what is wrong with a boot, from its events. It is false for a boot that does well, that waits for its
-// turn or for an operator, or that may just need a moment longer.
+// Diagnose returns what is wrong with a boot, from its events. It is false for a boot that does well, that waits for
+// its turn or for an operator, or that may just need a moment longer.
 func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	c := read(events)
 	switch {

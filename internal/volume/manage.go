@@ -28,7 +28,7 @@ func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx co
 	return nil
 }
 
-// has says whether there is a volume.
+// has reports whether there is a volume.
 func (d *Dir) has(name string) error {
 	if _, err := os.Stat(d.file(name)); errors.Is(err, fs.ErrNotExist) {
 		return ErrNone

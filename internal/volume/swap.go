@@ -60,7 +60,7 @@ func (s *Swaps) remove(gone func(node, boot, host string) bool) error {
 	return errors.Join(errs...)
 }
 
-// Has says whether a boot of a node can get what it has put into its swap space.
+// Has reports whether a boot of a node can get what it has put into its swap space.
 func (s *Swaps) Has(node, boot string) bool {
 	_, err := os.Stat(s.file(node, boot))
 	return err == nil

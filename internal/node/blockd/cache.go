@@ -177,7 +177,7 @@ func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	return d.through.Before(from)
 }
 
-// has tells whether the node's cache has an object; nil without a cache.
+// has reports whether the node's cache has an object; nil without a cache.
 func (d *blockDaemon) has() func(chunk.ID) bool {
 	if d.through == nil {
 		return nil
@@ -185,7 +185,7 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Backend.Has
 }
 
-// keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are
+// keepsSomething reports whether the node's cache has anything, of whatever version: blocks of the version before are
 // in this one's pack as well.
 func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
@@ -216,13 +216,13 @@ func (k *lateCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	return chunk.Verified{}, false
 }
 
-// Has tells whether the disk is there and has an object.
+// Has reports whether the disk is there and has an object.
 func (k *lateCache) Has(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Has(id)
 }
 
-// Wants tells whether the disk is there and should have an object.
+// Wants reports whether the disk is there and should have an object.
 func (k *lateCache) Wants(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Wants(id)

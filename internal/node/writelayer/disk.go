@@ -86,7 +86,7 @@ func partitionCalled(sys, called string, names []string) string {
 	return ""
 }
 
-// mayWrite tells whether a partition has a write layer, and refuses one that has something else: who gave it the
+// mayWrite reports whether a partition has a write layer, and refuses one that has something else: who gave it the
 // name may have meant another.
 func mayWrite(device string) (has bool, err error) {
 	f, err := os.Open(device)
@@ -135,7 +135,7 @@ func (w *Layer) mountKept(ctx context.Context, device string) (why string, err e
 	return notKept(string(record), w.keptRecord()), nil
 }
 
-// keptRecord says what an upper directory belongs to.
+// keptRecord reports what an upper directory belongs to.
 func (w *Layer) keptRecord() string {
 	return string(w.version) + "\n" + overlayOptions + "\n"
 }
