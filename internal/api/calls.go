@@ -38,7 +38,7 @@ func (c *Client) SetNodes(ctx context.Context, s NodeSet) (Changes, error) {
 	return ask[Changes](ctx, c, "PATCH", "/v1/nodes", s)
 }
 
-// DeleteNodes forgets the selected nodes. A node that is on goes on running what it runs.
+// DeleteNodes deletes the selected nodes. A running node keeps running.
 func (c *Client) DeleteNodes(ctx context.Context, selection string, dryRun bool) (Changes, error) {
 	var out Changes
 	q := params("select", selection)
@@ -134,7 +134,7 @@ func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error
 	return get[ImageSlim](ctx, c, "/v1/images/"+url.PathEscape(name)+"/slim", params("ref", string(ref)))
 }
 
-// DeleteVersion takes a version that nothing holds from an image.
+// DeleteVersion removes an unused version from an image.
 func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest) error {
 	return c.call(
 		ctx,
@@ -170,7 +170,7 @@ func (c *Client) StoreUsage(ctx context.Context) (StoreUsage, error) {
 	return get[StoreUsage](ctx, c, "/v1/store/usage", nil)
 }
 
-// CollectStore removes versions that nothing holds, and objects that nothing names.
+// CollectStore removes unused versions, and objects that no version names.
 func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollected, error) {
 	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
 }
@@ -248,7 +248,7 @@ func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]S
 	return get[[]ScrapeTarget](ctx, c, "/v1/sd", q)
 }
 
-// Policy shows what happens to nodes that nobody knows.
+// Policy shows how the site treats unknown machines.
 func (c *Client) Policy(ctx context.Context) (Policy, error) {
 	return get[Policy](ctx, c, "/v1/policy", nil)
 }

@@ -10,7 +10,7 @@ import (
 	"pando/internal/trace"
 )
 
-// PastBoot is one boot in the history, which is kept longer than timelines are.
+// PastBoot is one boot in the history. The history is kept for longer than timelines.
 type PastBoot struct {
 	ID       fleet.BootID                  `json:"id"`
 	Node     string                        `json:"node"`

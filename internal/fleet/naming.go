@@ -9,8 +9,8 @@ import (
 // DefaultNaming is the naming rule of a new site.
 const DefaultNaming = "node[001-]"
 
-// Naming is a rule that makes names: "pc[001-]" makes pc001, pc002, ... The digits before the dash say where it
-// begins and how wide a number is at least; a number after the dash says where it ends.
+// Naming is a rule for names: "pc[001-]" makes pc001, pc002, ... The digits before the dash are the first number and
+// the minimum width; a number after the dash is the last one.
 type Naming struct {
 	prefix, suffix string
 	first, last    int

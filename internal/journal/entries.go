@@ -43,9 +43,8 @@ type entries struct {
 
 func newEntries(r io.Reader) *entries { return &entries{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the next whole entry as it is to be handed on, valid until the next call, and where it stood. The
-// error is io.EOF at the end of the stream, io.ErrUnexpectedEOF when it ends within an entry, and a *FormatError
-// for what is no such stream.
+// next returns the next whole entry in the form to pass on, valid until the next call, and its cursor. The error is
+// io.EOF at the end of the stream, io.ErrUnexpectedEOF if it ends within an entry, or a *FormatError.
 func (e *entries) next() ([]byte, cursor, error) {
 	for {
 		entry, at, err := e.read()

@@ -73,8 +73,8 @@ func scanClass(s scanner) (fleet.Class, error) {
 	return c, err
 }
 
-// Hardware returns what each of these nodes reported of itself last, by its name; where none is named, or many are,
-// of every node. A node that never reported is not there.
+// Hardware returns what each of these nodes reported of its hardware last, by name; of every node if none or many are
+// named. Nodes that never reported are missing.
 func (t *Tx) Hardware(nodes ...string) (map[string]fleet.Hardware, error) {
 	out := map[string]fleet.Hardware{}
 	if len(nodes) == 0 || len(nodes) > few {

@@ -9,7 +9,7 @@ import (
 
 const configColumns = `SELECT scope, path, body FROM config_files`
 
-// ConfigFiles returns all config files, by path, and those of one path so that the last one wins.
+// ConfigFiles returns all config files, by path, and those of one path by precedence, the winner last.
 func (t *Tx) ConfigFiles() ([]fleet.ConfigFile, error) {
 	f, err := list(t, scanConfigFile, configColumns)
 	if err != nil {

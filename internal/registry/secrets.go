@@ -96,7 +96,7 @@ func (t *Tx) DeleteSecret(name string) error {
 	return nil
 }
 
-// ApproveBoot notes that an operator said that a boot may have secrets.
+// ApproveBoot records that an operator lets a boot have secrets.
 func (t *Tx) ApproveBoot(id fleet.BootID, at time.Time) error {
 	n, err := t.exec(`UPDATE boots SET approved = ? WHERE id = ?`, stamp(at), string(id))
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// Hash is the SHA-256 of a secret of 256 random bits: as good as the secret for recognising it, and worthless
-// to who reads the file. The zero Hash stands for no secret.
+// Hash is the SHA-256 of a secret of 256 random bits. It recognises the secret and is of no use to a reader of the
+// file. The zero Hash stands for no secret.
 type Hash [32]byte
 
-// HashSecret is the digest under which a secret is kept. The empty secret gives the zero Hash, which nothing equals.
+// HashSecret returns the digest under which a secret is stored. The empty secret gives the zero Hash, which matches
+// nothing.
 func HashSecret(secret string) Hash {
 	if secret == "" {
 		return Hash{}
