@@ -69,7 +69,7 @@ type Seen struct {
 	Reason   string     // why nothing, or a NAK, is answered; for people
 }
 
-// HasAddress tells which address the client has, or is about to have, as far as this packet shows: the one we
+// HasAddress reports which address the client has, or is about to have, as far as this packet shows: the one we
 // acknowledge, or as proxy, the one it asks another server for. The zero Addr: it does not show any.
 func (s Seen) HasAddress() netip.Addr {
 	switch {

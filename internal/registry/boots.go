@@ -18,8 +18,7 @@ const (
 	BootsUnknown = 2000
 )
 
-// Boot is what the server must know of a boot after a restart. How far it got is its Progress, which is
-// folded from its events.
+// Boot is what the server must know of a boot after a restart. Progress has how far it got, from its events.
 type Boot struct {
 	ID        fleet.BootID
 	MAC       fleet.MAC
@@ -33,8 +32,8 @@ type Boot struct {
 	Version   fleet.Digest
 	Image     fleet.Ref // as it was desired
 
-	// Drivers are the lists of driver cpios that the boot was given, one after another: the last is its present one,
-	// those before were sent and led nowhere. Each is names with a space between them, "*" for every NIC.
+	// Drivers are the driver archives that the boot was given: the last list is its present one, those before did not
+	// bring it further. A list has names with a space between them, "*" for every NIC.
 	Drivers []string
 
 	Token     Hash // of the token in the initramfs; zero: none was made
@@ -88,11 +87,10 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	return b, nil
 }
 
-// few is up to how many nodes are asked for one by one, each by an index: more of them are found in a walk over all.
+// few is up to how many nodes are looked up one by one by an index. For more of them one scan of all is faster.
 const few = 100
 
-// LatestBoots returns the latest boot of each of these nodes, by its name; where none is named, or many are, of
-// every node.
+// LatestBoots returns the latest boot of each of these nodes, by name; of every node if none or many are named.
 func (t *Tx) LatestBoots(nodes ...string) (map[string]Boot, error) {
 	if len(nodes) > 0 && len(nodes) <= few {
 		return t.latestBootsOf(nodes)
@@ -181,7 +179,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	return nil
 }
 
-// PutBoot replaces the boot of this id, or says ErrNotFound.
+// PutBoot replaces the boot of this id, or returns ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(
 		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,

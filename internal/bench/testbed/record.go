@@ -111,7 +111,7 @@ func (t *Testbed) packed(ctx context.Context, v fleet.Digest) error {
 	}
 }
 
-// upToDate tells whether there is a boot pack, and none that the server makes next because a longer recording came
+// upToDate reports whether there is a boot pack, and none that the server makes next because a longer recording came
 // after it.
 func upToDate(records []bootpack.Record, kept []keptBoot) bool {
 	return slices.ContainsFunc(records, func(r bootpack.Record) bool {

@@ -212,7 +212,7 @@ func (s *Storm) planFaults() (out []job) {
 	return out
 }
 
-// checkFaults says what is wrong with --fault.
+// checkFaults returns what is wrong with --fault.
 func (s *Storm) checkFaults() error {
 	if slices.Equal(s.faults, []string{"all"}) {
 		s.faults = faultNames()[1:]

@@ -194,7 +194,7 @@ func (r *guestRun) add(guests []guest, errs []error) {
 	slices.Sort(r.SinceInit)
 }
 
-// guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
+// guestBootOf reports how machines of a system start, and how to tell that one is up. Call stop when all are done.
 func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system string) (b guestBoot, stop func(),
 	err error) {
 	for _, r := range s.kernelRivals {

@@ -103,7 +103,7 @@ type nodeRun struct {
 	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
 
-// up tells whether the node booted, and read what it should.
+// up reports whether the node booted, and read what it should.
 func (n nodeRun) up() bool { return !n.Killed && n.Booted > 0 && n.Failed == "" }
 
 // finish computes what follows from the nodes.

@@ -236,7 +236,7 @@ func (s *Storm) bootNodes(ctx context.Context, m *testbed.Material, j job, nodes
 	return r.ended(ctx, errs, struck)
 }
 
-// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
+// ended reports how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
 // wrong with each node.
 func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
 	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {

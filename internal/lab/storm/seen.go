@@ -75,7 +75,7 @@ func (r stormRun) timeline(n nodeRun) map[string]int {
 	return n.Taken.Incidents
 }
 
-// tells says whether a node's timeline has one of these kinds.
+// tells reports whether a node's timeline has one of these kinds.
 func (r stormRun) tells(n nodeRun, kinds []blockapi.IncidentKind) bool {
 	told := r.timeline(n)
 	return slices.ContainsFunc(kinds, func(k blockapi.IncidentKind) bool { return told[string(k)] > 0 })

@@ -39,7 +39,7 @@ type nodeK struct {
 // withKSystems are those of which the simulator knows what they do after K.
 var withKSystems = []string{unicastName, bestName()}
 
-// checkK says what is wrong with --k.
+// checkK returns what is wrong with --k.
 func (s *Storm) checkK() error {
 	switch other := slices.IndexFunc(s.wanted,
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
