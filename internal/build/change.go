@@ -32,7 +32,7 @@ type ChangeOptions struct {
 	Build Options
 }
 
-// UnfinishedError says that a changed copy is kept which could not be made into a version.
+// UnfinishedError means that a changed copy is kept which could not be made into a version.
 type UnfinishedError struct {
 	Image string
 	Path  string

@@ -24,7 +24,7 @@ type Source interface {
 	// and go on with what an interrupted one of them left.
 	Key() string
 
-	// State says what the source has now: the digest of an image, the size and time of a file. A whole tree that an
+	// State reports what the source has now: the digest of an image, the size and time of a file. A whole tree that an
 	// interrupted build left is used again while the state is the same; "" means that nothing says so.
 	State(ctx context.Context) (string, error)
 

@@ -81,7 +81,7 @@ func redfish(ctx context.Context, r Request) (State, error) {
 	return state, err
 }
 
-// state is On, Off, or on the way to one of them, which counts as it was before: PoweringOn is not on yet.
+// state returns On or Off. A transition counts as the state before it: PoweringOn is off.
 func (s system) state() State {
 	switch s.PowerState {
 	case "On", "PoweringOff":

@@ -280,12 +280,11 @@ func (m *moved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	tag := m.tags[min(max(m.reads-1, 0), len(m.tags)-1)]
 	switch {
 	case r.Method == "GET" && r.URL.Path == "/redfish/v1/Systems/":
 		_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "/redfish/v1/Systems/Self"}]}`))
 	case r.Method == "GET":
-		tag = m.tags[min(m.reads, len(m.tags)-1)]
+		tag := m.tags[min(m.reads, len(m.tags)-1)]
 		m.reads++
 		if m.header {
 			w.Header().Set("ETag", tag)

@@ -84,7 +84,7 @@ func ReadDir(root *os.Root, name string) []fs.DirEntry {
 	return entries
 }
 
-// KernelPackages says where kernels come from, for whoever built a tree without.
+// KernelPackages reports where kernels come from, for whoever built a tree without.
 func KernelPackages(tree string) string {
 	debian := "linux-image-amd64 or linux-image-arm64"
 	if a := Architecture(tree); a != "" {

@@ -20,7 +20,7 @@ type Kernel struct {
 	Architecture string // "amd64", "arm64"
 }
 
-// MissingError says that a tree cannot boot and what is missing.
+// MissingError means that a tree cannot boot and what is missing.
 type MissingError struct {
 	Tree    string
 	Missing string // what

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Repository is a Debian repository beside the archive. Nothing is taken from it that its key has not signed.
+// Repository is a Debian repository besides the archive. Its packages must be signed by its key.
 type Repository struct {
 	Name          string   `yaml:"name"`          // of its file below /etc/apt/sources.list.d
 	Address       string   `yaml:"address"`       // URL

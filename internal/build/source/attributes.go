@@ -56,8 +56,8 @@ func attributesOf(h *tar.Header) (attributes, error) {
 	return a, nil
 }
 
-// dress gives a file of the tree its attributes: owner first, because a change of owner takes set-uid away, then
-// mode, then what depends on both. replace is for a directory that stays: the attributes that it had go.
+// dress sets the attributes of a file: the owner first, because chown clears set-uid, then mode, times and the rest.
+// replace is for an existing directory, whose old attributes are removed.
 func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) error {
 	if err := unix.Fchownat(d.fd, leaf, a.uid, a.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("owner %d:%d: %w", a.uid, a.gid, err)

@@ -16,19 +16,19 @@ import (
 	"pando/internal/mount"
 )
 
-// Disk is the disk of a virtual machine in a file, raw or qcow2. The root file system on it is found, and those
-// that its fstab mounts below; they are mounted read-only and copied, without what must not travel (see omissions).
+// Disk is the disk of a virtual machine in a file, raw or qcow2. Fill finds its root file system and those that its
+// fstab mounts below, mounts them read-only and copies them, except what must not be copied (see omissions).
 type Disk struct {
 	File   string
 	Choice Choice
 }
 
-// Key is the file's place.
+// Key is the file's path.
 func (d Disk) Key() string {
 	return "disk-" + place(d.File)
 }
 
-// State is how large the file is and from when, and what is left out.
+// State has the file's size and time, and what is left out.
 func (d Disk) State(context.Context) (string, error) {
 	if err := d.Choice.check(); err != nil {
 		return "", err
@@ -92,7 +92,7 @@ var kinds = []struct {
 	{"vdi", "\x7f\x10\xda\xbe", 64}, {"qed", "QED\x00", 0},
 }
 
-// diskKind tells what a disk file is.
+// diskKind reports what a disk file is.
 func diskKind(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -223,7 +223,8 @@ func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// mountDisk finds the root file system of a disk, mounts it and what belongs to it, and says what lies where.
+// mountDisk finds the root file system of a disk, mounts it with the file systems that belong to it, and returns what
+// is mounted where.
 func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string, error) {
 	var seen []string
 	for i, p := range parts {
@@ -262,7 +263,7 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 	)
 }
 
-// isRoot tells whether a tree is the root of a system.
+// isRoot reports whether a tree is the root of a system.
 func isRoot(dir string) bool {
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

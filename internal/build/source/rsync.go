@@ -172,7 +172,7 @@ type tail struct{ b []byte }
 
 const tailSize = 2000 // bytes
 
-// Write never fails.
+// Write collects the output; it never fails.
 func (t *tail) Write(b []byte) (int, error) {
 	t.b = append(t.b, b...)
 	t.b = t.b[max(0, len(t.b)-tailSize):]

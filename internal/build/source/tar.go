@@ -15,13 +15,13 @@ import (
 	"pando/internal/systree"
 )
 
-// Tar is an archive of a root file system: plain, or packed with gzip, zstd, bzip2 or xz.
+// Tar is an archive of a root file system: plain, or compressed with gzip, zstd, bzip2 or xz.
 type Tar struct {
 	File   string
 	Limits Limits
 }
 
-// Key is the file's place.
+// Key is the file's path.
 func (t Tar) Key() string {
 	return "tar-" + place(t.File)
 }
@@ -41,7 +41,7 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// State is which file it is, how large and from when.
+// State has the file's size and time.
 func (t Tar) State(context.Context) (string, error) {
 	info, err := os.Stat(t.File)
 	if err != nil {
@@ -53,7 +53,7 @@ func (t Tar) State(context.Context) (string, error) {
 	return fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Fill unpacks the archive. An interrupted one starts again.
+// Fill unpacks the archive. After an interruption it starts from the beginning.
 func (t Tar) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
 	m := Made{Kind: "tar", Name: t.File}
 	if err := p.clear(); err != nil {
@@ -122,7 +122,7 @@ func (u *unpacker) packedArchive(ctx context.Context, r io.Reader) error {
 	return errors.Join(err, z.Close())
 }
 
-// counted tells how much of an archive is read.
+// counted says how much of an archive is read.
 type counted struct {
 	r           io.Reader
 	done, total int64

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpacker puts archives into a tree, one on top of the other. It is used by one goroutine.
+// unpacker unpacks archives into a tree, one on top of the other. It is used by one goroutine.
 type unpacker struct {
 	root   int // the tree, opened with O_PATH
 	path   string
@@ -29,7 +29,7 @@ type unpacker struct {
 	buf   []byte
 }
 
-// blockSize is what is read at once; a whole one of zeros becomes a hole.
+// blockSize is the size of a read; a block of zeros becomes a hole.
 const blockSize = 64 << 10
 
 func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
@@ -39,7 +39,7 @@ func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
 	}
 	u := &unpacker{root: fd, path: root, layers: layers, budget: b, last: directory{fd: -1}, seed: maphash.MakeSeed(),
 		fresh: map[uint64]struct{}{}, times: map[uint64]unix.Timespec{}, buf: make([]byte, blockSize)}
-	// A tree whose archive says nothing of its root has the usual one, from the same day each time.
+	// If no archive has an entry for the root directory, it gets the usual attributes and a fixed time.
 	if err := u.bareRoot(); err != nil {
 		u.close()
 		return nil, fmt.Errorf("prepare tree %s: %w", root, err)
@@ -105,7 +105,7 @@ func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// put makes what one entry of an archive says.
+// put makes the file of one entry.
 func (u *unpacker) put(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil

@@ -172,7 +172,7 @@ func askToKeep(env *cmdenv.Env, status int) bool {
 	return (err == nil || errors.Is(err, io.EOF)) && strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
 }
 
-// shellHint says what became of the change.
+// shellHint reports what became of the change.
 func shellHint(err error) error {
 	var exit *mount.ExitError
 	var unfinished *build.UnfinishedError
