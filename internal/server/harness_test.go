@@ -308,8 +308,8 @@ func (n *node) script() string {
 	return string(b)
 }
 
-// turn asks for the boot script until it is more than a place in the queue, and tells how often that was.
-func (n *node) turn() (script string, waited int) {
+// admitted asks for the boot script until it is more than a place in the queue, and tells how often that was.
+func (n *node) admitted() (script string, waited int) {
 	n.t.Helper()
 	for ; ; waited++ {
 		script = n.script()
@@ -430,7 +430,7 @@ func (n *node) load() api.BootConfig {
 	n.wait(time.Second)
 	n.exchange(netboot.IPXE)
 	n.wait(time.Second)
-	script, _ := n.turn()
+	script, _ := n.admitted()
 	kernel, initramfs := urls(n.t, script)
 	if status, _ := n.get(kernel); status != 200 {
 		n.t.Fatalf("kernel: status %d", status)

@@ -79,7 +79,7 @@ func TestMediumWithAnotherKernel(t *testing.T) {
 	}
 }
 
-func TestMediumOfAStranger(t *testing.T) {
+func TestMediumOfAnUnknownMachine(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()
 	s.policy(fleet.Approve)

@@ -54,7 +54,7 @@ type watchSeen struct {
 func BenchmarkWatchers(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
-	boots := s.crowd(watchNodes)
+	boots := s.manyNodes(watchNodes)
 	in := ask(b, "POST", base+"/login", "", []byte("to=/&token="+token))
 	cookie, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
 	if got := ask(b, "GET", base+"/", cookie, nil); got.status != 200 { // the map is read

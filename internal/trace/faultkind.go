@@ -279,8 +279,8 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 			usual,
 		), "its screen says what it waits for"
 	}
-	if c.said != "" {
-		d.Text += "; it said last: " + c.said
+	if c.lastFact != "" {
+		d.Text += "; it said last: " + c.lastFact
 	}
 	return d, true
 }

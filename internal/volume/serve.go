@@ -20,7 +20,7 @@ import (
 
 // volume is who has one.
 type volume struct {
-	turn chan struct{} // full while somebody has it
+	slot chan struct{} // full while somebody has it
 
 	mu     sync.Mutex
 	cut    context.CancelCauseFunc // of who has it, or waits for it; nil: nobody
@@ -37,8 +37,8 @@ func (v *volume) attached() bool {
 var ErrTaken = errors.New("somebody else has the volume now")
 
 // take cuts off who has the volume, and waits for its end. give ends this turn.
-func (v *volume) take(ctx context.Context) (turn context.Context, give func(), err error) {
-	turn, cut := context.WithCancelCause(ctx)
+func (v *volume) take(ctx context.Context) (slot context.Context, give func(), err error) {
+	slot, cut := context.WithCancelCause(ctx)
 	v.mu.Lock()
 	if v.cut != nil {
 		v.cut(ErrTaken)
@@ -46,16 +46,16 @@ func (v *volume) take(ctx context.Context) (turn context.Context, give func(), e
 	v.cut = cut
 	v.mu.Unlock()
 	select {
-	case v.turn <- struct{}{}:
-	case <-turn.Done():
-		return nil, nil, context.Cause(turn)
+	case v.slot <- struct{}{}:
+	case <-slot.Done():
+		return nil, nil, context.Cause(slot)
 	}
-	return turn, func() {
+	return slot, func() {
 		cut(nil)
 		v.mu.Lock()
 		v.served = false
 		v.mu.Unlock()
-		<-v.turn
+		<-v.slot
 	}, nil
 }
 

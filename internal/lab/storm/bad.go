@@ -11,15 +11,15 @@ import (
 	"pando/internal/bench"
 )
 
-// badCrowd are the bad peers of a run.
-type badCrowd struct {
+// badGroup is the bad peers of a run.
+type badGroup struct {
 	peers []*bench.Program
 	notes []string // files that they leave
 }
 
 // badPeers starts peers that send what they should not, on the links after those of the nodes.
-func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, err error) {
-	c = &badCrowd{}
+func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badGroup, err error) {
+	c = &badGroup{}
 	f := findFault(j.Fault)
 	if f.bad == "" {
 		return c, nil
@@ -54,7 +54,7 @@ func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 	return c, nil
 }
 
-func (c *badCrowd) stop() {
+func (c *badGroup) stop() {
 	for _, p := range c.peers {
 		p.Stop()
 	}
@@ -62,7 +62,7 @@ func (c *badCrowd) stop() {
 }
 
 // ended stops them, and returns what they did to whom.
-func (c *badCrowd) ended() ([]bench.BadAnswer, error) {
+func (c *badGroup) ended() ([]bench.BadAnswer, error) {
 	c.stop()
 	return bench.ReadBadNotes(c.notes)
 }

@@ -56,7 +56,7 @@ func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Conf
 			[]string{n.server},
 			peer.JoinOptions{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
 		)
-		c.Swarm = &blockapi.SwarmConfig{Late: help.AnnounceDelay, Said: help.Control, Start: help.Peers}
+		c.Swarm = &blockapi.SwarmConfig{AnnounceDelay: help.AnnounceDelay, Control: help.Control, Start: help.Peers}
 		sources = startSources{late: help.AnnounceDelay}
 		for _, p := range help.Peers {
 			sources.urls = append(sources.urls, "http://"+p.String())

@@ -61,7 +61,7 @@ func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	}
 	longest := patience(r)
 	if s.k {
-		if r.K, err = s.turns(ctx, m.pieces); err != nil {
+		if r.K, err = s.loadAll(ctx, m.pieces); err != nil {
 			return r, err
 		}
 		longest += patienceK(m, j)

@@ -41,7 +41,7 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := f.Turn(ctx)
+	k, err := f.Admitted(ctx)
 	if err != nil {
 		return nil, err
 	}

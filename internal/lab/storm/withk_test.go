@@ -15,7 +15,7 @@ import (
 func withKReport() *report {
 	node := func(turn, there, booted float64) nodeRun {
 		return nodeRun{
-			K:      &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1},
+			K:      &nodeK{Bytes: 2e6, Admitted: turn, There: there, Asked: 1},
 			Booted: booted,
 			Taken:  bench.Usage{Received: map[string]int64{"server": 5e5}},
 		}

@@ -115,7 +115,7 @@ func TestReplayIsTold(t *testing.T) {
 		t.Skip(err) // a program is not here
 	}
 	r := &aloneResult{
-		ways:    a.said(),
+		ways:    a.printed(),
 		Clock:   byReplay,
 		Work:    4,
 		Machine: "2 processors",

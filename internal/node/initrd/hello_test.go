@@ -98,11 +98,11 @@ func FuzzCheckAssignment(f *testing.F) {
 }
 
 // A phase after hello may go back to the address; the token must not be used a second time then.
-func TestHelloIsSaidOnce(t *testing.T) {
-	said := 0
+func TestHelloIsSentOnce(t *testing.T) {
+	sent := 0
 	resp, cfg := nodekit.SignedAssignment(t, nil)
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
-		said++
+		sent++
 		_ = json.NewEncoder(w).Encode(resp)
 	})
 	m := testMachine()
@@ -117,8 +117,8 @@ func TestHelloIsSaidOnce(t *testing.T) {
 			t.Fatalf("%q, %+v, %v", message, got, err)
 		}
 	}
-	if said != 1 || m.timeline.assigned().Node != "pc001" {
-		t.Errorf("said %d times, assigned %+v", said, m.timeline.assigned())
+	if sent != 1 || m.timeline.assigned().Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", sent, m.timeline.assigned())
 	}
 }
 
@@ -136,10 +136,10 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 	if m.timeline.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan error, 1)
+	sent := make(chan error, 1)
 	go func() {
 		_, _, err := m.registration.hello(t.Context(), Modules{}, Link{}, link.Lease{})
-		said <- err
+		sent <- err
 	}()
 	m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
 	close(speaking)
@@ -147,7 +147,7 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
 		m.timeline.rebootAfter()
 		select {
-		case err := <-said:
+		case err := <-sent:
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -179,8 +179,8 @@ func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.
 		if err != nil {
 			return false, err
 		}
-		if said := p[b.ID].Cache; said != "" {
-			return said != string(fleet.CacheNone), nil
+		if cacheKind := p[b.ID].Cache; cacheKind != "" {
+			return cacheKind != string(fleet.CacheNone), nil
 		}
 	}
 	return false, nil
