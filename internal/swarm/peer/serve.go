@@ -95,7 +95,7 @@ func refuse(w http.ResponseWriter) {
 // held returns an object that this node has in memory.
 func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	if i, ok := n.index[id]; ok {
-		if s := n.onShelf(); s != nil {
+		if s := n.pieceStore(); s != nil {
 			return s.Piece(i)
 		}
 		return chunk.Verified{}, false
