@@ -348,7 +348,7 @@ func TestQueueOverdue(t *testing.T) {
 
 // Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their
 // questions.
-func TestQueueHoldsRequests(t *testing.T) {
+func TestQueueHoldOfRequests(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	mac := func(i byte) fleet.MAC { return fleet.MAC{5: i} }
 	for i := range byte(12) {

@@ -149,7 +149,7 @@ func TestAdmission(t *testing.T) {
 			l.leave(most, full)
 			_, b := n.get(initramfs)
 			cfg := trust(t, b)
-			n.hello(cfg)
+			n.register(cfg)
 			boot = cfg.Boot
 		}()
 	}

@@ -444,8 +444,8 @@ func (n *node) load() api.BootConfig {
 	return trust(n.t, b)
 }
 
-func helloOf(cfg api.BootConfig) api.HelloRequest {
-	return api.HelloRequest{
+func registrationOf(cfg api.BootConfig) api.RegisterRequest {
+	return api.RegisterRequest{
 		Boot:     cfg.Boot,
 		Token:    cfg.Token,
 		MAC:      cfg.MAC,
@@ -454,10 +454,10 @@ func helloOf(cfg api.BootConfig) api.HelloRequest {
 	}
 }
 
-func (n *node) hello(cfg api.BootConfig) api.HelloResponse {
+func (n *node) register(cfg api.BootConfig) api.RegisterResponse {
 	n.t.Helper()
-	var resp api.HelloResponse
-	if e := n.post("/v1/node/hello", "", helloOf(cfg), &resp); e != nil {
+	var resp api.RegisterResponse
+	if e := n.post("/v1/node/hello", "", registrationOf(cfg), &resp); e != nil {
 		n.t.Fatalf("hello: %v (%s)", e, e.Hint)
 	}
 	return resp

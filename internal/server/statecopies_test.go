@@ -36,7 +36,7 @@ func (s *stateful) booted(n byte) *booted {
 	s.t.Helper()
 	x := s.node(n)
 	cfg := x.load()
-	resp := x.hello(cfg)
+	resp := x.register(cfg)
 	script := content(assigned(s.t, resp).Files, "/run/pando/state.sh")
 	_, calls, _ := strings.Cut(script, "\nsettle\n")
 	return &booted{x, cfg.Boot, resp.Session, cfg.Token, calls}

@@ -167,7 +167,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			node.Labels = x.label
 			return tx.PutNode(node.Name, node)
 		})
-		a := checkAssignment(t, cfg, n.hello(cfg))
+		a := checkAssignment(t, cfg, n.register(cfg))
 		swarm, err := json.Marshal(a.Swarm)
 		if got := fmt.Sprintf("%s %d", swarm, a.Share); err != nil || got != x.want {
 			t.Errorf("peers %q: assigned %s, want %s", x.peers, got, x.want)

@@ -122,7 +122,7 @@ func (s *site) bootsWatched(boots []registry.Boot, round int) time.Duration {
 		return err
 	})
 	begun := cpuTime(s.t)
-	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Hello, trace.Manifest, trace.Root,
+	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Register, trace.Manifest, trace.Root,
 		trace.SwitchRoot, trace.Booted} {
 		s.clock.add(time.Second)
 		for part := range slices.Chunk(again, 20) { // they do not come all in one
@@ -141,7 +141,7 @@ func (s *site) lateness(b *testing.B, c *child, boot registry.Boot, round int) f
 	s.update(func(tx *registry.Tx) error { return tx.CreateBoot(boot) })
 	s.clock.add(time.Second)
 	at := time.Now()
-	s.appendAll([]registry.Boot{boot}, trace.Hello)
+	s.appendAll([]registry.Boot{boot}, trace.Register)
 	for deadline := at.Add(20 * time.Second); time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond) // not to take the processor from what is measured
 		c.tell("count")

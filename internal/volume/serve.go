@@ -115,7 +115,7 @@ type process struct {
 	name   string
 	dir    string
 	cmd    *exec.Cmd
-	said   strings.Builder
+	output strings.Builder
 	ended  chan struct{}
 	socket string
 }
@@ -138,7 +138,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 	_ = os.Remove(filepath.Join(dir, p.socket))
 	args = append([]string{"--pidfile", name + ".pid", "--nbd-server", "addr.type=unix,addr.path=" + p.socket}, args...)
 	p.cmd = exec.Command("qemu-storage-daemon", args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.said, &p.said
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf(
 			"serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w",
@@ -156,7 +156,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 				"err",
 				err,
 				"said",
-				strings.TrimSpace(p.said.String()),
+				strings.TrimSpace(p.output.String()),
 			)
 		}
 	}()
@@ -210,7 +210,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		}
 		select {
 		case <-p.ended:
-			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.said.String()))
+			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.output.String()))
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):

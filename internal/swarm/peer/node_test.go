@@ -213,7 +213,7 @@ func TestSmallPieceStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.drop(7)
-	waitFor(t, func() bool { holds, _, _ := a.having(netip.AddrPort{}, nil); return !holds.Has(7) })
+	waitFor(t, func() bool { has, _, _ := a.having(netip.AddrPort{}, nil); return !has.Has(7) })
 	c := s.start(t, 3)
 	c.wait(t) // piece 7 too
 	c.mu.Lock()
