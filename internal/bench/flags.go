@@ -1,8 +1,10 @@
 package bench
 
 import (
-	"pando/internal/testkit"
+	"flag"
 	"strings"
+
+	"pando/internal/testkit"
 )
 
 // ListOf parses a flag whose values are separated by commas.
@@ -23,3 +25,15 @@ func RateOf(out *testkit.Rate) func(string) error {
 
 // PandoWay is Pando's name in lists of ways to do something.
 const PandoWay = "pando"
+
+// GivenFlags are the names of those that were given, and not left at what they are by themselves.
+func GivenFlags(f *flag.FlagSet) map[string]bool {
+	given := map[string]bool{}
+	f.Visit(func(x *flag.Flag) { given[x.Name] = true })
+	return given
+}
+
+// CommandLine is a command as it can be given again.
+func CommandLine(name string, args []string) string {
+	return strings.Join(append([]string{"pando-lab", name}, args...), " ")
+}

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
 	"pando/internal/blockdev"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/imagefs"
 	"pando/internal/store"
-	"path/filepath"
-	"strings"
-	"sync"
 )
 
 // Image is a version of an image, with the files that other systems serve. Each file is made once.

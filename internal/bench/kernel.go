@@ -3,11 +3,12 @@ package bench
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
+
 	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/testkit"
-	"path/filepath"
-	"slices"
 )
 
 // KernelSize is the size of a version's kernel+initrd, in bytes, by part. It leaves out the few hundred bytes that are

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+
 	"pando/internal/chunk"
 	"pando/internal/store"
 )

@@ -6,9 +6,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"pando/internal/testkit"
 	"path/filepath"
 	"strconv"
+
+	"pando/internal/testkit"
 )
 
 // System is one way to get a root file system to a node.
@@ -70,6 +71,12 @@ type KernelRival struct {
 	Start func(ctx context.Context, h Host, m *Image, kernelArgs []string) (d testkit.Direct, stop func(), err error)
 	// Booted waits for a machine's default target and returns the seconds since /init.
 	Booted func(ctx context.Context, g *testkit.Machine) (float64, error)
+}
+
+// Others are the ways that stand beside Pando's own.
+type Others struct {
+	Systems []System
+	Kernel  []KernelRival // of emulated machines
 }
 
 // Start starts a program beside the server and waits until it listens.

@@ -7,12 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+
 	"pando/internal/build"
 	"pando/internal/build/recipe"
 	"pando/internal/identity"
 	"pando/internal/steps"
 	"pando/internal/store"
-	"path/filepath"
 )
 
 // Build builds a version by a recipe ("" for none), with keys and a store below a directory and no server.

@@ -64,6 +64,7 @@ type Entry struct {
 	DHCP    trace.Kind    // last event of stage dhcp
 	Failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
 	Queued  time.Time     // last told to wait for its turn to load
+	offers  int           // of its boot file in a row that it did not ask for
 	Token   string        // in the initramfs that was sent, while it may be asked for again
 	last    uint64        // place in the queue of the last event that is written behind
 }
@@ -189,7 +190,9 @@ func (c *Entry) UnderWay(now time.Time) bool {
 
 // Begin makes c a new boot, in memory. Its lock is held.
 func (c *Entry) Begin(now time.Time) {
-	c.Boot = registry.Boot{ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now}
+	c.Boot = registry.Boot{
+		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
+	}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
 	c.Queued = time.Time{}
 }
@@ -229,6 +232,7 @@ func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot,
 	if c.Saved {
 		stored, err := tx.Boot(c.Boot.ID)
 		if err == nil {
+			stored.PXEMenu = c.Boot.PXEMenu
 			change(&stored) // an operator may have renamed the node, a report may have come
 			return stored, tx.PutBoot(stored)
 		}

@@ -30,7 +30,7 @@ type View struct {
 	NoOffer   string      // why there is none
 	Base      string      // data path as the client sees it
 	Loaders   netboot.Loaders
-	Menu      bool
+	Menu      bool // proxy: offer the boot file by a PXE menu of one entry
 }
 
 // Reply is what to do about a request.

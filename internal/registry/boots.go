@@ -25,6 +25,7 @@ type Boot struct {
 	Node      string     // "": nobody adopted the MAC
 	Addr      netip.Addr // that DHCP gave, or saw the MAC ask for
 	Firmware  string     // "bios", "uefi-x86-64", ... for people
+	PXEMenu   bool       // the firmware asked for its boot file when a PXE menu offered it
 	Started   time.Time  // first packet
 	Exchanged time.Time  // last DHCP exchange that gave Addr
 	Scripted  time.Time  // boot script sent to Addr
@@ -52,7 +53,7 @@ type Boot struct {
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-	token_used, nonce, session, init, hardware, drivers, server, config, approved, proof FROM boots`
+	token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, pxe_menu FROM boots`
 
 // BootFilter selects boots. The zero filter selects all.
 type BootFilter struct {
@@ -158,7 +159,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	}
 	_, err := t.exec(
 		`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, pxe_menu, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
@@ -182,7 +183,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(
 		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ? WHERE id = ?`,
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ?, pxe_menu = ? WHERE id = ?`,
 		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
@@ -216,6 +217,7 @@ func bootValues(b Boot) []any {
 		pack(b.Config, len(b.Config) == 0),
 		stamp(b.Approved),
 		b.Proof,
+		b.PXEMenu,
 		string(b.ID),
 	}
 }
@@ -247,6 +249,7 @@ func scanBoot(s scanner) (Boot, error) {
 		&config,
 		&approved,
 		&b.Proof,
+		&b.PXEMenu,
 	)
 	if err != nil {
 		return b, err

@@ -11,11 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"pando/internal/bench"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // The tracker's port, and that of all clients.

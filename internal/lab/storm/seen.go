@@ -140,7 +140,7 @@ func (r stormRun) told() string {
 func (r *stormRun) meet(nodes []*node) {
 	for _, killed := range nodes {
 		for i := range r.Each {
-			if killed.killed.Load() && r.Each[i].Taken.Fed[killed.net.Addr.Addr().String()] > 0 {
+			if killed.killed.Load() && r.Each[i].Taken.Fed[killed.Net.Addr.Addr().String()] > 0 {
 				r.Each[i].Met = true
 			}
 		}
