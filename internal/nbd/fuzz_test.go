@@ -27,7 +27,9 @@ func FuzzServer(f *testing.F) {
 	read := encode(uint32(magicRequest), uint16(0), uint16(cmdRead), uint64(1), uint64(4096), uint32(4096))
 	write := encode(uint32(magicRequest), uint16(0), uint16(cmdWrite), uint64(1), uint64(0), uint32(4), "data")
 	f.Add(encode(greeting, uint64(magicOption), uint32(optList), uint32(0)))
-	f.Add(encode(greeting, uint64(magicOption), uint32(optGo), uint32(12), uint32(4), "root", uint16(1), uint16(3), read))
+	f.Add(
+		encode(greeting, uint64(magicOption), uint32(optGo), uint32(12), uint32(4), "root", uint16(1), uint16(3), read),
+	)
 	f.Add(encode(enter, read, write, read))
 	f.Add(encode(enter, uint32(magicRequest), uint16(0), uint16(cmdRead), uint64(1), uint64(1<<63), uint32(1<<31)))
 	f.Add(encode(enter, uint32(magicRequest), uint16(9), uint16(cmdFlush), uint64(1), uint64(0), uint32(0)))

@@ -142,7 +142,8 @@ func (s *storm) waits(m *machine, answer Admission) {
 	if m.passed && s.strict {
 		s.t.Errorf("%v was overtaken, and waits again", m.mac)
 	}
-	if answer.Sleep < time.Second || answer.Sleep > longestSleep || answer.Sleep%time.Second != 0 || answer.Expect <= 0 {
+	if answer.Sleep < time.Second || answer.Sleep > longestSleep || answer.Sleep%time.Second != 0 ||
+		answer.Expect <= 0 {
 		s.t.Errorf("turn %+v", answer)
 	}
 	m.next = s.now.Add(answer.Sleep)
@@ -232,7 +233,8 @@ func TestQueueSmallSiteNoticesNothing(t *testing.T) {
 	q, now := queueOf(4, time.Second), time.Unix(1000, 0)
 	for round := range 3 {
 		for i := range byte(4) {
-			if answer := q.Request(now.Add(time.Duration(round)*time.Second), fleet.MAC{5: i}); answer != (Admission{}) {
+			at := now.Add(time.Duration(round) * time.Second)
+			if answer := q.Request(at, fleet.MAC{5: i}); answer != (Admission{}) {
 				t.Errorf("machine %d is told %+v", i, answer)
 			}
 		}

@@ -197,7 +197,8 @@ func (k *stateNode) check(o fleet.StateOrder, again bool, want string, cut int) 
 		k.t.Errorf("cut %d: the node has %q, want %q, and says\n%s", cut, got, want, output)
 	}
 	k.write(k.file("pc001", "log", "a"), "later")
-	if _, output = k.boot(0, o); !strings.HasPrefix(k.has("pc001"), "later ") || !strings.Contains(output, "done\tA1\n") {
+	if _, output = k.boot(0, o); !strings.HasPrefix(k.has("pc001"), "later ") ||
+		!strings.Contains(output, "done\tA1\n") {
 		k.t.Errorf("cut %d: it was done twice, or not said again: %q\n%s", cut, k.has("pc001"), output)
 	}
 	if left, _ := filepath.Glob(filepath.Join(k.place, "pc001", "+pando", "*")); !slices.Equal(
@@ -236,7 +237,8 @@ func TestReport(t *testing.T) {
 	remove := fleet.StateOrder{ID: "B1", Kind: fleet.RemoveState, FromDir: "pc009"}
 	_, output := k.boot(0, remove)
 	place := "on\tdirectory " + k.place + "\tdirectory " + k.place + "\n"
-	if !strings.HasPrefix(output, place+"kept\t/srv/old\t-\t-\nkept\t") || strings.Count(output, "kept\t"+k.image) != 2 {
+	if !strings.HasPrefix(output, place+"kept\t/srv/old\t-\t-\nkept\t") ||
+		strings.Count(output, "kept\t"+k.image) != 2 {
 		t.Errorf("at once:\n%s", output)
 	}
 	if out, err := exec.Command("sh", k.run+"state-report.sh", "sizes").CombinedOutput(); err != nil {

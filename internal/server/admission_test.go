@@ -191,7 +191,8 @@ func (s *site) checkAdmission(boot fleet.BootID) int {
 	return n
 }
 
-// TestAdmissionEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says nothing.
+// TestAdmissionEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says
+// nothing.
 func TestAdmissionEnds(t *testing.T) {
 	s := startSite(t, slots(2))
 	big := s.bigObject()
@@ -274,8 +275,8 @@ func (n *node) breakOff(path string) {
 	}
 }
 
-// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot, and does its DHCP
-// again when its last exchange gets old.
+// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot, and does its
+// DHCP again when its last exchange gets old.
 func TestAdmissionTakesLong(t *testing.T) {
 	s := startSite(t, slots(2))
 	s.addImage()

@@ -266,7 +266,12 @@ func TestSecretsByTPM(t *testing.T) {
 		"no TPM":                   func(*api.RegisterRequest) {},
 		"a signature of before":    func(r *api.RegisterRequest) { r.TPM = old },
 		"its key, other signature": func(r *api.RegisterRequest) { by(wrong)(r); r.TPM.Key = old.Key },
-		"signed for another token": func(r *api.RegisterRequest) { x := *r; x.Token = "x"; by(right)(&x); r.TPM = x.TPM },
+		"signed for another token": func(r *api.RegisterRequest) {
+			x := *r
+			x.Token = "x"
+			by(right)(&x)
+			r.TPM = x.TPM
+		},
 		"zeros": func(r *api.RegisterRequest) {
 			r.TPM = &api.TPMProof{Key: make([]byte, 64),
 				Signature: make([]byte, 64)}

@@ -122,7 +122,8 @@ func (s *site) bootsWatched(boots []registry.Boot, round int) time.Duration {
 		return err
 	})
 	begun := cpuTime(s.t)
-	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Register, trace.Manifest, trace.Root,
+	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Register, trace.Manifest,
+		trace.Root,
 		trace.SwitchRoot, trace.Booted} {
 		s.clock.add(time.Second)
 		for part := range slices.Chunk(again, 20) { // they do not come all in one

@@ -49,7 +49,17 @@ var (
 		"hello+",
 		"hello-",
 	)
-	toRoot    = append(toRegister, "manifest+", "manifest-", "device+", "device-", "root+", "root-", "config+", "config-")
+	toRoot = append(
+		toRegister,
+		"manifest+",
+		"manifest-",
+		"device+",
+		"device-",
+		"root+",
+		"root-",
+		"config+",
+		"config-",
+	)
 	toSystemd = append(toRoot, "switchroot+", "switchroot-")
 	toUp      = append(toSystemd, "booted-")
 )

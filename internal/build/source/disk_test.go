@@ -130,7 +130,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 			}
 			off := filepath.Join(filepath.Dir(disk), "off.raw")
 			made, err = Disk{File: off, Choice: pilotChoice}.Fill(t.Context(), newPlace(t), func(Progress) {})
-			if output := strings.Join(made.Notes, " "); err != nil || !strings.Contains(output, "not shut down properly") {
+			if output := strings.Join(made.Notes, " "); err != nil ||
+				!strings.Contains(output, "not shut down properly") {
 				t.Errorf("switched off: %v, notes %q", err, output)
 			}
 		})

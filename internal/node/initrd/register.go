@@ -22,7 +22,12 @@ import (
 const clockError = 2 * time.Second
 
 // register registers the node: it redeems the boot's token for a session and the assignment.
-func (q *registration) register(ctx context.Context, loaded Modules, on Link, lease link.Lease) (*Session, string, error) {
+func (q *registration) register(
+	ctx context.Context,
+	loaded Modules,
+	on Link,
+	lease link.Lease,
+) (*Session, string, error) {
 	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like
 		// somebody else's attempt.
@@ -88,8 +93,10 @@ func (q *registration) proveMachine(req *api.RegisterRequest) {
 	}
 	var err error
 	if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(*req, q.timeline.config.ServerKey)); err != nil {
-		q.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
-			Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"})
+		q.timeline.event(
+			trace.Event{Stage: trace.Register, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
+				Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"},
+		)
 	}
 }
 

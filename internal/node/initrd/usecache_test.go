@@ -72,7 +72,8 @@ func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 		m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: m.cacheDisk.disks.name}
 		found = func() { close(m.cacheDisk.disks.done) }
 	}
-	if text := m.cacheDisk.useCache(t.Context(), sys, sessionOf(m), c); text != "" || c.Disk != nil || c.Pending == nil {
+	if text := m.cacheDisk.useCache(t.Context(), sys, sessionOf(m), c); text != "" || c.Disk != nil ||
+		c.Pending == nil {
 		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
 	}
 	found()
@@ -82,7 +83,8 @@ func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 	m.cacheDisk.cache.need()
 	<-m.cacheDisk.handed
 	var err error
-	if c.Disk, err = pending.Receive(); err != nil || !pending.Came() || (c.Disk == nil) != (m.cacheDisk.cache.disk == nil) {
+	if c.Disk, err = pending.Receive(); err != nil || !pending.Came() ||
+		(c.Disk == nil) != (m.cacheDisk.cache.disk == nil) {
 		t.Fatalf("%+v was sent, and received %+v, %v", m.cacheDisk.cache.disk, c.Disk, err)
 	}
 	if c.Disk == nil {

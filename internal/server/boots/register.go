@@ -60,7 +60,12 @@ func refusedRegistration(why string) error {
 }
 
 // checkRegistration decides whether the token is good, and in whose hands. The boot's lock is held.
-func (s *Service) checkRegistration(ctx context.Context, c *bootlog.Entry, req api.RegisterRequest, from netip.Addr) error {
+func (s *Service) checkRegistration(
+	ctx context.Context,
+	c *bootlog.Entry,
+	req api.RegisterRequest,
+	from netip.Addr,
+) error {
 	b, now := c.Boot, s.now()
 	hash := registry.HashSecret(req.Token)
 	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.MAC {
