@@ -86,8 +86,8 @@ func TestStatusOnOneScreen(t *testing.T) {
 		return d
 	}
 	text := show(badDay(), 80, 24).String()
-	for _, want := range []string{"212 failed:", "to do: look at the cable", "WARNING: no addresses are " +
-		"given", "WARNING: little room", "room-000-1", "halted",
+	for _, want := range []string{"212 failed:", "to do: look at the cable", "WARNING: this server stopped giving " +
+		"addresses", "WARNING: little room", "room-000-1", "halted",
 		"pando boot list --failed", "pando rollout list"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not on the screen: %s", want)
