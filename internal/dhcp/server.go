@@ -33,29 +33,17 @@ type Server struct {
 	Log      *slog.Logger       // nil: silent
 	Now      func() time.Time   // nil: time.Now
 
-<<<<<<< HEAD
-	mu       sync.Mutex
-	links    []*link // one for each interface; another one in its place when the interface was made anew
-	offers   offers
-	ranges   ranges
-	unknown  unknownLimit
-	logLimit logLimiter
-	loading  loading
-	sem      chan struct{}
-	hurry    pace // how often other servers are asked for; zero: as usual
-	turns    turns
-	wg       sync.WaitGroup
-=======
 	mu           sync.Mutex
 	links        []*link // one for each interface; another one in its place when the interface was made anew
 	offers       offers
 	ranges       ranges
+	unknown      unknownLimit
 	logLimit     logLimiter
 	loading      loading
 	sem          chan struct{}
+	hurry        pace // how often other servers are asked for; zero: as usual
 	clientQueues clientQueues
 	wg           sync.WaitGroup
->>>>>>> main
 }
 
 // State is how a server stands on one interface.
