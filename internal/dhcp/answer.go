@@ -209,8 +209,8 @@ func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 
 // refuses reports whether a is kept from a client that is no node: it does not hold it.
 func (v View) refuses(r Request, now time.Time, a netip.Addr) bool {
-	holds := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
-	return v.Refused != "" && v.Subnet.usable(a) && !holds && a != v.Offer
+	theirs := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
+	return v.Refused != "" && v.Subnet.usable(a) && !theirs && a != v.Offer
 }
 
 // free reports whether a is in the dynamic range and nobody's. A node's last address is not, for others.

@@ -137,15 +137,15 @@ func TestDHCPFindings(t *testing.T) {
 		own   api.DHCP
 	}{
 		{nil, "ok: this server gives addresses on eth1, and no other one answers\n", gives},
-		{[]dhcp.Found{{Server: a, Offers: b}}, "warning: this server gives addresses on eth1, and another DHCP server " +
-			"answers: 10.0.0.1\n", gives},
+		{[]dhcp.Found{{Server: a, Offers: b}}, "warning: this server gives addresses on eth1, and another DHCP " +
+			"server answers: 10.0.0.1\n", gives},
 		{nil, "warning: this server stopped giving addresses: DHCP server 10.0.0.1 answers on eth1\n",
 			own(func(d *api.DHCP) { d.StoppedFor = "10.0.0.1" })},
 		{nil, "warning: 4 of 100 addresses are free (90 of nodes, 4 of unknown machines, 2 in use by others)\n" +
 			"ok: this server gives addresses on eth1, and no other one answers\n",
 			own(func(d *api.DHCP) { d.Addresses = api.DHCPAddresses{All: 100, Known: 90, Unknown: 4, InUse: 2} })},
-		{[]dhcp.Found{{Server: a, Offers: b, Pando: "pando-settled"}}, "ok: DHCP server 10.0.0.1 (a Pando) answers on " +
-			"eth1: Pando works beside it (--dhcp proxy)\n", api.DHCP{}},
+		{[]dhcp.Found{{Server: a, Offers: b, Pando: "pando-settled"}}, "ok: DHCP server 10.0.0.1 (a Pando) answers " +
+			"on eth1: Pando works beside it (--dhcp proxy)\n", api.DHCP{}},
 		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it " +
 			"(--dhcp proxy)\n", api.DHCP{}},
