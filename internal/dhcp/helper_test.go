@@ -46,7 +46,7 @@ type helperSpec struct {
 	LookFor time.Duration
 	Hurry   time.Duration // between questions for other servers
 	Known   []fleet.MAC   // of nodes
-	// send this captured packet to every server, or to SendTo, print what comes back, and exit
+	Send    string        // send this captured packet to every server, or to SendTo, print what comes back, and exit
 	SendTo  string        // address and port; the answer is awaited on the same port
 }
 
