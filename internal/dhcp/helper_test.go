@@ -34,6 +34,7 @@ const helperEnv = "PANDO_DHCP_HELPER"
 type helperSpec struct {
 	Config  Config
 	Leases  []fleet.Lease
+	Menu    bool           // firmware ignores a plain boot file
 	NICs    []fleet.MAC    // of the node whose fixed address is the first of Leases
 	Files   string         // directory of boot files, served by TFTP and HTTP; "": no TFTP, no HTTP
 	Kernel  string         // file; "": scripts tell the machine to wait
@@ -43,8 +44,10 @@ type helperSpec struct {
 	Chain   string         // the first script asked for starts this file by TFTP instead
 	Look    bool           // print what DiscoverServers finds and exit
 	LookFor time.Duration
-	Send    string // send this captured packet to every server, or to SendTo, and print what comes back; then exit
-	SendTo  string // address and port; the answer is awaited on the same port
+	Hurry   time.Duration // between questions for other servers
+	Known   []fleet.MAC   // of nodes
+	Send    string        // send this captured packet to every server, or to SendTo, print what comes back, and exit
+	SendTo  string        // address and port; the answer is awaited on the same port
 }
 
 // line is one line that the helper prints.
@@ -117,10 +120,16 @@ func helper(specJSON string, out *lines) error {
 	}
 	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	leases := newMemory(spec.Leases...)
+	leases.menu = spec.Menu
 	if len(spec.NICs) > 0 {
 		leases.node(spec.Leases[0], spec.NICs...)
 	}
+	leases.known = map[fleet.MAC]bool{}
+	for _, m := range spec.Known {
+		leases.known[m] = true
+	}
 	s := &Server{Config: spec.Config, Registry: leases, Log: log,
+		hurry:   pace{spec.Hurry, spec.Hurry, spec.Hurry},
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
 		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
 	if err := s.Open(ctx); err != nil {

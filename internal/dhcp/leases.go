@@ -12,12 +12,18 @@ import (
 // Registry is the durable record of leases, nodes and boots. Implementations are safe for concurrent use. A packet
 // costs one Snapshot and one Commit; only after an answered probe the records are read again.
 type Registry interface {
-	// Snapshot reads what is recorded for the client of a request: its node (zero: none) and, through read, leases.
-	// All of it is one state of the records. read does not wait for the network; nil: no lease is looked up.
-	Snapshot(ctx context.Context, r Request, read func(Leases) error) (fleet.Node, error)
+	// Snapshot reads what is recorded for the client of a request and, through read, leases. All of it is one state of
+	// the records. read does not wait for the network; nil: no lease is looked up.
+	Snapshot(ctx context.Context, r Request, read func(Leases) error) (Known, error)
 	// Commit records what a packet changes, all or nothing. It is durable when it returns; calls that run at the
 	// same time should share a write. The reply waits for it. Without leases a failure is logged, and no error.
 	Commit(ctx context.Context, c Change) error
+}
+
+// Known is what is recorded for a client.
+type Known struct {
+	Node fleet.Node // zero: none
+	Menu bool       // its firmware seems to ignore a boot file that comes without a PXE menu
 }
 
 // Change is what a packet changes in the records.
@@ -32,9 +38,11 @@ type Change struct {
 // A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
 // returns it in preference to a dynamic one, for each of the node's MACs, and LeaseByAddr finds it, so that nobody
 // else gets the address: MAC and Expires tell which of the node's NICs took it last, and until when it has it (zero:
-// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none.
+// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none. Known
+// tells that the MAC is a node's that has registered once, or that an operator declared: what a machine says about
+// itself does not make it known.
 type Leases interface {
-	// LeaseByMAC returns what is recorded for a MAC, expired or not.
+	// LeaseByMAC returns what is recorded for a MAC, expired or not. Known counts also when nothing is found.
 	LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error)
 	// LeaseByAddr returns who has an address, expired or not.
 	LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error)
@@ -63,7 +71,7 @@ type Seen struct {
 	Reason   string     // why nothing, or a NAK, is answered; for people
 }
 
-// HasAddress tells which address the client has, or is about to have, as far as this packet shows: the one we
+// HasAddress reports which address the client has, or is about to have, as far as this packet shows: the one we
 // acknowledge, or as proxy, the one it asks another server for. The zero Addr: it does not show any.
 func (s Seen) HasAddress() netip.Addr {
 	switch {
@@ -81,5 +89,6 @@ type Found struct {
 	Server    netip.Addr // server identifier
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
 	Proxy     bool       // it tells boot files and gives no addresses
-	How       string     // "offer" (asked by DiscoverServers) or "request" (a client was seen choosing it)
+	Pando     string     // another Pando that gives addresses: pandoStarting or pandoSettled; "": something else
+	How       string     // "offer" (it answered a question of ours) or "request" (a client was seen choosing it)
 }

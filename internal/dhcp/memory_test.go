@@ -13,12 +13,14 @@ type memory struct {
 	mu        sync.Mutex
 	byAddr    map[netip.Addr]fleet.Lease
 	fixed     map[fleet.MAC]fleet.Lease // of nodes with several NICs
+	known     map[fleet.MAC]bool        // of nodes that have registered
 	failSave  error
 	saves     int
 	snapshots int
 	commits   []Change
-	lookUps   int // by MAC and by address
-	ranges    int // reads of a range
+	menu      bool // what is known of every client
+	lookUps   int  // by MAC and by address
+	ranges    int  // reads of a range
 }
 
 // node gives a node of several NICs a fixed address, which none of them took yet.
@@ -57,6 +59,7 @@ func (m *memory) LeaseByMAC(mac fleet.MAC) (fleet.Lease, bool, error) {
 			best = l
 		}
 	}
+	best.Known = best.Known || m.known[mac]
 	return best, best.Addr.IsValid(), nil
 }
 
@@ -82,14 +85,14 @@ func (m *memory) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 }
 
 // Snapshot implements Registry.
-func (m *memory) Snapshot(_ context.Context, _ Request, read func(Leases) error) (fleet.Node, error) {
+func (m *memory) Snapshot(_ context.Context, _ Request, read func(Leases) error) (Known, error) {
 	m.mu.Lock()
 	m.snapshots++
 	m.mu.Unlock()
 	if read == nil {
-		return fleet.Node{}, nil
+		return Known{Menu: m.menu}, nil
 	}
-	return fleet.Node{}, read(m)
+	return Known{}, read(m)
 }
 
 // Commit implements Registry.

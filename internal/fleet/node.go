@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NodeState tells whether an operator, or the adoption policy, has accepted a node.
+// NodeState reports whether an operator, or the adoption policy, has accepted a node.
 type NodeState string
 
 // The two states of a node.
@@ -86,7 +86,7 @@ func (s Settings) CacheOf() *Cache {
 	return c
 }
 
-// PeerPolicy says whether nodes give each other what they have, and which.
+// PeerPolicy reports whether nodes give each other what they have, and which.
 type PeerPolicy string
 
 // The peer policies.
@@ -104,13 +104,13 @@ func (p PeerPolicy) Effective() PeerPolicy {
 	return p
 }
 
-// Labels of a node that say where it stands: the first one that it has is its place.
+// Labels that give a node's place. The first one that the node has counts.
 const (
 	LabelRack   = "rack"
 	LabelSwitch = "switch"
 )
 
-// Place is the rack or switch that an operator declared a node to stand at, "" when none is.
+// Place is the rack or switch that an operator declared for a node, or "".
 func (n Node) Place() string {
 	if p := n.Labels[LabelRack]; p != "" {
 		return p
@@ -125,7 +125,8 @@ type Lease struct {
 	Host    string     `json:"host,omitempty"`
 	Static  bool       `json:"static,omitempty"`
 	Expires time.Time  `json:"expires"`
-	Bad     bool       `json:"bad,omitempty"` // declined, or answered a probe: not offered until Expires
+	Bad     bool       `json:"bad,omitempty"`   // somebody else answered there: not offered until Expires
+	Known   bool       `json:"known,omitempty"` // of a node that has registered once, or that an operator declared
 }
 
 // AdoptionPolicy says what happens to a MAC that no node has.

@@ -22,7 +22,7 @@ const (
 	maxLine  = 4 << 20 // bytes of one entry as journalctl prints it
 )
 
-// Query says which lines of a journal are wanted. The zero value is all.
+// Query selects lines of a journal. The zero value selects all.
 type Query struct {
 	Unit     string // a unit, or a pattern such as nfs-*; ".service" may be left out
 	Grep     string // regular expression (PCRE) that the message matches; without capitals in it, case does not count
@@ -67,7 +67,7 @@ func (q Query) args() []string {
 
 // Lines returns lines of the journal of a boot, the oldest first.
 func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, error) {
-	leave, err := turn(ctx, d.readers)
+	leave, err := acquire(ctx, d.readers)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, erro
 	return out, err
 }
 
-// Follow calls fn for the lines that a query wants, and for those that come later, until fn or ctx ends it; the
-// latter is no error. A boot of which nothing has come yet is waited for.
+// Follow calls fn for the selected lines, and for those that come later, until fn returns an error or ctx ends; the
+// latter is no error. It waits for a boot that has sent nothing yet.
 func (d *Dir) Follow(ctx context.Context, node, id string, q Query, fn func(Line) error) error {
 	select {
 	case d.follows <- struct{}{}:
@@ -116,7 +116,7 @@ const followPause = time.Second
 
 // Units are the units that a journal has lines of.
 func (d *Dir) Units(ctx context.Context, node, id string) ([]string, error) {
-	leave, err := turn(ctx, d.readers)
+	leave, err := acquire(ctx, d.readers)
 	if err != nil {
 		return nil, err
 	}
@@ -171,18 +171,18 @@ func (d *Dir) lines(ctx context.Context, node, id string, args []string, fn func
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := scan(out, fn)
-	if said != nil {
+	scanErr := scan(out, fn)
+	if scanErr != nil {
 		stop()
 		_, _ = io.Copy(io.Discard, out) // it ends
 	}
-	if err := cmd.Wait(); err != nil && said == nil && ctx.Err() == nil {
+	if err := cmd.Wait(); err != nil && scanErr == nil && ctx.Err() == nil {
 		// With --grep, "nothing matches" is a failure without a word.
 		if text := strings.TrimSpace(problem.String()); text != "" {
 			return &QueryError{text}
 		}
 	}
-	return said
+	return scanErr
 }
 
 // QueryError is what journalctl has against a question.

@@ -197,7 +197,7 @@ func TestNodeOverrides(t *testing.T) {
 		t.Fatalf("changes %+v, %v", ch, err)
 	}
 	cfg := m.load()
-	a := checkAssignment(t, cfg, m.hello(cfg))
+	a := checkAssignment(t, cfg, m.register(cfg))
 	if a.Swarm != nil || a.WriteLimit != "2g" {
 		t.Errorf("assignment: %+v", a)
 	}
@@ -211,7 +211,8 @@ func TestNodeOverrides(t *testing.T) {
 	}
 	for setting, want := range map[string]string{"peers": "off from node", "write_limit": "2g from node",
 		"authorized_keys": "none from node",
-		"image":           "follows lab from group default", "kernel_args": "quiet from image", "cache": "none from default"} {
+		"image":           "follows lab from group default",
+		"kernel_args":     "quiet from image", "cache": "none from default"} {
 		if from[setting] != want {
 			t.Errorf("%s is %s, want %s", setting, from[setting], want)
 		}

@@ -267,7 +267,7 @@ func (s *Server) netconsolePort() int {
 	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
-// nextVersion says what a node's next boot runs.
+// nextVersion reports what a node's next boot runs.
 func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
 	p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
 	if err != nil {
@@ -372,7 +372,8 @@ func (s *Server) wireBoot() {
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
-		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+		DHCPStopped: s.dhcpStopped,
+		Uploads:     &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 type Place interface {
 	// Name is for people.
 	Name() string
-	// Find tells which version a reference means that has a tag, or some digits of a version.
+	// Find reports which version a reference means that has a tag, or some digits of a version.
 	Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error)
 	// StoredVersion returns a version without its objects.
 	StoredVersion(ctx context.Context, v fleet.Digest) (api.StoredVersion, error)
@@ -21,7 +21,7 @@ type Place interface {
 
 	// Accepts returns an error if this place would not take a version, because of who signed it.
 	Accepts(ctx context.Context, v api.StoredVersion) error
-	// Missing tells which objects are not there.
+	// Missing reports which objects are not there.
 	Missing(ctx context.Context, objects []api.ObjectSize) ([]api.ObjectSize, error)
 	// AddObjects stores objects.
 	AddObjects(ctx context.Context, objects [][]byte) error

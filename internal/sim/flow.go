@@ -89,7 +89,7 @@ func (f *storm) requested(id int32) {
 	}
 }
 
-// has tells whether a node has what a transfer is to bring.
+// has reports whether a node has what a transfer is to bring.
 func (f *storm) has(n *node, x *flow) bool {
 	switch x.what {
 	case files:
@@ -289,7 +289,7 @@ func (f *storm) failed(n *node, x flow, why swarm.Failure) {
 	case files:
 		f.filesFailed(n)
 	case demand:
-		f.looseFailed(n, x, why)
+		f.demandFailed(n, x, why)
 	default:
 		f.fail(n, x.fetch, why)
 	}

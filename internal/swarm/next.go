@@ -86,7 +86,7 @@ func (s *Fetcher) originDelay() time.Duration {
 	return max(hedgeMax, directedFactor*s.peerTime, 2*s.retryAfter, delayFactor*s.delay)
 }
 
-// SetDemandReads says how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
+// SetDemandReads reports how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
 // link, but only for a short time: an object that does not come must not stop all others.
 func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	if s.demandReads == 0 && waiting > 0 {
@@ -95,7 +95,7 @@ func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	s.demandReads = waiting
 }
 
-// yieldsToDemand tells whether nothing is fetched ahead now.
+// yieldsToDemand reports whether nothing is fetched ahead now.
 func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	until := s.demandSince + s.hedgeDelay()
 	if s.demandReads == 0 || now >= until {
@@ -105,7 +105,7 @@ func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	return true
 }
 
-// IsUrgent tells whether a read waits for a piece.
+// IsUrgent reports whether a read waits for a piece.
 func (s *Fetcher) IsUrgent(p int) bool {
 	return slices.ContainsFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
@@ -142,7 +142,7 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 // windowSize is how many missing pieces are chosen from. In a large swarm a piece takes longer to spread, and with a
 // small window the links run idle. In a small one a large window delays the last node.
 func (s *Fetcher) windowSize() int {
-	if s.Peers() >= crowdPeers {
+	if s.Peers() >= manyPeers {
 		return s.o.Window * 5 / 4
 	}
 	return s.o.Window

@@ -20,7 +20,7 @@ import (
 
 // volume is who has one.
 type volume struct {
-	turn chan struct{} // full while somebody has it
+	slot chan struct{} // full while somebody has it
 
 	mu     sync.Mutex
 	cut    context.CancelCauseFunc // of who has it, or waits for it; nil: nobody
@@ -37,8 +37,8 @@ func (v *volume) attached() bool {
 var ErrTaken = errors.New("somebody else has the volume now")
 
 // take cuts off who has the volume, and waits for its end. give ends this turn.
-func (v *volume) take(ctx context.Context) (turn context.Context, give func(), err error) {
-	turn, cut := context.WithCancelCause(ctx)
+func (v *volume) take(ctx context.Context) (slot context.Context, give func(), err error) {
+	slot, cut := context.WithCancelCause(ctx)
 	v.mu.Lock()
 	if v.cut != nil {
 		v.cut(ErrTaken)
@@ -46,16 +46,16 @@ func (v *volume) take(ctx context.Context) (turn context.Context, give func(), e
 	v.cut = cut
 	v.mu.Unlock()
 	select {
-	case v.turn <- struct{}{}:
-	case <-turn.Done():
-		return nil, nil, context.Cause(turn)
+	case v.slot <- struct{}{}:
+	case <-slot.Done():
+		return nil, nil, context.Cause(slot)
 	}
-	return turn, func() {
+	return slot, func() {
 		cut(nil)
 		v.mu.Lock()
 		v.served = false
 		v.mu.Unlock()
-		<-v.turn
+		<-v.slot
 	}, nil
 }
 
@@ -107,7 +107,7 @@ func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	return context.Cause(ctx)
 }
 
-// Wait returns when nothing is served any more. The contexts of Serve have ended.
+// Wait returns when nothing is served any more. The caller ends the contexts of Serve first.
 func (d *Dir) Wait() { d.serving.Wait() }
 
 // process is a qemu-storage-daemon for one volume.
@@ -115,15 +115,15 @@ type process struct {
 	name   string
 	dir    string
 	cmd    *exec.Cmd
-	said   strings.Builder
+	output strings.Builder
 	ended  chan struct{}
 	socket string
 }
 
-// start starts the daemon of a volume. One that an earlier server left is ended first.
+// start starts the daemon of a volume, after it has ended one that an earlier server left.
 //
-// Every write is on the disk before it is answered (writethrough): a node does not write again what was answered,
-// so what a killed daemon or a power cut here took away would be missing in the middle of its file system.
+// Every write is on disk before it is acknowledged (writethrough): a node does not repeat an acknowledged write, so a
+// killed daemon or a power cut would leave a hole in its file system.
 func (d *Dir) start(name string) (*process, error) {
 	return startDaemon(d.path, name, d.log,
 		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+strings.ReplaceAll(name, ",", ",,")+suffix,
@@ -138,7 +138,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 	_ = os.Remove(filepath.Join(dir, p.socket))
 	args = append([]string{"--pidfile", name + ".pid", "--nbd-server", "addr.type=unix,addr.path=" + p.socket}, args...)
 	p.cmd = exec.Command("qemu-storage-daemon", args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.said, &p.said
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf(
 			"serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w",
@@ -156,7 +156,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 				"err",
 				err,
 				"said",
-				strings.TrimSpace(p.said.String()),
+				strings.TrimSpace(p.output.String()),
 			)
 		}
 	}()
@@ -180,9 +180,9 @@ func endStale(pidFile, socket string) {
 	}
 }
 
-// stop ends the daemon when all that it holds is written. It is asked until it is gone: qemu-storage-daemon only
-// notes a signal, so one that comes between its look at the note and its wait for something to do is not acted on
-// before something else happens.
+// stop ends the daemon when all its writes are on disk. It repeats the signal until the daemon is gone:
+// qemu-storage-daemon only sets a flag, and a signal just before its wait for events takes effect only after the next
+// event.
 func (p *process) stop() {
 	for {
 		_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already
@@ -210,7 +210,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		}
 		select {
 		case <-p.ended:
-			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.said.String()))
+			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.output.String()))
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):

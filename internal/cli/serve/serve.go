@@ -35,9 +35,9 @@ type serveFlags struct {
 	servers             []string
 	uplink, nodeLink    *output.Quantity
 	rebootAfter         time.Duration
+	leaseTime           time.Duration
 	store               storeflags.Flags
 	verbose, noProbe    bool
-	menu                bool
 	dashboard           string
 	dashboardOpen       bool
 	metricsOpen         bool
@@ -70,6 +70,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	)
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
+	fl.DurationVar(&f.leaseTime, "lease-time", dhcp.DefaultLeaseTime,
+		"how long a lease is good; that of a machine that is no node yet for 10 minutes at most")
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the image port: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes "+
 		"report")
@@ -96,12 +98,6 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 			"-1s: never (default 15m)",
 	)
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
-	fl.BoolVar(
-		&f.menu,
-		"pxe-menu",
-		false,
-		"as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file",
-	)
 	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
 	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
 }
@@ -254,7 +250,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	if err != nil {
 		return dhcp.Config{}, err
 	}
-	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe}
 	if mode == dhcp.Off {
 		return c, nil
 	}
@@ -291,7 +287,7 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if err != nil {
 		return dhcp.Subnet{}, err
 	}
-	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain}
+	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain, LeaseTime: f.leaseTime}
 	if s.First, s.Last, err = addressRange(f.addresses, prefix); err != nil {
 		return s, err
 	}

@@ -28,11 +28,11 @@ const (
 
 // computer is one of the demo's machines.
 type computer struct {
-	name     string // that it has, or will be given
-	mac      fleet.MAC
-	firmware testkit.Firmware
-	stranger bool // nobody announced it
-	what     string
+	name           string // that it has, or will be given
+	mac            fleet.MAC
+	firmware       testkit.Firmware
+	unknownMachine bool // nobody announced it
+	what           string
 }
 
 var computers = []computer{
@@ -49,7 +49,7 @@ type Demo struct {
 	state  state
 }
 
-// New takes the arguments of `pando-lab demo` or of `pando-lab stop`.
+// New parses the arguments of `pando-lab demo` or `pando-lab stop`.
 func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error) {
 	l := &Demo{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
@@ -69,7 +69,7 @@ func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error)
 	return l, err
 }
 
-// Run is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
+// Run runs the demonstration. It leaves nothing running, unless --keep was given and all went well.
 func (l *Demo) Run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the demo makes a network namespace")
@@ -173,7 +173,7 @@ func (l *Demo) settle(ctx context.Context, p *play) error {
 		return err
 	}
 	for _, c := range computers {
-		if c.stranger {
+		if c.unknownMachine {
 			continue
 		}
 		if _, err := p.site.API.CreateNode(ctx, api.NodeCreate{Name: c.name, MACs: []fleet.MAC{c.mac}}); err != nil {
@@ -193,7 +193,7 @@ func (l *Demo) bootAll(ctx context.Context, p *play) error {
 			c.name,
 			c.mac,
 			c.what,
-			map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger],
+			map[bool]string{true: "adopted when it appears", false: "announced"}[c.unknownMachine],
 		)
 	}
 	l.Say("")

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
-// badCrowd are the bad peers of a run.
-type badCrowd struct {
+// badGroup is the bad peers of a run.
+type badGroup struct {
 	peers []*bench.Program
 	notes []string // files that they leave
 }
 
 // badPeers starts peers that send what they should not, on the links after those of the nodes.
-func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, err error) {
-	c = &badCrowd{}
+func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *badGroup, err error) {
+	c = &badGroup{}
 	f := findFault(j.Fault)
 	if f.bad == "" {
 		return c, nil
@@ -27,16 +28,16 @@ func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 	for i := range affected(j.Nodes) {
 		name := filepath.Join(s.Dir, fmt.Sprintf("bad-peer-%d", i))
 		_ = os.Remove(name + ".json") // of a run before
-		cmd := s.star.Nodes[j.Nodes+i].Command(
+		cmd := s.Star.Nodes[j.Nodes+i].Command(
 			context.Background(),
 			filepath.Join(s.Bin, "pando-lab"),
 			"bad-peer",
 			"--data",
 			s.DataDir(),
 			"--pack",
-			m.pack.Object.String(),
+			m.Pack.Object.String(),
 			"--server",
-			"http://"+bench.Network.Addr().String()+":"+dataPort,
+			"http://"+bench.Network.Addr().String()+":"+testbed.DataPort,
 			"--as",
 			f.bad,
 			"--rate",
@@ -54,7 +55,7 @@ func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 	return c, nil
 }
 
-func (c *badCrowd) stop() {
+func (c *badGroup) stop() {
 	for _, p := range c.peers {
 		p.Stop()
 	}
@@ -62,7 +63,7 @@ func (c *badCrowd) stop() {
 }
 
 // ended stops them, and returns what they did to whom.
-func (c *badCrowd) ended() ([]bench.BadAnswer, error) {
+func (c *badGroup) ended() ([]bench.BadAnswer, error) {
 	c.stop()
 	return bench.ReadBadNotes(c.notes)
 }
@@ -82,7 +83,7 @@ func (r *stormRun) spoiled(nodes []*node, answers []bench.BadAnswer) {
 	for i, n := range nodes {
 		x := &r.Each[i]
 		for _, a := range answers {
-			if a.To != n.net.Addr.Addr() || a.Ended.After(end) {
+			if a.To != n.Net.Addr.Addr() || a.Ended.After(end) {
 				continue
 			}
 			if x.Spoiled++; x.Spoiled > tellFrom {

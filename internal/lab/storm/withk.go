@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
@@ -27,17 +29,17 @@ type runK struct {
 
 // nodeK is how a node of such a run loaded K.
 type nodeK struct {
-	Bytes int64   `json:"bytes"`
-	Turn  float64 `json:"turn"` // it may load
-	There float64 `json:"there"`
-	Asked int     `json:"asked"` // for scripts
-	Slept float64 `json:"slept"` // since scripts said so
+	Bytes    int64   `json:"bytes"`
+	Admitted float64 `json:"turn"` // it may load
+	There    float64 `json:"there"`
+	Asked    int     `json:"asked"` // for scripts
+	Slept    float64 `json:"slept"` // since scripts said so
 }
 
 // withKSystems are those of which the simulator knows what they do after K.
 var withKSystems = []string{unicastName, bestName()}
 
-// checkK says what is wrong with --k.
+// checkK returns what is wrong with --k.
 func (s *Storm) checkK() error {
 	switch other := slices.IndexFunc(s.wanted,
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
@@ -66,7 +68,7 @@ func (s *Storm) linkFlags() []string {
 }
 
 // readyK has the server pack its agent, which it does once and keeps: no storm shall wait for that.
-func (s *Storm) readyK(ctx context.Context, m *material) error {
+func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	nodes, err := s.nodesOf(m, job{Nodes: 1})
 	if err != nil {
 		return err
@@ -78,7 +80,7 @@ func (s *Storm) readyK(ctx context.Context, m *material) error {
 	if err != nil {
 		return err
 	}
-	k, err := f.Turn(ctx)
+	k, err := f.Admitted(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,9 +88,9 @@ func (s *Storm) readyK(ctx context.Context, m *material) error {
 	return err
 }
 
-// turns is what the server says of those who will load.
-func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
-	st, err := s.site.API.Status(ctx)
+// loadAll is what the server says of those who will load.
+func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
+	st, err := s.Site.API.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +103,13 @@ func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
 }
 
 // patienceK is how much longer a run may take with K.
-func patienceK(m *material, j job) time.Duration {
+func patienceK(m *testbed.Material, j job) time.Duration {
 	return time.Duration(
 		3 * float64(
 			j.Nodes,
 		) * float64(
 			m.Kernel.Every,
-		) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(
+		) * 8 / (bench.Eta * float64(min(j.Server, j.Node))) * float64(
 			time.Second,
 		),
 	)
@@ -119,17 +121,17 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	if err != nil {
 		return nil, err
 	}
-	script, err := f.Turn(ctx)
+	script, err := f.Admitted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &nodeK{Turn: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
+	k := &nodeK{Admitted: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
 	kernel, err := f.Fetch(ctx, script.Kernel, io.Discard)
 	if err != nil {
 		return nil, err
 	}
-	if kernel != n.m.Manifest.Kernel.Size {
-		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.m.Manifest.Kernel.Size)
+	if kernel != n.Material.Manifest.Kernel.Size {
+		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.Material.Manifest.Kernel.Size)
 	}
 	initramfs, err := f.Fetch(ctx, script.Initramfs, io.Discard)
 	k.Bytes, k.There = kernel+initramfs, time.Since(begin).Seconds()
@@ -146,14 +148,14 @@ func (k *runK) finish(each []nodeRun) {
 		if k.First == 0 || n.K.There < k.First {
 			k.First = n.K.There
 		}
-		k.Together = max(k.Together, loadingAt(n.K.Turn, each))
+		k.Together = max(k.Together, loadingAt(n.K.Admitted, each))
 	}
 }
 
 // loadingAt is how many nodes load at a moment.
 func loadingAt(at float64, each []nodeRun) (count int) {
 	for _, n := range each {
-		if n.K != nil && n.K.Turn <= at && at < n.K.There {
+		if n.K != nil && n.K.Admitted <= at && at < n.K.There {
 			count++
 		}
 	}
@@ -173,7 +175,7 @@ func (r stormRun) serverBytesK() int64 {
 // boundK is how long the storm takes at least, in seconds: by the server's link, or by a node's own.
 func (r stormRun) boundK() float64 {
 	return max(
-		unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),
-		unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate)),
+		bench.Unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),
+		bench.Unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate)),
 	).Seconds()
 }

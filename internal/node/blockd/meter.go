@@ -25,7 +25,7 @@ type meteredDevice struct {
 	broken func(error)
 }
 
-// ReadAt is the kernel's read.
+// ReadAt serves a read of the kernel.
 func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	d.reads.note(off, len(p))
 	done := d.stall.begin()
@@ -44,7 +44,7 @@ func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	return err
 }
 
-// ReadNow is the kernel's read of what is in memory already.
+// ReadNow serves a read of the kernel if its bytes are in memory.
 func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
 	if !d.reader.ReadNow(p, off) {
 		return false
@@ -55,8 +55,7 @@ func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
 	return true
 }
 
-// stallAfter is how long a read may take before its time counts as stalled. A boot's reads take milliseconds;
-// one that waits this long is noticed by whoever uses the machine.
+// stallAfter is when a read counts as stalled. A boot's reads take milliseconds; people notice a read of this length.
 const stallAfter = time.Second
 
 // stall measures the time in which at least one read waited for longer than stallAfter. Reads that wait
@@ -117,19 +116,19 @@ func (s *stall) flush() int {
 	return len(s.waiting)
 }
 
-// lateDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
+// pendingDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
 // anything. Reads wait for it.
-type lateDevice struct {
+type pendingDevice struct {
 	size  int64
 	there chan struct{} // closed when dev is set
 	dev   *blockdev.Device
 }
 
-// Size is what the manifest says; an index that says otherwise never arrives.
-func (d *lateDevice) Size() int64 { return d.size }
+// Size is the size in the manifest. An index with another size is refused.
+func (d *pendingDevice) Size() int64 { return d.size }
 
 // ReadAt waits for the device and reads.
-func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
+func (d *pendingDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	select {
 	case <-d.there:
 		return d.dev.ReadAt(ctx, p, off)
@@ -139,7 +138,7 @@ func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 }
 
 // ReadNow reads what is in memory, once the device is there.
-func (d *lateDevice) ReadNow(p []byte, off int64) bool {
+func (d *pendingDevice) ReadNow(p []byte, off int64) bool {
 	select {
 	case <-d.there:
 		return d.dev.ReadNow(p, off)
@@ -148,12 +147,12 @@ func (d *lateDevice) ReadNow(p []byte, off int64) bool {
 	}
 }
 
-func (d *lateDevice) arrive(dev *blockdev.Device) {
+func (d *pendingDevice) arrive(dev *blockdev.Device) {
 	d.dev = dev
 	close(d.there)
 }
 
-func (d *lateDevice) close() {
+func (d *pendingDevice) close() {
 	select {
 	case <-d.there:
 		d.dev.Close()

@@ -26,8 +26,8 @@ func (d *blockDaemon) packMap() bootpack.Map {
 	return m
 }
 
-// pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
-// ask for: its boot is over, or has most of it.
+// pack is the boot pack to read from, or nil. A daemon that replaces another one fetches only what is read, because the
+// boot is over or nearly so.
 func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.TimeoutFloor) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil
@@ -73,8 +73,8 @@ func (d *blockDaemon) whole() func() {
 }
 
 // unread counts what came in pieces and was not read.
-func (d *blockDaemon) unread(n int64, late bool) {
-	if late {
+func (d *blockDaemon) unread(n int64, pending bool) {
+	if pending {
 		d.ledger.add(bytesLate, n)
 	} else {
 		d.ledger.add(bytesUnread, n)

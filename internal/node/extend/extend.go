@@ -134,7 +134,7 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 		return "", err
 	}
 	as, err := control.CheckAssignment(
-		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.RegisterResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
 		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
 	)
 	if err != nil {
@@ -167,7 +167,7 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 	return changeText(gets, loses) + e.received(ctx, gets), err
 }
 
-// received says how many bytes came for extensions that were attached, and from whom.
+// received reports how many bytes came for extensions that were attached, and from whom.
 func (e *Extender) received(ctx context.Context, list []fleet.Extension) string {
 	e.mu.Lock()
 	on := slices.Clone(e.state.On)

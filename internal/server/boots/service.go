@@ -22,7 +22,7 @@ import (
 	"pando/internal/versions"
 )
 
-// packSource tells which boot packs a node is sent.
+// packSource says which boot packs a node is sent.
 type packSource interface {
 	// ForBoot returns the pack of a version for a hardware class, nil if there is none.
 	ForBoot(version fleet.Digest, class string) *fleet.PackRef
@@ -73,6 +73,7 @@ type Config struct {
 	Servers        []string                             // base URLs of further servers
 	GivesAddresses func() bool                          // whether nodes have their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
+	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
 
 	Release string
@@ -90,7 +91,7 @@ type Service struct {
 	nodeAuth  *nodeauth.Checker
 	boots     *bootlog.Boots
 	discovery *discovery.Machines
-	turns     *admission.Queue
+	admission *admission.Queue
 	keys      identity.Keys
 	configs   *nodeconfig.Renderer
 	programs  initrd.Programs
@@ -107,6 +108,7 @@ type Service struct {
 	servers        []string
 	givesAddresses func() bool
 	dhcpOff        func() bool
+	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
 
 	release string
@@ -122,12 +124,13 @@ func New(c Config) *Service {
 	return &Service{
 		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports,
 		nodeAuth: c.NodeAuth,
-		boots:    c.Boots, discovery: c.Discovery, turns: c.Admission, keys: c.Keys, configs: c.Configs,
+		boots:    c.Boots, discovery: c.Discovery, admission: c.Admission, keys: c.Keys, configs: c.Configs,
 		programs: c.Programs,
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped,
+		uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
 		Neighbour: neighbour,
 	}
 }

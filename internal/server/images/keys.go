@@ -163,9 +163,9 @@ func (a *API) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, err
 		return out, err
 	}
 	err = a.registry.View(ctx, func(tx *registry.Tx) error {
-		holds, err := a.holders(ctx, tx)
+		users, err := a.holders(ctx, tx)
 		for _, v := range lacking {
-			out = append(out, api.KeyVersion{Version: v, InUse: holds[v]})
+			out = append(out, api.KeyVersion{Version: v, InUse: users[v]})
 		}
 		return err
 	})
@@ -261,7 +261,7 @@ func (a *API) addSignature(r *http.Request) (any, error) {
 		)
 }
 
-// unsignedHint says how a version that was built gets its signature.
+// unsignedHint reports how a version that was built gets its signature.
 func (a *API) unsignedHint(err error) string {
 	if errors.Is(err, image.ErrUnsigned) && len(a.signer.ring.Signers()) == 0 {
 		k := a.signer.ring.Keys()[0].Name

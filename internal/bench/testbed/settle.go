@@ -1,0 +1,35 @@
+package testbed
+
+import (
+	"context"
+	"time"
+
+	"pando/internal/bench"
+)
+
+// A server that has just begun has things to do that are no part of a boot: it reads its state, and makes ready
+// what nodes may ask for.
+const (
+	settleLook = 200 * time.Millisecond
+	settleMost = 15 * time.Second // no server is busy for longer; one that is stays so
+	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's count
+)
+
+// Settle waits until the server has nothing to do, and says so where it has not.
+func (t *Testbed) Settle(ctx context.Context) error {
+	before, _, err := bench.ProcessCost(t.Site.PID())
+	for begun := time.Now(); err == nil && time.Since(begun) < settleMost; {
+		if err = bench.Pause(ctx, settleLook); err != nil {
+			return err
+		}
+		var now float64
+		if now, _, err = bench.ProcessCost(t.Site.PID()); now-before <= settleIdle {
+			return err
+		}
+		before = now
+	}
+	if err == nil {
+		t.Say("   the server has been busy for %v before anything boots", settleMost)
+	}
+	return err
+}

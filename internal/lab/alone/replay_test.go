@@ -1,0 +1,139 @@
+package alone
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/bench/testbed"
+	"pando/internal/lab/rivals"
+)
+
+func TestReplayFlags(t *testing.T) {
+	for args, want := range map[string]string{"--replay --wall": "without --wall",
+		"--replay --ways nfs": "there is no nfs without a kernel"} {
+		if _, err := New(others(), strings.Fields(args), io.Discard, io.Discard); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+	a, err := New(others(), []string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
+	if err != nil || a.clockName() != byReplay {
+		t.Errorf("%v, by %s", err, a.clockName())
+	}
+}
+
+// A replayed boot works for as long as the disk's took, of the same version.
+func TestDiskWork(t *testing.T) {
+	a := &Alone{Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}}}
+	m := &testbed.Material{Image: &bench.Image{Version: "v"}}
+	keep := func(r result) {
+		b, err := json.Marshal(r)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(a.Dir, "alone.json"), b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "--ways disk") {
+		t.Errorf("nothing was measured: %v", err)
+	}
+	keep(result{Version: "w", Seconds: map[string][]float64{"disk": {4}}})
+	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("of another version: %v", err)
+	}
+	keep(result{Version: "v", Seconds: map[string][]float64{"disk": {5, 4, 3}}})
+	if work, err := a.diskWork(m); err != nil || work != 4 {
+		t.Errorf("%g s, %v, want the median", work, err)
+	}
+}
+
+// Waits are told by where in the boot's work they are, and what is neither wait nor work by itself.
+func TestWaited(t *testing.T) {
+	const ms = time.Millisecond
+	bursts := []testbed.Burst{
+		{First: 0, End: 1},
+		{First: 1, End: 3, Think: 4 * ms},
+		{First: 3, End: 4, Think: 3 * ms},
+		{First: 4, End: 5, Think: 93 * ms},
+	}
+	got := waited([]time.Duration{ms, 2 * ms, 5 * ms, 7 * ms, 11 * ms}, bursts)
+	want := make([]float64, workParts)
+	want[0], want[1], want[19] = 0.006, 0.007, 0.011
+	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }) {
+		t.Errorf("waited %v, want %v", got, want)
+	}
+	r := result{
+		ways:    ways(rivals.Kernel()),
+		Clock:   byReplay,
+		Work:    1,
+		Seconds: map[string][]float64{bench.PandoWay: {1.124}},
+		Waited:  map[string][][]float64{bench.PandoWay: {want}},
+	}
+	if line := strings.Fields(r.waits()[strings.Index(r.waits(), bench.PandoWay):]); !slices.Equal(
+		line,
+		[]string{bench.PandoWay, "0.01", "0.01", "0.01", "0.10"},
+	) {
+		t.Errorf("told as %q", line)
+	}
+	if (&result{Clock: byReplay}).waits() != "" {
+		t.Error("nothing was measured")
+	}
+}
+
+// A boot that works has had its processor time when it makes its next read, and gives up when it is told to.
+func TestWorker(t *testing.T) {
+	w, release, err := newWorker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	before, _ := threadTime()
+	for range 10 {
+		if err := w.think(t.Context(), 2*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := threadTime()
+	if had := after - before; err != nil || had < 19*time.Millisecond {
+		t.Errorf("it worked for %s, want 20 ms, %v", had, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if err := w.think(ctx, time.Hour); err == nil || err.Error() != "enough" {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+// The table of a replay says what was replayed, and by what.
+func TestReplayIsTold(t *testing.T) {
+	a, err := New(others(), []string{"--replay"}, io.Discard, io.Discard)
+	if err != nil {
+		t.Skip(err) // a program is not here
+	}
+	r := &result{
+		ways:    a.printed(),
+		Clock:   byReplay,
+		Work:    4,
+		Machine: "2 processors",
+		Seconds: map[string][]float64{"pando": {4.2}, "nbd-erofs": {4.4}, "disk": {4.1}},
+	}
+	for _, want := range []string{"No machine was started", "works for 4.00 s", "1gbit", "nbdkit, the raw " +
+		"image", "this machine's disk"} {
+		if !strings.Contains(r.table(), want) {
+			t.Errorf("no %q in\n%s", want, r.table())
+		}
+	}
+	if r.file() != "alone-replay.json" {
+		t.Errorf("it is in %s", r.file())
+	}
+}
