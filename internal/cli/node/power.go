@@ -90,8 +90,13 @@ func powerVerb(env *cmdenv.Env,
 		)
 	}
 	if action == api.PowerOn {
-		fl.BoolVar(&f.recover, "recover", false, "after a power cut: switch on only nodes that should be on and have been "+
-			"silent for 5 minutes; one that has power is switched off and on")
+		fl.BoolVar(
+			&f.recover,
+			"recover",
+			false,
+			"after a power cut: switch on only nodes that should be on and have been "+
+				"silent for 5 minutes; one that has power is switched off and on",
+		)
 	}
 	if action == api.PowerStatus {
 		env.ReadFlags(c)
