@@ -252,7 +252,7 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	}
 	x = r.ends(x.ID)
 	after, err := r.c.Group(t.Context(), "default")
-	if err != nil || x.State != fleet.RolloutReturned || after.Image != before.Image {
+	if err != nil || x.State != fleet.RolloutRolledBack || after.Image != before.Image {
 		t.Errorf("%+v, %v, group %+v", x, err, after)
 	}
 	// What was moved to the bad version is moved back; a tag that is its own name stays.
@@ -322,7 +322,7 @@ func TestRolloutVerbs(t *testing.T) {
 	if _, err := r.c.AbortRollout(ctx, x.ID); err != nil {
 		t.Error(err)
 	}
-	if x = r.ends(x.ID); x.State != fleet.RolloutReturned || x.Reason != "aborted by this machine" {
+	if x = r.ends(x.ID); x.State != fleet.RolloutRolledBack || x.Reason != "aborted by this machine" {
 		t.Errorf("%+v", x)
 	}
 	if st, err := r.c.Status(ctx); err != nil || len(st.Rollouts) != 0 {
