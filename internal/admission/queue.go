@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pando/internal/api"
@@ -13,27 +14,30 @@ import (
 // Queue admits nodes that want to load kernel and initramfs. It is in memory only: after a restart of the server nodes
 // request again, in a new order.
 type Queue struct {
-	links netboot.Links
+	links netboot.Links // as they are known
 	now   func() time.Time
 	Busy  func(bool) // told when it changes whether K fills the link; set before the first question
 
-	Mu    sync.Mutex
+	mu    sync.Mutex
 	queue *netboot.Queue
 	full  bool                          // what busy was told last
 	again bool                          // while it is full, somebody looks again
-	Lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	nodes nodeLinks
+
+	nodeLink atomic.Int64
 }
 
 // New returns an empty queue for links of these rates.
 func New(l netboot.Links, now func() time.Time) *Queue {
 	return &Queue{links: l, now: now, Busy: func(bool) {}, queue: netboot.NewQueue(l),
-		Lines: map[fleet.MAC]chan<- struct{}{}}
+		lines: map[fleet.MAC]chan<- struct{}{}}
 }
 
 // Ask returns the turn of a machine: place 0 means that it may load now.
 func (t *Queue) Ask(mac fleet.MAC) netboot.Turn {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	defer t.look()
 	return t.queue.Ask(t.now(), mac)
 }
@@ -75,28 +79,35 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 
 // Hold adds a machine to the queue. A second request of the machine replaces its first one.
 func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	line := make(chan struct{})
-	t.Lines[mac] = line
+	t.lines[mac] = line
 	t.queue.Hold(t.now(), mac)
 	t.look() // a slot may have become free since it asked
 	return line, func() {
-		t.Mu.Lock()
-		defer t.Mu.Unlock()
-		if t.Lines[mac] == line {
-			delete(t.Lines, mac)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.lines[mac] == line {
+			delete(t.lines, mac)
 			t.queue.Leave(mac)
 		}
 	}
+}
+
+// Held reports whether a machine's request is held until it is its turn.
+func (t *Queue) Held(mac fleet.MAC) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines[mac] != nil
 }
 
 // look calls those on the line who have a slot now, and tells when the link becomes full of K, or free again. There are
 // twice as many slots as fill it. Callers hold mu.
 func (t *Queue) look() {
 	for _, mac := range t.queue.Called(t.now()) {
-		close(t.Lines[mac])
-		delete(t.Lines, mac)
+		close(t.lines[mac])
+		delete(t.lines, mac)
 	}
 	s := t.queue.State(t.now())
 	if full := s.Loading > s.Slots/2; full != t.full {
@@ -113,8 +124,8 @@ func (t *Queue) look() {
 const fullLook = 5 * time.Second
 
 func (t *Queue) lookAgain() {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.again = false
 	t.look()
 }
@@ -128,8 +139,8 @@ type Transfer struct {
 
 // Begin records the begin of a transfer. The zero Transfer is one that needs no admission.
 func (t *Queue) Begin(mac fleet.MAC) Transfer {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	defer t.look()
 	return Transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
@@ -146,8 +157,8 @@ func (x Transfer) Sent(bytes, left int64) {
 
 // heard notes that bytes left, and tells how many of a load need no slot.
 func (x Transfer) heard(bytes int64) (rest int64) {
-	x.Queue.Mu.Lock()
-	defer x.Queue.Mu.Unlock()
+	x.Queue.mu.Lock()
+	defer x.Queue.mu.Unlock()
 	x.Queue.queue.SawTransfer(x.Queue.now(), x.mac, x.number, bytes)
 	return x.Queue.queue.Rest()
 }
@@ -157,16 +168,16 @@ func (x Transfer) End() {
 	if x.Queue == nil {
 		return
 	}
-	x.Queue.Mu.Lock()
-	defer x.Queue.Mu.Unlock()
+	x.Queue.mu.Lock()
+	defer x.Queue.mu.Unlock()
 	x.Queue.queue.End(x.Queue.now(), x.mac, x.number)
 	x.Queue.look()
 }
 
 // Status returns the state of the queue for the operator.
 func (t *Queue) Status() api.Loads {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.queue.State(t.now())
 	return api.Loads{
 		Slots:    s.Slots,

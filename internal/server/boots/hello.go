@@ -150,6 +150,7 @@ func (s *Service) redeem(
 	if err != nil {
 		return resp, err
 	}
+	s.turns.SawLink(c.MAC, req.Hardware.Link)
 	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
 }
