@@ -76,15 +76,6 @@ func smallRoot(blocks int) []byte {
 	return root
 }
 
-func mustJSON(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // Two nodes, each way: the real server, real links, a real block daemon for each node. Every byte is compared, and each
 // node's bytes are among those that left the server.
 func TestStormOfTwo(t *testing.T) {
