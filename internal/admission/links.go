@@ -41,7 +41,7 @@ func (t *Queue) SawLink(mac fleet.MAC, rate int64) {
 	if now := t.links.Node; mean > now+now/relearn || mean < now-now/relearn {
 		t.links.Node = mean
 		t.queue.SetNode(mean)
-		t.look() // there may be more slots
+		t.admitNext() // there may be more slots
 	}
 }
 

@@ -30,8 +30,8 @@ func TestBusyEndsInSilence(t *testing.T) {
 		q, told := twoSlots(), []bool{}
 		q.Busy = func(b bool) { told = append(told, b) }
 		for i := range byte(q.Status().Slots) {
-			if turn := q.Ask(fleet.MAC{2, 0, 0, 0, 0, i}); turn.Place != 0 {
-				t.Fatalf("machine %d waits: %+v", i, turn)
+			if answer := q.Request(fleet.MAC{2, 0, 0, 0, 0, i}); answer.Place != 0 {
+				t.Fatalf("machine %d waits: %+v", i, answer)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -50,7 +50,7 @@ func TestRunningNodesStandInLine(t *testing.T) {
 		slots := q.Status().Slots
 		var loads []Transfer
 		for i := range byte(slots) {
-			q.Ask(fleet.MAC{2, 0, 0, 0, 0, i})
+			q.Request(fleet.MAC{2, 0, 0, 0, 0, i})
 			loads = append(loads, q.Begin(fleet.MAC{2, 0, 0, 0, 0, i}))
 		}
 		begin, came := time.Now(), time.Duration(0)
@@ -77,18 +77,18 @@ func TestRunningNodesStandInLine(t *testing.T) {
 	})
 }
 
-// TestTurnsWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
+// TestAdmissionWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
 // on the line.
-func TestTurnsWithSlowFirmware(t *testing.T) {
+func TestAdmissionWithSlowFirmware(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	q := fastQueue(func() time.Time { return now })
 	var loads []Transfer
 	for i := range byte(2) {
-		q.Ask(mac(i))
+		q.Request(mac(i))
 		loads = append(loads, q.Begin(mac(i)))
 	}
 	for i := range byte(3) {
-		q.Ask(mac(i + 2))
+		q.Request(mac(i + 2))
 		_, leave := q.Hold(mac(i + 2))
 		t.Cleanup(leave)
 	}
@@ -104,20 +104,20 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 		}
 		loads[0] = q.Begin(mac(2))
 	}
-	if got := q.Status(); got.Waiting != 0 || got.Loading != 4 || len(q.lines) != 0 {
+	if got := q.Status(); got.Waiting != 0 || got.Loading != 4 || len(q.waiting) != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
 
-// TestTurnHangsUp: a machine that is gone while it is kept on the line is not called.
-func TestTurnHangsUp(t *testing.T) {
+// TestAdmissionHangsUp: a machine that is gone while it is kept on the line is not called.
+func TestAdmissionHangsUp(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	q := fastQueue(func() time.Time { return now })
 	for i := range byte(2) {
-		q.Ask(mac(i))
+		q.Request(mac(i))
 	}
 	for i := range byte(2) {
-		q.Ask(mac(i + 2))
+		q.Request(mac(i + 2))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -126,14 +126,14 @@ func TestTurnHangsUp(t *testing.T) {
 	defer leave()
 	q.Begin(mac(0)).End()
 	<-called
-	if turn := q.Ask(mac(3)); turn.Place != 0 {
-		t.Errorf("who was called: %+v", turn)
+	if answer := q.Request(mac(3)); answer.Place != 0 {
+		t.Errorf("who was called: %+v", answer)
 	}
-	if turn := q.Ask(mac(2)); turn.Place != 1 {
-		t.Errorf("who hung up and asks again: %+v", turn)
+	if answer := q.Request(mac(2)); answer.Place != 1 {
+		t.Errorf("who hung up and asks again: %+v", answer)
 	}
-	if len(q.lines) != 0 {
-		t.Errorf("on the line: %v", q.lines)
+	if len(q.waiting) != 0 {
+		t.Errorf("on the line: %v", q.waiting)
 	}
 }
 

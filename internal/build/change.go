@@ -147,7 +147,10 @@ func (c *change) inside(ctx context.Context) error {
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
-	if k, err := kernel.Find(c.base.Root); err == nil {
+	if opt.Kernel == "" {
+		opt.Kernel = keptKernel(c.base)
+	}
+	if k, err := kernel.FindRelease(c.base.Root, opt.Kernel); err == nil {
 		was := c.base.Manifest
 		can, _ := kernel.FileSystems(c.base.Root, k.Release)
 		if k.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {

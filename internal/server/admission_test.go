@@ -56,9 +56,9 @@ func (l *loaders) leave(slots int, full func()) {
 	l.active--
 }
 
-// TestTurns is a storm of forty machines at a server with four slots: four load at the same time and never more,
+// TestAdmission is a storm of forty machines at a server with four slots: four load at the same time and never more,
 // and all of them boot.
-func TestTurns(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
 	s.addImage()
@@ -80,20 +80,20 @@ func TestTurns(t *testing.T) {
 			var boot fleet.BootID
 			defer func() { boots <- boot }()
 			n.exchange(netboot.IPXE)
-			script, waited := n.turn()
+			script, waited := n.admitted()
 			l.enter(waited > 0)
 			kernel, initramfs := urls(t, script)
 			n.get(kernel)
 			l.leave(most, full)
 			_, b := n.get(initramfs)
 			cfg := trust(t, b)
-			n.hello(cfg)
+			n.register(cfg)
 			boot = cfg.Boot
 		}()
 	}
 	waits := 0
 	for range nodes {
-		waits += s.checkTurn(<-boots)
+		waits += s.checkAdmission(<-boots)
 	}
 	if l.peak != most {
 		t.Errorf("%d loaded at the same time", l.peak)
@@ -106,8 +106,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// checkTurn returns 1 when a boot's timeline says that it waited, and complains when it says so twice.
-func (s *site) checkTurn(boot fleet.BootID) int {
+// checkAdmission returns 1 when a boot's timeline says that it waited, and complains when it says so twice.
+func (s *site) checkAdmission(boot fleet.BootID) int {
 	s.t.Helper()
 	if boot == "" {
 		s.t.Fatal("a machine did not boot")
@@ -129,8 +129,9 @@ func (s *site) checkTurn(boot fleet.BootID) int {
 	return n
 }
 
-// TestTurnEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says nothing.
-func TestTurnEnds(t *testing.T) {
+// TestAdmissionEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says
+// nothing.
+func TestAdmissionEnds(t *testing.T) {
 	s := startSite(t, slots(2))
 	big := s.bigObject()
 	s.addImage(func(m *image.Manifest) { m.Kernel.Object, m.Kernel.Size = big, 64<<20 })
@@ -148,7 +149,7 @@ func TestTurnEnds(t *testing.T) {
 		t.Fatalf("fourth machine:\n%s", script)
 	}
 	a.breakOff(kernel)
-	script, _ := c.turn()
+	script, _ := c.admitted()
 	urls(t, script)
 	if script := d.script(); !strings.Contains(script, "place 1, about ") {
 		t.Fatalf("fourth machine:\n%s", script)
@@ -212,14 +213,14 @@ func (n *node) breakOff(path string) {
 	}
 }
 
-// TestTurnsTakeLong: a machine that waits for longer than any boot takes is still in the same boot, and does its DHCP
-// again when its last exchange gets old.
-func TestTurnsTakeLong(t *testing.T) {
+// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot, and does its
+// DHCP again when its last exchange gets old.
+func TestAdmissionTakesLong(t *testing.T) {
 	s := startSite(t, slots(2))
 	s.addImage()
 	n := s.nodeAt(99, loopback(99))
 	for i := range byte(14) { // each keeps a slot for as long as one may
-		s.admission.Ask(fleet.MAC{5: i})
+		s.admission.Request(fleet.MAC{5: i})
 	}
 	n.fast = true
 	n.exchange(netboot.IPXE)
@@ -229,7 +230,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	for {
 		s.clock.add(10 * time.Second)
 		for i := range byte(14) {
-			s.admission.Ask(fleet.MAC{5: i})
+			s.admission.Request(fleet.MAC{5: i})
 		}
 		script := n.script()
 		if now := s.boots.At(n.addr).Boot.ID; now != boot {
@@ -253,7 +254,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	if waited := s.now().Sub(s.boots.At(n.addr).Boot.Started); waited < bootlog.Continues {
 		t.Errorf("the machine waited only %s", waited)
 	}
-	if s.checkTurn(boot) != 1 {
+	if s.checkAdmission(boot) != 1 {
 		t.Error("its timeline does not say that it waited")
 	}
 	if renewed == 0 {

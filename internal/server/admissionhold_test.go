@@ -32,9 +32,9 @@ func (s *site) held(n *node) <-chan string {
 	}
 }
 
-// TestTurnIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
+// TestAdmissionIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
 // is free. It has waited for nothing that its timeline need tell.
-func TestTurnIsHeld(t *testing.T) {
+func TestAdmissionIsHeld(t *testing.T) {
 	s := startSite(t, fastLink)
 	s.addImage()
 	var initramfs string
@@ -65,7 +65,7 @@ func TestTurnIsHeld(t *testing.T) {
 			t.Errorf("timeline: %s", e.Message)
 		}
 	}
-	if s.checkTurn(s.boots.At(fourth.addr).Boot.ID) != 1 {
+	if s.checkAdmission(s.boots.At(fourth.addr).Boot.ID) != 1 {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
 	if got := s.admission.Status(); got.Loading != 2 || got.Waiting != 1 {

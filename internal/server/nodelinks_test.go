@@ -14,7 +14,7 @@ func TestLinksOfNodes(t *testing.T) {
 		t.Errorf("nobody has told: %+v", got)
 	}
 	n := s.node(1)
-	n.helloWith(n.load(), fleet.Hardware{Link: 100e6})
+	n.registerWith(n.load(), fleet.Hardware{Link: 100e6})
 	for _, when := range []string{"a node has told", "the server has started anew"} {
 		if got := s.admission.Status(); got.Slots != 20 || got.NodeLink != 12.5e6 {
 			t.Errorf("%s: %+v", when, got)

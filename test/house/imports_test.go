@@ -121,7 +121,7 @@ var mayImport = []rule{
 	{"workdir", []string{"image", "store", "command", "steps"}},
 	{"rawdigest", []string{"chunk", "store"}},
 	{"imagefs", []string{"chunk", "image", "store", "systree"}},
-	{"build/source", []string{"mount"}},
+	{"build/source", []string{"mount", "systree"}},
 	{"build/*", []string{"mount", "fleet", "chunk", "image", "image/bootpack", "trace", "store", "api", "command",
 		"steps", "zstdcmd", "systree", "workdir", "rawdigest", "imagefs"}},
 	{"build", []string{"mount", "fleet", "chunk", "image", "store", "steps", "systree", "workdir", "rawdigest",

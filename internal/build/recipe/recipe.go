@@ -41,10 +41,13 @@ type Recipe struct {
 	// Fields that older recipes lack are omitted from JSON if empty, so that the keys of older recipes stay the same.
 	Repositories []Repository `yaml:"repositories" json:",omitempty"` // beside the archive
 	Kernel       string       `yaml:"kernel" json:",omitempty"`       // its package, in place of the one of From
-	Locale       string       `yaml:"locale" json:",omitempty"`       // "de_DE.UTF-8"
-	Timezone     string       `yaml:"timezone" json:",omitempty"`     // "Europe/Berlin"
-	Users        []User       `yaml:"users" json:",omitempty"`
-	Units        Units        `yaml:"units" json:",omitzero"`
+	// release of the kernel where packages bring several; it changes nothing of the tree
+	KernelRelease string `yaml:"kernel_release" json:"-"`
+
+	Locale   string `yaml:"locale" json:",omitempty"`   // "de_DE.UTF-8"
+	Timezone string `yaml:"timezone" json:",omitempty"` // "Europe/Berlin"
+	Users    []User `yaml:"users" json:",omitempty"`
+	Units    Units  `yaml:"units" json:",omitzero"`
 
 	// Base is the image version in From, unless that is a built-in recipe. A build requires its digest.
 	Base fleet.Ref `yaml:"-" json:",omitempty"`

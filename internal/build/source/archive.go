@@ -54,7 +54,12 @@ func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	}
 	t := &tarFiles{f: f, members: map[string]member{}}
 	if err := t.list(); err != nil {
+		head := make([]byte, headSize)
+		n, _ := f.ReadAt(head, 0) // a short one is looked at, too
 		f.Close()
+		if what := whatIs(head[:n]); what != "" && len(t.members) == 0 {
+			return nil, errors.New(what)
+		}
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	a := &ociArchive{ociLayout: ociLayout{files: t, want: o.want}}

@@ -111,6 +111,26 @@ func diskKind(file string) (string, error) {
 	return "raw", nil
 }
 
+// notDisk names a file that is an archive; nil where it may be a disk.
+func notDisk(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := f.ReadAt(head, 0) // a short one is looked at, too
+	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "BZh", "\xfd7zXZ"} {
+		if strings.HasPrefix(string(head[:n]), magic) {
+			return errors.New("it is packed: unpack it first; of a packed tar archive, --from-tar takes it as it is")
+		}
+	}
+	if n == len(head) && string(head[257:262]) == "ustar" {
+		return errors.New("it is a tar archive: --from-tar takes it")
+	}
+	return nil
+}
+
 // raw is the disk as a raw file: itself, or what qemu-img makes of it. A converted disk is kept until the tree is
 // whole.
 func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string, error) {
@@ -120,7 +140,7 @@ func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string
 	}
 	switch kind {
 	case "raw":
-		return d.File, nil
+		return d.File, notDisk(d.File)
 	case "qcow2":
 	default:
 		return "", fmt.Errorf(

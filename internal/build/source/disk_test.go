@@ -95,8 +95,9 @@ func TestDisk(t *testing.T) {
 // root in a subvolume.
 func TestDiskXFSAndBtrfs(t *testing.T) {
 	for kind, make := range map[string]string{
-		"xfs":   `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
-		"btrfs": `truncate -s 256M r; mkfs.btrfs -q r; mount -o loop r m; btrfs -q subvolume create m/@; cp -a "$2/." m/@/; umount m`,
+		"xfs": `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
+		"btrfs": `truncate -s 256M r; mkfs.btrfs -q r; mount -o loop r m; btrfs -q subvolume create m/@; cp -a "$2/." m/@/
+			setfattr -n btrfs.compression -v zstd m/@/etc; umount m`,
 	} {
 		t.Run(kind, func(t *testing.T) {
 			needPrograms(t, "sfdisk", "mkfs."+kind)
@@ -116,8 +117,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkCopy(t, p.Root, made)
-			if said := strings.Join(made.Notes, " "); !strings.Contains(said, "partition 1 ("+kind+")") ||
-				strings.Contains(said, "shut down") {
+			if output := strings.Join(made.Notes, " "); !strings.Contains(output, "partition 1 ("+kind+")") ||
+				strings.Contains(output, "shut down") {
 				t.Errorf("notes: %q", made.Notes)
 			}
 			if kind != "xfs" {
@@ -129,8 +130,9 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 			}
 			off := filepath.Join(filepath.Dir(disk), "off.raw")
 			made, err = Disk{File: off, Choice: pilotChoice}.Fill(t.Context(), newPlace(t), func(Progress) {})
-			if said := strings.Join(made.Notes, " "); err != nil || !strings.Contains(said, "not shut down properly") {
-				t.Errorf("switched off: %v, notes %q", err, said)
+			if output := strings.Join(made.Notes, " "); err != nil ||
+				!strings.Contains(output, "not shut down properly") {
+				t.Errorf("switched off: %v, notes %q", err, output)
 			}
 		})
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pando/internal/systree"
 )
 
 // rsync copies a tree with all that a file has. It is the program: it speaks to that of the other machine, and goes on
@@ -26,6 +28,13 @@ type rsync struct {
 	single bool     // other file systems are left alone
 	tar    bool     // the other machine has no rsync, but tar
 	choice Choice
+	whole  bool // nothing is left out, whatever choice says
+}
+
+// CopyDirectory copies a directory of this machine into a place, with all that an image takes of its files.
+func CopyDirectory(ctx context.Context, dir string, p Place, progress func(Progress)) error {
+	_, err := rsync{root: dir, whole: true}.run(ctx, p, progress)
+	return err
 }
 
 // vanished is rsync's status for files that went while it copied: a running machine does that.
@@ -43,7 +52,7 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stdin = os.Stdin // for ssh, which may ask for a password
-	said := &rsyncTalk{progress: progress, hidden: map[string]int{}}
+	talk := &rsyncTalk{progress: progress, hidden: map[string]int{}}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -53,14 +62,14 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	said.read(out)
+	talk.read(out)
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &exit) && exit.ExitCode() == vanished, err == nil:
-		return said.hidden, nil
+		return talk.hidden, nil
 	}
 	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", err, problem.text())), p.Root)
 }
@@ -83,7 +92,19 @@ func (r rsync) args(p Place) []string {
 	if r.from != "" {
 		args = append(args, "--rsh="+strings.Join(r.shell, " "), "--compress", "--remote-option=--debug=FILTER")
 	}
-	for _, rule := range r.choice.rules() {
+	if r.whole {
+		args = append(args, "--modify-window=-1") // a directory of the same second gets its fraction, too
+	} else {
+		for _, rule := range r.choice.rules() {
+			args = append(args, "--filter="+rule)
+		}
+	}
+	// As systree.ForeignXattr has it; ACLs are not among the attributes here.
+	for _, begin := range systree.ForeignTrusted() {
+		args = append(args, "--filter=-x trusted."+begin+"*")
+	}
+	for _, rule := range []string{"-x user.overlay.*", "-x security.overlay.*", "+x user.*", "+x security.*",
+		"+x trusted.*", "-x *"} {
 		args = append(args, "--filter="+rule)
 	}
 	root := strings.TrimRight(r.root, "/")

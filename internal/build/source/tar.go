@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/systree"
 )
 
 // Tar is an archive of a root file system: plain, or compressed with gzip, zstd, bzip2 or xz.
@@ -94,8 +96,20 @@ func (t Tar) fill(ctx context.Context, p Place, progress func(Progress), m *Made
 	if now, err := os.Stat(t.File); err != nil || now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
 		return errors.Join(err, unix.ESTALE, errors.New("it changed while it was read"))
 	}
-	m.Notes, err = u.finish(ctx)
-	return err
+	if m.Notes, err = u.finish(ctx); err != nil {
+		return err
+	}
+	return savedContainer(p.Root)
+}
+
+// savedContainer refuses an archive of a container image: its layers are files in it.
+func savedContainer(tree string) error {
+	for _, name := range []string{"oci-layout", "manifest.json"} {
+		if systree.Exists(filepath.Join(tree, name)) && !systree.Exists(filepath.Join(tree, "etc")) {
+			return errors.New("it is an archive of a container image (docker save, OCI layout): --from-oci takes it")
+		}
+	}
+	return nil
 }
 
 // packedArchive puts an archive into the tree, whatever it is packed with.

@@ -2,11 +2,13 @@ package source
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -69,13 +71,24 @@ const archiveEnd = 512
 // archive puts one archive into the tree. What it leaves after an error is of no use.
 func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	clear(u.fresh)
-	counting := &unpacked{r: r, b: u.budget}
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	head, err := buffered.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	head = slices.Clone(head)
+	counting := &unpacked{r: buffered, b: u.budget}
 	in := tar.NewReader(counting)
-	for {
+	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		h, err := in.Next()
+		if first && err != nil && !u.layers {
+			if what := whatIs(head); what != "" {
+				return errors.New(what)
+			}
+		}
 		if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
 			if counting.zeros < archiveEnd && !u.layers { // of a layer, the digest says that it is whole
 				return errors.New("the archive has no end: it was cut off, or is none")

@@ -96,7 +96,7 @@ func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes [
 		if err := s.tellLink(ctx, nodes[0], j); err != nil {
 			return err
 		}
-		if r.K, err = s.turns(ctx, m.Pieces); err != nil {
+		if r.K, err = s.loadAll(ctx, m.Pieces); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Service) RestoreLinks(ctx context.Context) error {
 		for _, b := range boots {
 			var h fleet.Hardware
 			if json.Unmarshal(b.Hardware, &h) == nil { // of a boot that did not come so far there is none
-				s.turns.SawLink(b.MAC, h.Link)
+				s.admission.SawLink(b.MAC, h.Link)
 			}
 		}
 		return nil
