@@ -137,8 +137,8 @@ func TestAdmissionHangsUp(t *testing.T) {
 	}
 }
 
-// As many nodes load at once as fill the server's link by what nodes tell of theirs. Small changes do not make the queue
-// forget what it has learned, and a node that tells nothing, or nonsense, changes little.
+// As many nodes load at once as fill the server's link by what nodes tell of theirs. Small changes do not make the
+// queue forget what it has learned, and a node that tells nothing, or nonsense, changes little.
 func TestLinksThatNodesTell(t *testing.T) {
 	q := fastQueue(time.Now)
 	for i, x := range []struct {
@@ -157,7 +157,7 @@ func TestLinksThatNodesTell(t *testing.T) {
 	} {
 		q.SawLink(mac(x.node), x.rate)
 		if s := q.Status(); s.Slots != x.slots || q.NodeLink() != x.link {
-			t.Errorf("%d: %d slots, links of %d bytes a second, want %d and %d", i, s.Slots, q.NodeLink(), x.slots, x.link)
+			t.Errorf("%d: %d slots, links of %d, want %d and %d", i, s.Slots, q.NodeLink(), x.slots, x.link)
 		}
 	}
 }

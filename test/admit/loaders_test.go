@@ -126,11 +126,11 @@ func (l *loaders) fill(data string, kernel int, link testkit.Rate) error {
 					Group: fleet.DefaultGroup, Created: time.Now()}),
 			)
 		}
-		told := fleet.MAC{0x02, 0x71}
+		told, before := fleet.MAC{0x02, 0x71}, time.Now().Add(-time.Hour)
 		errs = append(errs,
 			tx.CreateNode(fleet.Node{Name: "told", MACs: []fleet.MAC{told}, State: fleet.Adopted,
 				Group: fleet.DefaultGroup, Created: time.Now()}),
-			tx.CreateBoot(registry.Boot{ID: "00000000000000a1", MAC: told, Node: "told", Started: time.Now().Add(-time.Hour),
+			tx.CreateBoot(registry.Boot{ID: "00000000000000a1", MAC: told, Node: "told", Started: before,
 				Hardware: fmt.Appendf(nil, `{"link":%d}`, int64(link))}))
 		return errors.Join(errs...)
 	})
