@@ -24,8 +24,8 @@ const leastDigits = 6
 func parseShortDigest(s string) (Digest, error) {
 	h := strings.TrimPrefix(s, "sha256:")
 	if len(h) < leastDigits || len(h) > 64 || strings.Trim(h, "0123456789abcdef") != "" {
-		return "", fmt.Errorf("version digest %q is not sha256: and 64 lower-case hex digits, nor the first %d or more of them",
-			s, leastDigits)
+		return "", fmt.Errorf("version digest %q is not sha256: and 64 lower-case hex digits, nor the first %d "+
+			"or more of them", s, leastDigits)
 	}
 	return Digest("sha256:" + h), nil
 }

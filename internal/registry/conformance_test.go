@@ -224,7 +224,9 @@ func testImages(t *testing.T, r *Registry) {
 	// The first digits of a version name it, as long as no other begins so.
 	v3 := v2[:len(v2)-1] + "3"
 	must(t, r, func(tx *Tx) error { return tx.AddVersion(ImageVersion{"lab", v3, now}) })
-	for ref, to := range map[fleet.Ref]fleet.Digest{"lab@111111": v1, "lab@sha256:1111111": v1, fleet.Ref("lab@" + v3): v3} {
+	for ref, to := range map[fleet.Ref]fleet.Digest{
+		"lab@111111": v1, "lab@sha256:1111111": v1, fleet.Ref("lab@" + v3): v3,
+	} {
 		same(t, read(t, r, func(tx *Tx) (fleet.Digest, error) { return tx.Resolve(ref) }), to)
 	}
 	err := r.View(t.Context(), func(tx *Tx) error { _, err := tx.Resolve("lab@222222222222"); return err })

@@ -72,7 +72,8 @@ func wanted(g api.Group) string {
 	if !g.Follow {
 		return g.Image.Short()
 	}
-	return string(g.Image) + ", followed: what this tag is moved to, by a build too, boots next (--image NAME stops that)"
+	return string(g.Image) + ", followed: what this tag is moved to, by a build too, boots next " +
+		"(--image NAME stops that)"
 }
 
 // groupFlags are the flags that `group create` and `group set` share.
@@ -88,8 +89,8 @@ func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.image, "image", "", "version that its nodes boot: NAME, NAME:TAG or NAME@VERSION; a tag is looked "+
 		"up once, now")
-	fl.BoolVar(&f.follow, "follow", false, "follow the tag of --image: each version that it is moved to, by a build too, "+
-		"boots at once in the whole group")
+	fl.BoolVar(&f.follow, "follow", false, "follow the tag of --image: each version that it is moved to, by a build "+
+		"too, boots at once in the whole group")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	f.Flags.Add(c)
 }
@@ -107,7 +108,8 @@ func groupCreate(env *cmdenv.Env) *cobra.Command {
 				return err
 			}
 			g, err := c.CreateGroup(ctx, fleet.Group{
-				Name: args[0], Image: fleet.Ref(f.image), Follow: f.follow, KernelArgs: cmdenv.NotEmpty(f.kernelArgs), Settings: s,
+				Name: args[0], Image: fleet.Ref(f.image), Follow: f.follow,
+				KernelArgs: cmdenv.NotEmpty(f.kernelArgs), Settings: s,
 			})
 			if err != nil {
 				return err

@@ -151,8 +151,8 @@ func (b *builder) sayNext(ctx context.Context, v fleet.Digest) error {
 		name, _, _ := strings.Cut(string(g.Image), "@")
 		switch {
 		case g.Desired == v && g.Follow:
-			follow = append(follow, fmt.Sprintf("group %s follows %s: the next boot of its %d nodes gets this version\n",
-				g.Name, g.Image, g.Nodes))
+			follow = append(follow, fmt.Sprintf("group %s follows %s: the next boot of its %d nodes gets this "+
+				"version\n", g.Name, g.Image, g.Nodes))
 		case g.Desired != v && !g.Follow && name == b.name:
 			others = append(others, g.Name)
 		}

@@ -56,8 +56,8 @@ func nodeCreate(env *cmdenv.Env) *cobra.Command {
 	f.StringVar(&n.Group, "group", "", "group (default \"default\")")
 	f.StringArrayVar(&pairs, "label", nil, "label KEY=VALUE")
 	f.StringVar(&n.Address, "address", "", "fixed IPv4 address")
-	f.StringVar(&image, "image", "", "version of this node instead of its group's: NAME, NAME:TAG or NAME@VERSION; a tag "+
-		"is looked up once, now")
+	f.StringVar(&image, "image", "", "version of this node instead of its group's: NAME, NAME:TAG or NAME@VERSION; "+
+		"a tag is looked up once, now")
 	f.BoolVar(&n.Follow, "follow", false, "follow the tag of --image: each boot gets what it names then")
 	f.StringArrayVar(&n.KernelArgs, "kernel-arg", nil, "kernel argument, after the group's")
 	settings.Add(c)
@@ -131,8 +131,8 @@ func nodeSet(env *cmdenv.Env) *cobra.Command {
 	fl.StringVar(&f.group, "group", "", "move to this group")
 	fl.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE; KEY= removes it")
 	fl.StringVar(&f.address, "address", "", "fixed IPv4 address, of one node; empty: from the pool")
-	fl.StringVar(&f.image, "image", "", "version of these nodes instead of their group's: NAME, NAME:TAG or NAME@VERSION; "+
-		"a tag is looked up once, now; empty: the group's")
+	fl.StringVar(&f.image, "image", "", "version of these nodes instead of their group's: NAME, NAME:TAG or "+
+		"NAME@VERSION; a tag is looked up once, now; empty: the group's")
 	fl.BoolVar(&f.follow, "follow", false, "follow the tag of --image: each boot gets what it names then")
 	fl.StringArrayVar(
 		&f.kernelArgs,

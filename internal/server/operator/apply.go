@@ -71,8 +71,8 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, Follow: n.Follow, KernelArgs: n.KernelArgs,
-					Settings: n.Settings}},
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, Follow: n.Follow,
+					KernelArgs: n.KernelArgs, Settings: n.Settings}},
 			)
 		}
 	}

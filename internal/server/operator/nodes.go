@@ -115,7 +115,8 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, Follow: req.Follow, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: a.now(),
+		Version: req.Version, Follow: req.Follow, KernelArgs: req.KernelArgs, Serial: req.Serial,
+		Settings: req.Settings, Created: a.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
