@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// said is what a table declares, a line for each node.
-func said(f File) string {
+// declared is what a table declares, a line for each node.
+func declared(f File) string {
 	var b strings.Builder
 	for _, n := range f.Nodes {
 		fmt.Fprintf(&b, "%s %v %s %s %v\n", n.Name, n.MACs, n.Group, n.Address, n.Only)
@@ -43,8 +43,8 @@ group { next-server 10.0.0.1;
 `, both},
 	} {
 		f, err := ParseTable("hosts", []byte(c.text))
-		if err != nil || said(f) != c.want {
-			t.Errorf("%s: %v, got\n%swant\n%s", name, err, said(f), c.want)
+		if err != nil || declared(f) != c.want {
+			t.Errorf("%s: %v, got\n%swant\n%s", name, err, declared(f), c.want)
 		}
 	}
 	for text, want := range map[string]string{
