@@ -80,8 +80,8 @@ func (v *Cache) Kernel(d fleet.Digest) string {
 }
 
 // damagedHint is what can be done about objects that are not what their names say.
-const damagedHint = "`pando store check` says what else is damaged, `pando store repair` brings it back; or build or " +
-	"copy the version again"
+const damagedHint = "`pando store check --repair` says what else is damaged and brings it back; or build or copy the " +
+	"version again"
 
 // Whole says what keeps a version from booting: its manifest, signature, index (its root only), kernel and drivers are
 // looked at as they are on the disk now.
