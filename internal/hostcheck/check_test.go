@@ -260,7 +260,9 @@ func TestImageFindings(t *testing.T) {
 	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
 		t.Errorf("%+v", got)
 	}
-	s.Broken = []api.BrokenVersion{{Groups: []string{"lab", "kiosk"}, Problem: "its kernel is damaged", Do: "repair it"}}
+	s.Broken = []api.BrokenVersion{
+		{Groups: []string{"lab", "kiosk"}, Problem: "its kernel is damaged", Do: "repair it"},
+	}
 	if got := imageFindings(s); len(got) != 1 || got[0].Level != Problem || got[0].Fix != "repair it" ||
 		got[0].Message != "lab, kiosk cannot boot: its kernel is damaged" {
 		t.Errorf("%+v", got)

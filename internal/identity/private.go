@@ -36,7 +36,11 @@ func private(path string, info os.FileInfo) error {
 		return &KeyError{
 			Path: path,
 			Err:  fmt.Errorf("others may read or write it: its mode is %04o", mode),
-			hint: fmt.Sprintf("if nobody else was on this machine: chmod %04o %s; else make new keys", mode&^others, path),
+			hint: fmt.Sprintf(
+				"if nobody else was on this machine: chmod %04o %s; else make new keys",
+				mode&^others,
+				path,
+			),
 		}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {

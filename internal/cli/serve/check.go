@@ -61,7 +61,8 @@ func routersIn(subnet netip.Prefix, routers []netip.Addr) error {
 func checkServer(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(text, " \t\n\"'$"):
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.ContainsAny(text, " \t\n\"'$"):
 		return exitcode.Usagef("--also %q: want the base URL of an image port, such as http://10.0.0.2:8480", text)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return exitcode.Usagef("--also %q: leave user, query and fragment out: every node is told it", u.Redacted())

@@ -38,7 +38,8 @@ func TestOddFlags(t *testing.T) {
 		t.Error(err)
 	}
 	subnet, router := netip.MustParsePrefix("10.0.0.0/24"), netip.MustParseAddr("10.0.1.1")
-	if err := routersIn(subnet, []netip.Addr{router}); err == nil || !strings.Contains(err.Error(), "--router 10.0.1.1") {
+	if err := routersIn(subnet, []netip.Addr{router}); err == nil ||
+		!strings.Contains(err.Error(), "--router 10.0.1.1") {
 		t.Errorf("a router of another subnet: %v", err)
 	}
 	if err := routersIn(subnet, []netip.Addr{netip.MustParseAddr("10.0.0.1")}); err != nil {
