@@ -196,7 +196,7 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
 	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
-	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}, {port: serverPorts[3], said: true}})...)
+	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}})...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {

@@ -68,10 +68,10 @@ func probeFirewall(name, proc string, own api.DHCP) []Finding {
 // try is a probe of one port.
 type try struct {
 	port
-	client uint16    // port that it comes from
-	listen io.Closer // where nothing listens yet, so that something answers; nil: the server does
-	open   bool
-	said   bool // it was answered
+	client  uint16    // port that it comes from
+	listen  io.Closer // where nothing listens yet, so that something answers; nil: the server does
+	open    bool
+	replied bool // it was answered
 }
 
 // newTry is nil for a port that another program has, or that the server does not use.
@@ -137,7 +137,7 @@ func (in *injector) run(tries []*try) error {
 		}
 		left := func() bool {
 			for _, t := range tries {
-				if !t.said {
+				if !t.replied {
 					return true
 				}
 			}
@@ -152,8 +152,8 @@ func (in *injector) run(tries []*try) error {
 				return false
 			}
 			for _, t := range tries {
-				if t.client == client && !t.said {
-					t.open, t.said = open, true
+				if t.client == client && !t.replied {
+					t.open, t.replied = open, true
 				}
 			}
 			return !left()
@@ -163,7 +163,7 @@ func (in *injector) run(tries []*try) error {
 }
 
 func (in *injector) send(t *try) error {
-	if t.said {
+	if t.replied {
 		return nil
 	}
 	src, dst := netip.AddrPortFrom(in.client, t.client), netip.AddrPortFrom(in.server, t.number)
@@ -191,7 +191,7 @@ func firewallFindings(name string, tries []*try) []Finding {
 		switch {
 		case t.open:
 			open = append(open, text)
-		case t.said:
+		case t.replied:
 			refused = append(refused, text)
 		default:
 			dropped = append(dropped, text)
@@ -230,6 +230,6 @@ func letIn(ports []string) string {
 		}
 		return strings.Join(lines, "; ")
 	}
-	return "accept them before the rule that keeps them out: `nft list ruleset`, `iptables -S` and `iptables-legacy -S` " +
-		"show what there is"
+	return "accept them before the rule that keeps them out: `nft list ruleset`, `iptables -S` and " +
+		"`iptables-legacy -S` show what there is"
 }

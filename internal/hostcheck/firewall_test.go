@@ -45,8 +45,8 @@ func inNamespace(t *testing.T, f func(run func(command string))) {
 // TestFirewall: what keeps nodes out is seen, whoever made the rule; what does not is not.
 func TestFirewall(t *testing.T) {
 	const chain = "nft add table inet f; nft 'add chain inet f input { type filter hook input priority 0; }'; "
-	const closed = "nft add table inet f; nft 'add chain inet f input { type filter hook input priority 0; policy drop; " +
-		"}'; nft add rule inet f input ct state established accept; "
+	const closed = "nft add table inet f; nft 'add chain inet f input { type filter hook input priority 0; policy " +
+		"drop; }'; nft add rule inet f input ct state established accept; "
 	all := "ok: packets of nodes on eth1 arrive at 67/udp, 69/udp, 4011/udp, 8480/tcp, 8443/tcp\n"
 	const drops, refuses = "warning: the firewall drops what nodes on eth1 send to ",
 		"warning: the firewall refuses what nodes on eth1 send to "
@@ -61,11 +61,12 @@ func TestFirewall(t *testing.T) {
 		{"policy drop, the interface accepted", "nft", closed + "nft add rule inet f input iifname eth1 accept", all},
 		{"policy drop, the network accepted", "nft", closed + "nft add rule inet f input ip saddr 10.79.0.0/24 accept",
 			drops + "67/udp\n"},
-		{"policy drop, ports accepted", "nft", closed + "nft add rule inet f input udp dport '{ 67, 69, 4011 }' accept; " +
-			"nft add rule inet f input tcp dport 8000-9000 accept", all},
+		{"policy drop, ports accepted", "nft", closed + "nft add rule inet f input udp dport '{ 67, 69, 4011 }' " +
+			"accept; nft add rule inet f input tcp dport 8000-9000 accept", all},
 		{"another port dropped", "nft", chain + "nft add rule inet f input tcp dport 22 drop", all},
 		{"iptables", "iptables", "iptables -A INPUT -p udp --dport 69 -j REJECT", refuses + "69/udp\n"},
-		{"legacy tables", "iptables-legacy", "iptables-legacy -A INPUT -p tcp --dport 8480 -j DROP", drops + "8480/tcp\n"},
+		{"legacy tables", "iptables-legacy", "iptables-legacy -A INPUT -p tcp --dport 8480 -j DROP",
+			drops + "8480/tcp\n"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			if _, err := exec.LookPath(k.tool); err != nil {

@@ -93,7 +93,8 @@ func (in *injector) open() (err error) {
 	}); err != nil {
 		return fmt.Errorf("forward packets (kernel modules cls_u32, act_mirred): %w", err)
 	}
-	if in.out, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(swap(unix.ETH_P_ALL))); err != nil {
+	const kind = unix.SOCK_RAW | unix.SOCK_CLOEXEC
+	if in.out, err = unix.Socket(unix.AF_PACKET, kind, int(swap(unix.ETH_P_ALL))); err != nil {
 		return fmt.Errorf("open a packet socket: %w", err)
 	}
 	return unix.Bind(in.out, &unix.SockaddrLinklayer{Protocol: swap(unix.ETH_P_ALL), Ifindex: in.ifi.Index})

@@ -36,7 +36,7 @@ func TestSlowPeerEnds(t *testing.T) {
 	for _, k := range []struct {
 		began time.Duration
 		size  int64
-		heard bool
+		acked bool
 		ends  bool
 	}{
 		{time.Second, 1 << 20, false, false},
@@ -46,7 +46,7 @@ func TestSlowPeerEnds(t *testing.T) {
 		{leastTime + 3*time.Minute, 1 << 20, true, true},
 		{leastTime + time.Second, 1000, true, true},
 	} {
-		tx := &sender{first: firstAck, heard: k.heard, t: &Transfer{Started: time.Now().Add(-k.began), Size: k.size}}
+		tx := &sender{first: firstAck, acked: k.acked, t: &Transfer{Started: time.Now().Add(-k.began), Size: k.size}}
 		if _, err := tx.due(time.Second); errors.Is(err, errGone) != k.ends {
 			t.Errorf("%+v: %v", k, err)
 		}
@@ -59,7 +59,8 @@ func TestKnownNodesHavePlaces(t *testing.T) {
 	var log bytes.Buffer
 	node := netip.MustParseAddr("127.0.0.200")
 	s := &Server{
-		Files: files(map[string][]byte{"f": content(100)}), MaxTransfers: 20, MaxUnknown: 12, MaxPerSubnet: 8, MaxPerPeer: 2,
+		Files:        files(map[string][]byte{"f": content(100)}),
+		MaxTransfers: 20, MaxUnknown: 12, MaxPerSubnet: 8, MaxPerPeer: 2,
 		Known: func(a netip.Addr) bool { return a == node }, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	addr, _ := running(t, s)

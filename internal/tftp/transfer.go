@@ -112,7 +112,7 @@ type sender struct {
 	timeout time.Duration
 	retries int
 	first   time.Duration // for the first acknowledgement
-	heard   bool          // it came
+	acked   bool          // it came
 	oack    []byte        // nil: the peer sent no option
 	out     []byte
 }
@@ -190,7 +190,7 @@ func (tx *sender) sendBlocks(first, end int64) error {
 // due is until when a wait may last: not beyond the time that the transfer has.
 func (tx *sender) due(timeout time.Duration) (time.Time, error) {
 	end := tx.t.Started.Add(leastTime + time.Duration(tx.t.Size)*time.Second/leastRate)
-	if !tx.heard {
+	if !tx.acked {
 		end = tx.t.Started.Add(tx.first)
 	}
 	now := time.Now()
@@ -227,7 +227,7 @@ func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 			// each block that follows the gap.
 			heed = false
 		default:
-			tx.heard = tx.heard || err == nil
+			tx.acked = tx.acked || err == nil
 			return n, err
 		}
 		tx.t.Retries++

@@ -232,13 +232,14 @@ func TestDiagnoseSaysWhatWasSeen(t *testing.T) {
 	const script = "http://10.0.0.1:8480/boot/script"
 	told := event(3*time.Second, BootFile, Info, "iPXE runs and was told the address of its script", script)
 	dhcp := []Event{event(0, DHCP, Begin, "pxe", ""), event(time.Second, DHCP, End, "", "")}
-	loaded := append(dhcp[:2:2], event(time.Second, BootFile, Begin, "", ""), event(2*time.Second, BootFile, End, "", ""))
+	loaded := append(dhcp[:2:2], event(time.Second, BootFile, Begin, "", ""),
+		event(2*time.Second, BootFile, End, "", ""))
 	for name, events := range map[string][]Event{
 		"loader by TFTP": append(loaded[:4:4], told), "iPXE in ROM": append(dhcp[:2:2], told),
 	} {
 		d, bad := Diagnose(events, Facts{}, at.Add(10*time.Minute))
-		if !bad || d.Fault != GoneInLoader || !strings.Contains(d.Text, script) || !strings.Contains(d.Do, "firewall") ||
-			strings.Contains(d.Text+d.Do, "Secure Boot") {
+		if !bad || d.Fault != GoneInLoader || !strings.Contains(d.Text, script) ||
+			!strings.Contains(d.Do, "firewall") || strings.Contains(d.Text+d.Do, "Secure Boot") {
 			t.Errorf("%s: %+v, %v", name, d, bad)
 		}
 	}
