@@ -57,7 +57,7 @@ func Checks(env *cmdenv.Env) []Check {
 		{"interface", checkInterface},
 		{"ports", checkPorts},
 		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", checkFirewall},
+		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},
