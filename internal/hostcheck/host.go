@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/exitcode"
+	"pando/internal/initrd"
 	"pando/internal/netboot"
 	"pando/internal/output"
 )
@@ -252,18 +253,11 @@ func findAgent(named string) (string, error) {
 		}
 		return named, nil
 	}
-	var places []string
-	if exe, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(exe), "pando-init"))
-	}
-	places = append(places, "/usr/lib/pando/pando-init")
-	for _, p := range places {
-		if _, err := os.Stat(p); err == nil {
-			return p, nil
-		}
+	if p := initrd.FindProgram(); p != "" {
+		return p, nil
 	}
 	return "", exitcode.WithHint(
-		errors.New("no pando-init beside pando or in /usr/lib/pando"),
+		errors.New("no pando-init beside pando, in ../lib/pando or in /usr/lib/pando"),
 		"build it with `make build`, or name it with --agent FILE",
 	)
 }
