@@ -55,17 +55,12 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 	}
 }
 
-// transferTimeout is how long a transfer from a peer may take. The origin's time bounds it too, because a node's only
-// peer may be the slow one.
+// transferTimeout is how long a transfer from a peer may take.
 func (s *Fetcher) transferTimeout() time.Duration {
-	limit := max(slowFirst, s.retryAfter, s.delay)
-	if s.peerSamples >= learnSamples {
-		limit = max(minSlow, slowFactor*s.peerTime, s.retryAfter)
+	if s.peerSamples < learnSamples {
+		return max(slowFirst, s.retryAfter, s.delay)
 	}
-	if s.originTime > 0 && s.Peers() < fewPeers/2 {
-		limit = min(limit, max(minHedge, 2*slowFactor*s.originTime, s.retryAfter))
-	}
-	return limit
+	return max(minSlow, slowFactor*s.peerTime)
 }
 
 // hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time: if all nodes gave up early
@@ -111,7 +106,7 @@ func (s *Fetcher) IsUrgent(p int) bool {
 }
 
 // fetchUrgent takes urgent pieces from a peer at once. After a peer that failed or was slow comes the origin, once for
-// each piece, or the tracker is asked where there is one.
+// each piece; where a tracker directs, only after a long time.
 func (s *Fetcher) fetchUrgent(now time.Duration) {
 	for i := range s.urgent {
 		d := &s.urgent[i]
@@ -127,7 +122,7 @@ func (s *Fetcher) fetchUrgent(now time.Duration) {
 			}
 			continue
 		case st.transfers == 0:
-			if k := s.choose(now, p, true); k != nil {
+			if k := s.choose(now, p); k != nil {
 				s.begin(now, Fetch{p, k.addr})
 			}
 		}
@@ -173,7 +168,7 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 			if n == 0 || at >= 0 && (n > best || n == best && s.o.Random.Uint32()&1 == 0) {
 				continue
 			}
-			if k := s.choose(now, p, false); k != nil {
+			if k := s.choose(now, p); k != nil {
 				at, best, from = i, n, k
 			}
 		}
@@ -186,8 +181,8 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 }
 
 // choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
-// strikes. For an urgent piece a busy one is asked again sooner.
-func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
+// strikes.
+func (s *Fetcher) choose(now time.Duration, p int) *knownPeer {
 	var best *knownPeer
 	n := uint32(0)
 	for have := s.pieces[p].holders; have != 0; {
@@ -195,12 +190,8 @@ func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
 		if k.transfers >= 2 {
 			continue
 		}
-		rest := k.askAfter
-		if waits {
-			rest = k.urgentAfter
-		}
-		if rest > now {
-			s.wake(rest)
+		if k.askAfter > now {
+			s.wake(k.askAfter)
 			continue
 		}
 		switch {

@@ -38,7 +38,6 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	if s.yieldsToDemand(now) { // only urgent pieces
 		s.window = slices.DeleteFunc(s.window, func(p int) bool { return !s.IsUrgent(p) })
 	}
-	s.addOverdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
@@ -59,36 +58,18 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	}
 }
 
-// urgentFirst moves urgent pieces to the front of the window, the oldest read first.
+// urgentFirst puts urgent pieces in front of the window, also those that are outside of it, the oldest read first.
 func (s *Fetcher) urgentFirst() {
 	front := 0
 	for _, d := range s.urgent {
+		if s.pieces[d.piece].transfers > 0 {
+			continue
+		}
 		if i := slices.Index(s.window[front:], d.piece); i >= 0 {
-			s.window = slices.Insert(slices.Delete(s.window, front+i, front+i+1), front, d.piece)
-			front++
+			s.window = slices.Delete(s.window, front+i, front+i+1)
 		}
-	}
-}
-
-// addOverdue adds urgent pieces that are outside of the window, or that peers have but do not send in time. A server
-// with room sends them, and one without names other holders.
-func (s *Fetcher) addOverdue(now time.Duration, a *Request) {
-	for _, d := range s.urgent {
-		st := &s.pieces[d.piece]
-		late := d.since + s.hedgeDelay()
-		if st.failed > 0 {
-			late = now
-		}
-		switch {
-		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.transfers > 0 || slices.Contains(s.window, d.piece)):
-		case d.fromOrigin:
-		case st.holders != 0 && now < late:
-			s.wake(late)
-		case st.notBefore > now:
-			s.wake(st.notBefore)
-		default:
-			a.Want = append(a.Want, d.piece)
-		}
+		s.window = slices.Insert(s.window, front, d.piece)
+		front++
 	}
 }
 
@@ -103,10 +84,10 @@ func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	}
 }
 
-// countUrgent returns how many pieces of a request are urgent, or may be so when the reply comes.
+// countUrgent returns how many pieces of a request are urgent.
 func (s *Fetcher) countUrgent(want []int) int {
 	n := 0
-	for n < len(want) && (n < urgentAhead || s.IsUrgent(want[n])) {
+	for n < len(want) && s.IsUrgent(want[n]) {
 		n++
 	}
 	return n
@@ -175,16 +156,11 @@ func (s *Fetcher) startGranted(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// keepAlive sends a sign of life while there is nothing to request. The first one is sent as soon as the node has all,
-// because the tracker soon forgets a node that is silent after a request.
+// keepAlive sends a sign of life while there is nothing to request.
 func (s *Fetcher) keepAlive(now time.Duration) {
-	due := s.requestedAt + keepAliveEvery
-	switch {
-	case s.keptAlive:
-	case s.missing == 0:
-		due = now
-	default:
-		due = s.requestedAt + keepAliveFirst
+	due := s.requestedAt + keepAliveFirst
+	if s.keptAlive {
+		due = s.requestedAt + keepAliveEvery
 	}
 	switch {
 	case !s.tracker || s.requestOpen:
