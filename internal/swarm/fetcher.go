@@ -10,6 +10,9 @@ import (
 // Limits of a node. A piece takes from a millisecond to a second, by link, so most time-outs are counted in this
 // node's usual transfer time.
 const (
+	window             = 16 // missing pieces to choose from; a quarter more in a large swarm
+	peerFetches        = 6  // concurrent transfers from peers
+	serverFetches      = 8  // and from the origin
 	maxPeers           = 24 // known at a time
 	maxPeersPerAddress = 4  // or one host with many ports would take all places
 	fewPeers           = 8  // with fewer, the node announces itself again
@@ -46,10 +49,6 @@ type FetcherOptions struct {
 	Self   netip.AddrPort // where this node serves; never added as a peer
 	Pieces int            // of the pack
 	Idle   bool           // fetch urgent pieces only
-
-	Window        int // missing pieces to choose from; default 16, and a quarter more in a large swarm
-	PeerFetches   int // concurrent transfers from peers; default 6
-	ServerFetches int // concurrent transfers from the origin; default 8
 
 	Random *rand.Rand // for choices between equals; required
 }
@@ -180,15 +179,6 @@ type Fetcher struct {
 // NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker, all comes from the
 // origin.
 func NewFetcher(o FetcherOptions) *Fetcher {
-	if o.Window == 0 {
-		o.Window = 16
-	}
-	if o.PeerFetches == 0 {
-		o.PeerFetches = 6
-	}
-	if o.ServerFetches == 0 {
-		o.ServerFetches = 8
-	}
 	s := &Fetcher{
 		o:        o,
 		have:     NewBitmap(o.Pieces),

@@ -137,9 +137,6 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 			if looked++; looked > maxScan || i > maxScan*maxScan {
 				break
 			}
-			if x.node.unreliable { // it gets little anyway
-				looked--
-			}
 			continue
 		}
 		x.done, x.node.waiting = true, nil

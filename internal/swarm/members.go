@@ -105,10 +105,7 @@ func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 }
 
 // unreliableAt is how many nodes must avoid one before its pieces count for nothing. In a small swarm one is enough.
-// In a large one, where all links are full, some nodes are avoided by three at any time.
-func unreliableAt(nodes int) int {
-	return max(min(1+nodes/8, 3), min(nodes/32, 8))
-}
+func unreliableAt(nodes int) int { return min(1+nodes/8, 3) }
 
 // updateReliability decides whether the pieces of a member count. A node that breaks off what it sends is no help, so
 // what it was given is sent to another.
@@ -148,15 +145,8 @@ func (w *swarm) choose(random *rand.Rand, m *member, n int) []netip.AddrPort {
 		// The number of tries is bounded, so that an announcement costs the same in a swarm of any size.
 		for tries := 4 * n; len(out) < most && len(from) > 0 && tries > 0; tries-- {
 			c := from[random.IntN(len(from))]
-			for range 3 { // of a few, the one with the fewest peers
-				if d := from[random.IntN(len(from))]; d.degree < c.degree {
-					c = d
-				}
-			}
 			if c != m && ok(c) && m.mayMeet(c) && !slices.Contains(out, c.addr) {
 				out = append(out, c.addr)
-				c.degree++
-				m.degree++
 			}
 		}
 	}

@@ -138,9 +138,9 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 // small window the links run idle. In a small one a large window delays the last node.
 func (s *Fetcher) windowSize() int {
 	if s.Peers() >= crowdPeers {
-		return s.o.Window * 5 / 4
+		return window * 5 / 4
 	}
-	return s.o.Window
+	return window
 }
 
 // fillWindow sets s.window to the next missing pieces without a transfer.
@@ -156,11 +156,11 @@ func (s *Fetcher) fillWindow() {
 
 // fetchFromPeers takes the rarest pieces of the window from peers.
 func (s *Fetcher) fetchFromPeers(now time.Duration) {
-	if s.fromPeers >= s.o.PeerFetches || s.used == 0 {
+	if s.fromPeers >= peerFetches || s.used == 0 {
 		return
 	}
 	s.fillWindow()
-	for s.fromPeers < s.o.PeerFetches {
+	for s.fromPeers < peerFetches {
 		at, best := -1, 0
 		var from *knownPeer
 		for i, p := range s.window {

@@ -126,7 +126,7 @@ func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	}
 	st := &s.pieces[piece]
 	st.holders |= k.bit
-	return s.fromPeers < s.o.PeerFetches && st.transfers == 0 && !s.have.Has(piece)
+	return s.fromPeers < peerFetches && st.transfers == 0 && !s.have.Has(piece)
 }
 
 // HaveDelay is how long the news that this node has a piece may wait for other news to travel with. The more peers

@@ -8,7 +8,7 @@ import (
 
 // askTracker requests what no known peer has from the tracker, or takes it from the origin when there is no tracker.
 func (s *Fetcher) askTracker(now time.Duration) {
-	lost := s.requestedAt + RequestTimeout(s.delay)
+	lost := s.requestedAt + MessageTimeout(s.delay)
 	if s.requestOpen && now >= lost {
 		s.TrackerLost(now)
 	}
@@ -16,7 +16,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.wake(lost)
 	}
 	// The node asks again when half of its transfers are done. A request for each piece would be hundreds.
-	if s.fromOrigin > s.o.ServerFetches/2 || s.tracker && (s.requestOpen || len(s.granted) > 0) {
+	if s.fromOrigin > serverFetches/2 || s.tracker && (s.requestOpen || len(s.granted) > 0) {
 		return
 	}
 	s.fillWindow()
@@ -30,7 +30,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.wake(s.unheardUntil)
 		return
 	}
-	a := Request{Max: s.o.ServerFetches - s.fromOrigin}
+	a := Request{Max: serverFetches - s.fromOrigin}
 	if s.limit < s.o.Pieces {
 		a.Limit = s.limit
 	}
@@ -41,7 +41,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
-		case st.holders != 0 || len(a.Want) >= s.o.Window:
+		case st.holders != 0 || len(a.Want) >= window:
 		case st.notBefore > now:
 			s.wake(st.notBefore)
 		default:
@@ -53,7 +53,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.addBeyondWindow(now, &a)
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Avoided, a.FromPeers, a.Timeout = s.have, s.avoidedNow(now), s.cameFromPeers, RequestTimeout(s.delay)
+		a.Have, a.Avoided, a.FromPeers, a.Timeout = s.have, s.avoidedNow(now), s.cameFromPeers, MessageTimeout(s.delay)
 		s.requestOpen, s.requestedAt, s.keptAlive, s.step.Request = true, now, false, &a
 	}
 }
@@ -77,7 +77,7 @@ func (s *Fetcher) urgentFirst() {
 // of all others would be the only one to ask, get everything from the server, and stay ahead, while its uplink feeds
 // all others.
 func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
-	for p := s.first; p < s.limit && len(a.Want) < s.o.Window; p++ {
+	for p := s.first; p < s.limit && len(a.Want) < window; p++ {
 		if st := &s.pieces[p]; !s.skip.Has(p) && st.holders == 0 && st.transfers == 0 && st.notBefore <= now {
 			a.Want = append(a.Want, p)
 		}
@@ -97,7 +97,7 @@ func (s *Fetcher) countUrgent(want []int) int {
 // time, at random, so that they take different ones. A node without peers takes all in order.
 func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
-	most := s.o.ServerFetches / 2
+	most := serverFetches / 2
 	if s.used != 0 {
 		most = 1
 	}
@@ -147,7 +147,7 @@ func (s *Fetcher) TrackerLost(now time.Duration) { s.SetTracker(now, false) }
 // startGranted starts granted transfers, as many at a time as may run.
 func (s *Fetcher) startGranted(now time.Duration) {
 	i := 0
-	for ; i < len(s.granted) && s.fromOrigin < s.o.ServerFetches; i++ {
+	for ; i < len(s.granted) && s.fromOrigin < serverFetches; i++ {
 		p := s.granted[i]
 		if p >= 0 && p < s.o.Pieces && !s.have.Has(p) && !s.isRunning(Fetch{Piece: p}) {
 			s.begin(now, Fetch{Piece: p})
@@ -171,7 +171,7 @@ func (s *Fetcher) keepAlive(now time.Duration) {
 			Have:      s.have,
 			Avoided:   s.avoidedNow(now),
 			FromPeers: s.cameFromPeers,
-			Timeout:   RequestTimeout(s.delay),
+			Timeout:   MessageTimeout(s.delay),
 		}
 	}
 }

@@ -48,7 +48,6 @@ type member struct {
 	have           Bitmap
 	seen           time.Duration
 	index          int // in swarm.all
-	degree         int // number of its peers, about
 	waiting        *queuedRequest
 	bootstrapUntil time.Duration    // it is busy with sending bootstrap files until then
 	avoids         []netip.AddrPort // peers that it avoids
@@ -113,11 +112,10 @@ type Tracker struct {
 	grants     grants
 	firstAfter time.Duration // the next join of a first node that is served although there is no room
 
-	tickets      Ticket
-	queuedJoins  int // number of queued join requests
-	joinQueues   []*joinQueue
-	smallObjects objectQueue // that nobody granted
-	largeObjects objectQueue // that nobody granted
+	tickets     Ticket
+	queuedJoins int // number of queued join requests
+	joinQueues  []*joinQueue
+	objects     objectQueue // that nobody granted
 
 	bans  bans
 	now   time.Duration // of the last message

@@ -151,7 +151,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 			Have:      swarm.Expand(q.Full, q.Have, s.tracker.Pieces(key.Pack, key.Node)),
 			Avoided:   q.Left,
 			FromPeers: q.Fed,
-			Timeout:   swarm.Milliseconds(q.Patience, swarm.RequestTimeout(swarm.MaxAnnounceDelay)),
+			Timeout:   swarm.Milliseconds(q.Patience, swarm.MessageTimeout(swarm.MaxAnnounceDelay)),
 		}})
 	if old := s.waiting[key]; old != nil { // its node does not wait any more
 		delete(s.waiting, key)
