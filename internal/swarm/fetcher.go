@@ -38,6 +38,7 @@ const (
 	rejoinMax      = 10 * time.Second
 	maxAvoided     = 16 // avoided peers that a request names
 	delayFactor    = 8  // times the announce delay that an urgent piece waits as well
+	urgentAhead    = 4  // the first pieces of a request, which reads may wait for when the reply comes
 	// A read waits so large a part of the announce delay for the tracker or a peer.
 	demandDelayPart = 4
 	// between signs of life, and between announcements to a lost tracker while no piece is missing
@@ -64,8 +65,9 @@ func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Request asks the tracker which pieces may be fetched from the server.
 type Request struct {
-	Want      []int            // pieces that no known peer has, in order, at most Window; none: a sign of life
-	Urgent    int              // the first so many of them are urgent: their holders are named
+	Want []int // pieces that no known peer has, in order, at most Window; none: a sign of life
+	// the first so many of them are urgent, or soon will be: their holders are named
+	Urgent    int
 	Limit     int              // no piece from here on is wanted yet; 0: all are
 	Max       int              // transfers from the server that the node has room for
 	Have      Bitmap           // what it has

@@ -84,10 +84,10 @@ func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
 	}
 }
 
-// countUrgent returns how many pieces of a request are urgent.
+// countUrgent returns how many pieces of a request are urgent, or may be so when the reply comes.
 func (s *Fetcher) countUrgent(want []int) int {
 	n := 0
-	for n < len(want) && s.IsUrgent(want[n]) {
+	for n < len(want) && (n < urgentAhead || s.IsUrgent(want[n])) {
 		n++
 	}
 	return n
