@@ -145,8 +145,15 @@ func (w *swarm) choose(random *rand.Rand, m *member, n int) []netip.AddrPort {
 		// The number of tries is bounded, so that an announcement costs the same in a swarm of any size.
 		for tries := 4 * n; len(out) < most && len(from) > 0 && tries > 0; tries-- {
 			c := from[random.IntN(len(from))]
+			for range 3 { // of a few, the one with the fewest peers
+				if d := from[random.IntN(len(from))]; d.degree < c.degree {
+					c = d
+				}
+			}
 			if c != m && ok(c) && m.mayMeet(c) && !slices.Contains(out, c.addr) {
 				out = append(out, c.addr)
+				c.degree++
+				m.degree++
 			}
 		}
 	}

@@ -48,6 +48,7 @@ type member struct {
 	have           Bitmap
 	seen           time.Duration
 	index          int // in swarm.all
+	degree         int // number of its peers, about
 	waiting        *queuedRequest
 	bootstrapUntil time.Duration    // it is busy with sending bootstrap files until then
 	avoids         []netip.AddrPort // peers that it avoids
