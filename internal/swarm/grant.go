@@ -137,6 +137,9 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 			if looked++; looked > maxScan || i > maxScan*maxScan {
 				break
 			}
+			if x.node.unreliable { // it gets little anyway, and must not hide others
+				looked--
+			}
 			continue
 		}
 		x.done, x.node.waiting = true, nil
