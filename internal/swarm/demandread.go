@@ -119,7 +119,7 @@ func (r *DemandRead) Answered(names []netip.AddrPort, wait time.Duration) {
 	r.answered, r.spreadTime = true, max(wait, r.of.trackerTimeout())
 	r.peers = candidates{
 		ask:  DemandRequest{From: FromPeer, Timeout: r.spreadTime},
-		rest: slices.Clone(names[:min(len(names), maxNamed)]),
+		rest: slices.Clone(names[:min(len(names), maxNames)]),
 	}
 }
 

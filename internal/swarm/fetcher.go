@@ -297,7 +297,7 @@ func (s *Fetcher) Done(now time.Duration, f Fetch) {
 		return
 	}
 	if k := s.find(f.Peer); k != nil {
-		k.strikes = 0
+		k.strikes, k.refusals = 0, 0
 	}
 	if !f.Origin() {
 		s.learnPeerTime(now - start)
@@ -355,9 +355,11 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// rest asks nothing of a peer until one of its uploads may have ended.
+// rest asks nothing of a peer until one of its uploads may have ended: a usual transfer time, and after three refusals
+// one and a half.
 func (s *Fetcher) rest(now time.Duration, k *knownPeer) {
-	k.askAfter = now + max(minBusyWait, s.peerTime)
+	k.askAfter = now + max(minBusyWait, s.peerTime*time.Duration(4+min(k.refusals, 2))/4)
+	k.refusals++
 }
 
 // begin starts a transfer.

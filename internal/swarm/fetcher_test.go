@@ -407,3 +407,24 @@ func TestBusyPeersAreLeftInPeace(t *testing.T) {
 		}
 	}
 }
+
+// The more often in a row a peer was busy, the longer it is left in peace, until once and a half what a transfer
+// takes.
+func TestBusyAgainIsAskedLater(t *testing.T) {
+	s := newSwarm(40, 1)
+	s.PeerHas(at(1), upTo(40, 39))
+	s.peerTime, s.peerSamples = 4*time.Second, learnSamples
+	last := time.Duration(0)
+	for range 8 {
+		s.begin(0, Fetch{3, at(1)})
+		s.Fail(0, Fetch{3, at(1)}, Busy)
+		k := s.find(at(1))
+		if k.askAfter < last || k.askAfter < s.peerTime {
+			t.Errorf("it is asked again after %v, and %v before", k.askAfter, last)
+		}
+		last = k.askAfter
+	}
+	if last != s.peerTime*3/2 {
+		t.Errorf("in the end it is asked after %v", last)
+	}
+}

@@ -15,7 +15,8 @@ const (
 	maxDemandObjects = 32768           // objects that are remembered
 	maxHoldersKept   = 16              // of each
 	holderMemory     = 2 * time.Minute // afterwards the node may have dropped the object
-	maxNamed         = 3               // times that a node is named: so often it sends the object
+	maxNamed         = 3               // times that a node is named first: so often it sends the object
+	maxNames         = 3               // names in a reply; the first is asked first
 	spreadFactor     = 64              // times the sending time of an object that it may take to reach all
 )
 
@@ -33,7 +34,7 @@ type demandObjects struct {
 	order   []chunk.ShortID
 }
 
-// demandHolders names a node that has a demand object or will have it, and how long it may take. None means
+// demandHolders returns the nodes that have a demand object or will have it, and how long they may take. None means
 // that the server sends it: that is while the uplink has room, or nobody has it.
 func (t *Tracker) demandHolders(
 	now time.Duration,
@@ -43,7 +44,7 @@ func (t *Tracker) demandHolders(
 ) (names []netip.AddrPort, wait time.Duration) {
 	t.expireTransfers(now)
 	if t.kernelBusy || !t.uplink.free(now, size) {
-		names = t.holderFor(now, id, node)
+		names = t.holdersFor(now, id, node)
 	}
 	t.demand.add(now, id, node)
 	if len(names) > 0 {
@@ -57,8 +58,8 @@ func (t *Tracker) expectObject(now time.Duration, node netip.Addr, size int64) {
 	t.uplink.start(sending{node: sender(node), piece: objectPiece, since: now}, size)
 }
 
-// holderFor names the node that is to send the object to a node, if there is one.
-func (t *Tracker) holderFor(now time.Duration, id chunk.ShortID, node netip.AddrPort) []netip.AddrPort {
+// holdersFor returns the names for a node. The first one is to send the object.
+func (t *Tracker) holdersFor(now time.Duration, id chunk.ShortID, node netip.AddrPort) (names []netip.AddrPort) {
 	asks, all := t.member(node), t.demand.objects[id]
 	for i := range all {
 		x := &all[i]
@@ -69,10 +70,14 @@ func (t *Tracker) holderFor(now time.Duration, id chunk.ShortID, node netip.Addr
 		if has := t.member(x.node); has == nil || asks == nil || !asks.mayMeet(has) {
 			continue
 		}
-		x.named++
-		return []netip.AddrPort{x.node}
+		if len(names) == 0 {
+			x.named++
+		}
+		if names = append(names, x.node); len(names) == maxNames {
+			break
+		}
 	}
-	return nil
+	return names
 }
 
 // add notes that a node will have an object, if there is room.

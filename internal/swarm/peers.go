@@ -30,6 +30,7 @@ type knownPeer struct {
 	failedSlow bool          // its first failure was a slow transfer
 	transfers  int           // running ones
 	askAfter   time.Duration // not asked before, because it was busy
+	refusals   int           // in a row
 	strikes    int           // slow or failed transfers
 	failedAt   time.Duration // first failure, while it is not reported
 	probeAfter time.Duration // not probed before
