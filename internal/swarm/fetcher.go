@@ -24,10 +24,11 @@ const (
 	avoidTime     = 30 * time.Second // for so long
 	// A busy peer is not asked again before a usual transfer time, or this.
 	minBusyWait  = time.Millisecond
-	slowFactor   = 8                     // times the usual transfer time after which a transfer is cancelled
-	minSlow      = 20 * time.Millisecond // but not earlier
-	slowFirst    = 2 * time.Second       // while the usual time is not known
-	learnSamples = 8                     // the first transfers have links that nobody shares yet
+	busyWaitMax  = 500 * time.Millisecond // nor after this for an urgent piece
+	slowFactor   = 8                      // times the usual transfer time after which a transfer is cancelled
+	minSlow      = 20 * time.Millisecond  // but not earlier
+	slowFirst    = 2 * time.Second        // while the usual time is not known
+	learnSamples = 8                      // the first transfers have links that nobody shares yet
 	// wait of an urgent piece before an undirected node asks the origin although a peer has it
 	minHedge       = 75 * time.Millisecond
 	hedgeMax       = 2 * time.Second        // and at most
@@ -356,9 +357,10 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 }
 
 // rest asks nothing of a peer until one of its uploads may have ended: a usual transfer time, and after three refusals
-// one and a half.
+// one and a half. For an urgent piece it is asked again sooner.
 func (s *Fetcher) rest(now time.Duration, k *knownPeer) {
-	k.askAfter = now + max(minBusyWait, s.peerTime*time.Duration(4+min(k.refusals, 2))/4)
+	pause := max(minBusyWait, s.peerTime*time.Duration(4+min(k.refusals, 2))/4)
+	k.urgentAfter, k.askAfter = now+min(pause, busyWaitMax), now+pause
 	k.refusals++
 }
 

@@ -122,7 +122,7 @@ func (s *Fetcher) fetchUrgent(now time.Duration) {
 			}
 			continue
 		case st.transfers == 0:
-			if k := s.choose(now, p); k != nil {
+			if k := s.choose(now, p, true); k != nil {
 				s.begin(now, Fetch{p, k.addr})
 			}
 		}
@@ -168,7 +168,7 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 			if n == 0 || at >= 0 && (n > best || n == best && s.o.Random.Uint32()&1 == 0) {
 				continue
 			}
-			if k := s.choose(now, p); k != nil {
+			if k := s.choose(now, p, false); k != nil {
 				at, best, from = i, n, k
 			}
 		}
@@ -181,8 +181,8 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 }
 
 // choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
-// strikes.
-func (s *Fetcher) choose(now time.Duration, p int) *knownPeer {
+// strikes. For an urgent piece a busy one is asked again sooner.
+func (s *Fetcher) choose(now time.Duration, p int, urgent bool) *knownPeer {
 	var best *knownPeer
 	n := uint32(0)
 	for have := s.pieces[p].holders; have != 0; {
@@ -190,8 +190,12 @@ func (s *Fetcher) choose(now time.Duration, p int) *knownPeer {
 		if k.transfers >= 2 {
 			continue
 		}
-		if k.askAfter > now {
-			s.wake(k.askAfter)
+		rest := k.askAfter
+		if urgent {
+			rest = k.urgentAfter
+		}
+		if rest > now {
+			s.wake(rest)
 			continue
 		}
 		switch {

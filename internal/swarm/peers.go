@@ -25,15 +25,16 @@ func (x peerSet) count() int { return bits.OnesCount32(uint32(x)) }
 
 // knownPeer is a peer of this node. What it has is noted with the pieces.
 type knownPeer struct {
-	addr       netip.AddrPort
-	bit        peerSet       // its own slot
-	failedSlow bool          // its first failure was a slow transfer
-	transfers  int           // running ones
-	askAfter   time.Duration // not asked before, because it was busy
-	refusals   int           // in a row
-	strikes    int           // slow or failed transfers
-	failedAt   time.Duration // first failure, while it is not reported
-	probeAfter time.Duration // not probed before
+	addr        netip.AddrPort
+	bit         peerSet       // its own slot
+	failedSlow  bool          // its first failure was a slow transfer
+	transfers   int           // running ones
+	urgentAfter time.Duration // not asked before, because it was busy
+	askAfter    time.Duration // nor before this for a piece that is not urgent
+	refusals    int           // in a row
+	strikes     int           // slow or failed transfers
+	failedAt    time.Duration // first failure, while it is not reported
+	probeAfter  time.Duration // not probed before
 }
 
 // find returns a peer by its address, nil when it is not known.
