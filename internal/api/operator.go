@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"pando/internal/fleet"
@@ -50,7 +51,8 @@ type NodeCreate struct {
 	Group      string            `json:"group,omitempty"`  // "": the default group
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    string            `json:"address,omitempty"` // fixed IPv4 address
-	Version    fleet.Ref         `json:"version,omitempty"`
+	Version    fleet.Ref         `json:"version,omitempty"` // a tag is the version that it names now
+	Follow     bool              `json:"follow,omitempty"`  // boots get what the tag names then
 	KernelArgs []string          `json:"kernel_args,omitempty"`
 
 	fleet.Settings
@@ -64,7 +66,8 @@ type NodeSet struct {
 	Group      *string            `json:"group,omitempty"`
 	Labels     map[string]*string `json:"labels,omitempty"`  // null removes the label
 	Address    *string            `json:"address,omitempty"` // "" gives it back to the pool; only for one node
-	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away
+	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away; a tag: what it names now
+	Follow     bool               `json:"follow,omitempty"`  // Version is a tag, and boots get what it names then
 	KernelArgs *[]string          `json:"kernel_args,omitempty"`
 	AddMACs    []fleet.MAC        `json:"add_macs,omitempty"` // only for one node
 	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
@@ -110,7 +113,8 @@ type GroupList struct {
 // GroupSet is the body of PATCH /v1/groups/{name}. A nil field stays as it is.
 type GroupSet struct {
 	DryRun     bool       `json:"dry_run,omitempty"`
-	Image      *fleet.Ref `json:"image,omitempty"`
+	Image      *fleet.Ref `json:"image,omitempty"`  // a tag is the version that it names now
+	Follow     bool       `json:"follow,omitempty"` // Image is a tag, and boots get what it names then
 	KernelArgs *[]string  `json:"kernel_args,omitempty"`
 
 	fleet.Settings
@@ -182,9 +186,19 @@ type Status struct {
 	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
+	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store
+
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
+}
+
+// BrokenVersion is a version that is not whole in the store: its nodes cannot boot.
+type BrokenVersion struct {
+	Version fleet.Digest `json:"version"`
+	Groups  []string     `json:"groups"` // that boot it
+	Problem string       `json:"problem"`
+	Do      string       `json:"do,omitempty"`
 }
 
 // States of Logs.
@@ -229,5 +243,40 @@ type DHCP struct {
 	Interface string   `json:"interface,omitempty"`
 	Range     string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
 	Others    []string `json:"others,omitempty"` // other DHCP servers seen
-	StoodDown bool     `json:"stood_down,omitempty"`
+	// StoppedFor is the DHCP server because of which this one gives no addresses for now, "" when it gives them.
+	StoppedFor string `json:"stopped_for,omitempty"`
+	// Addresses is the range, as it is used now.
+	Addresses DHCPAddresses `json:"addresses,omitzero"`
 }
+
+// DHCPAddresses counts the addresses of a range.
+type DHCPAddresses struct {
+	All     int `json:"all"`
+	Known   int `json:"known"`   // leases and fixed addresses of nodes
+	Unknown int `json:"unknown"` // leases of machines that are no nodes yet
+	InUse   int `json:"in_use"`  // by machines that have them from somewhere else
+}
+
+// Free is how many nobody has.
+func (a DHCPAddresses) Free() int { return max(a.All-a.Known-a.Unknown-a.InUse, 0) }
+
+// Short reports whether less than a tenth is free.
+func (a DHCPAddresses) Short() bool { return 10*a.Free() < a.All }
+
+// Text tells how the range is used.
+func (a DHCPAddresses) Text() string {
+	return fmt.Sprintf("%d of %d addresses are free (%d of nodes, %d of unknown machines, %d in use by others)",
+		a.Free(), a.All, a.Known, a.Unknown, a.InUse)
+}
+
+// Stopped is what people read, everywhere in the same words, when the server gives no addresses for now; else "".
+func (d DHCP) Stopped() string {
+	if d.StoppedFor == "" {
+		return ""
+	}
+	return "this server stopped giving addresses: DHCP server " + d.StoppedFor + " answers"
+}
+
+// StoppedHint is what to do about it.
+const StoppedHint = "switch one of the two off; Pando gives addresses again within a minute of the other one's " +
+	"silence, or works beside it with --dhcp proxy"

@@ -18,7 +18,7 @@ const (
 	Problem Level = "problem" // no node boots
 )
 
-// Finding is what one look at one thing showed, and how to fix it.
+// Finding is the result of one check, and how to fix it.
 type Finding struct {
 	Check   string `json:"check"` // "interface", "ports", ...
 	Level   Level  `json:"level"`
@@ -56,12 +56,13 @@ func Checks(env *cmdenv.Env) []Check {
 	return []Check{
 		{"interface", checkInterface},
 		{"ports", checkPorts},
-		{"dhcp", checkDHCP},
-		{"firewall", checkFirewall},
+		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
+		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},
 		{"clock", checkClock},
+		{"images", func(ctx context.Context, o Options) []Finding { return checkImages(env, ctx, o) }},
 		{"nics", func(ctx context.Context, o Options) []Finding { return checkNICs(env, ctx, o) }},
 		{"neighbours", func(ctx context.Context, o Options) []Finding { return checkNeighbours(env, ctx, o) }},
 	}

@@ -13,7 +13,6 @@ import (
 	"pando/internal/cmdenv"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
-	"pando/internal/testkit"
 )
 
 // procDir is a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
@@ -79,66 +78,39 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-func TestFirewall(t *testing.T) {
-	files, err := filepath.Glob("testdata/firewall/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no rules to read: %v", err)
-	}
-	var b strings.Builder
-	for _, f := range files {
-		rules, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind, blocked := "nftables", nftBlocked(string(rules))
-		if strings.HasPrefix(filepath.Base(f), "iptables") {
-			kind, blocked = "iptables", iptablesBlocked(string(rules))
-		}
-		fmt.Fprintf(&b, "%s\n", filepath.Base(f))
-		for _, f := range firewallFindings(kind, blocked) {
-			fmt.Fprintf(&b, "  %s: %s\n", f.Level, f.Message)
-			if f.Fix != "" {
-				fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
-			}
-		}
-	}
-	testkit.Golden(t, *update, "firewall.txt", b.String())
-}
-
-func FuzzFirewall(f *testing.F) {
-	f.Add(
-		"table inet filter {\nchain input {\ntype filter hook input priority filter; policy drop;\ntcp dport { "+
-			"22, 8000-9000 } accept\n}\n}\n",
-		true,
-	)
-	f.Add("-P INPUT DROP\n-A INPUT -p udp --dport 67 -j ACCEPT\n", false)
-	f.Fuzz(func(t *testing.T, rules string, nft bool) {
-		blocked := iptablesBlocked
-		if nft {
-			blocked = nftBlocked
-		}
-		if n := len(blocked(rules)); n > len(serverPorts) {
-			t.Fatalf("%d ports of %d are blocked", n, len(serverPorts))
-		}
-	})
-}
-
 func TestDHCPFindings(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.66")
+	own := func(change func(*api.DHCP)) api.DHCP {
+		d := api.DHCP{Mode: "own", Interface: "eth1", Addresses: api.DHCPAddresses{All: 100, Known: 50}}
+		change(&d)
+		return d
+	}
+	gives := own(func(*api.DHCP) {})
 	for _, k := range []struct {
 		found []dhcp.Found
 		want  string
+		own   api.DHCP
 	}{
-		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n"},
+		{nil, "ok: this server gives addresses on eth1, and no other one answers\n", gives},
+		{[]dhcp.Found{{Server: a, Offers: b}}, "warning: this server gives addresses on eth1, and another DHCP " +
+			"server answers: 10.0.0.1\n", gives},
+		{nil, "warning: this server stopped giving addresses: DHCP server 10.0.0.1 answers on eth1\n",
+			own(func(d *api.DHCP) { d.StoppedFor = "10.0.0.1" })},
+		{nil, "warning: 4 of 100 addresses are free (90 of nodes, 4 of unknown machines, 2 in use by others)\n" +
+			"ok: this server gives addresses on eth1, and no other one answers\n",
+			own(func(d *api.DHCP) { d.Addresses = api.DHCPAddresses{All: 100, Known: 90, Unknown: 4, InUse: 2} })},
+		{[]dhcp.Found{{Server: a, Offers: b, Pando: "pando-settled"}}, "ok: DHCP server 10.0.0.1 (a Pando) answers " +
+			"on eth1: Pando works beside it (--dhcp proxy)\n", api.DHCP{}},
+		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it " +
-			"(--dhcp proxy)\n"},
+			"(--dhcp proxy)\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Offers: a}}, "warning: 2 DHCP servers answer on eth1: " +
-			"10.0.0.1 10.0.0.66\n"},
+			"10.0.0.1 10.0.0.66\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Proxy: true}}, "ok: DHCP server 10.0.0.1 answers on " +
 			"eth1: Pando works beside it (--dhcp proxy)\n" +
-			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n"},
+			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n", api.DHCP{}},
 	} {
-		if got := texts(dhcpFindings("eth1", k.found)); got != k.want {
+		if got := texts(dhcpFindings("eth1", k.found, k.own)); got != k.want {
 			t.Errorf("%v: %s", k.found, got)
 		}
 	}
@@ -224,7 +196,7 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
 	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
-	all = append(all, firewallFindings("iptables", serverPorts[:])...)
+	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}})...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {
@@ -234,5 +206,20 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	}
 	if len(all) < 6 {
 		t.Errorf("only %d findings", len(all))
+	}
+}
+
+// TestImageFindings: a version that is not whole is a problem, with what to do.
+func TestImageFindings(t *testing.T) {
+	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
+		t.Errorf("%+v", got)
+	}
+	s.Broken = []api.BrokenVersion{
+		{Groups: []string{"lab", "kiosk"}, Problem: "its kernel is damaged", Do: "repair it"},
+	}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Problem || got[0].Fix != "repair it" ||
+		got[0].Message != "lab, kiosk cannot boot: its kernel is damaged" {
+		t.Errorf("%+v", got)
 	}
 }

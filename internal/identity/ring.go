@@ -17,8 +17,8 @@ import (
 	"pando/internal/image"
 )
 
-// TrustFile is the file of a keys directory that says which keys may sign versions, or might once. A directory without
-// it has one, the site key.
+// TrustFile is the file of a keys directory that lists which keys may sign versions, now or earlier. Without it only
+// the site key may.
 const TrustFile = "trust.json"
 
 // SigningKey is a key that signs versions, or did.
@@ -90,7 +90,11 @@ func openRing(dir string) (*Ring, error) {
 
 func (r *Ring) readSecret(k *SigningKey) error {
 	path := filepath.Join(r.dir, filepath.Base(k.Secret))
-	b, err := os.ReadFile(path)
+	b, err := readPrivate(path)
+	var refused *KeyError
+	if errors.As(err, &refused) {
+		return refused
+	}
 	var secret minisign.PrivateKey
 	if err == nil {
 		if err = secret.UnmarshalText(b); err != nil {
@@ -109,7 +113,7 @@ func (r *Ring) readSecret(k *SigningKey) error {
 	return nil
 }
 
-// Keys are all keys, the one that signs first, those that are revoked last.
+// Keys returns all keys: the signing one first, revoked ones last.
 func (r *Ring) Keys() []SigningKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

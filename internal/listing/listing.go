@@ -40,7 +40,7 @@ func BootOwner(b api.Boot) string {
 func Groups(w io.Writer, groups []api.Group) {
 	t := output.NewTable(w, "GROUP", "IMAGE", "SHOULD RUN", "NODES")
 	for _, g := range groups {
-		t.Row(g.Name, string(g.Image), g.Desired.Short(), strconv.Itoa(g.Nodes))
+		t.Row(g.Name, fleet.RefText(g.Image, g.Follow), g.Desired.Short(), strconv.Itoa(g.Nodes))
 	}
 	t.Flush()
 }
@@ -49,7 +49,7 @@ func Groups(w io.Writer, groups []api.Group) {
 func Rollouts(w io.Writer, all []api.Rollout, now time.Time) {
 	t := output.NewTable(w, "ROLLOUT", "STATE", "WAVE", "TO", "NODES", "BEGAN", "REASON")
 	for _, r := range all {
-		t.Row(r.ID, string(r.State), WaveText(r), string(r.Asked), PhaseCounts(r), output.Ago(now, r.Created), r.Reason)
+		t.Row(r.ID, r.State.Text(), WaveText(r), string(r.Asked), PhaseCounts(r), output.Ago(now, r.Created), r.Reason)
 	}
 	t.Flush()
 }
@@ -115,8 +115,8 @@ func DHCPText(d api.DHCP) string {
 	if d.Interface != "" {
 		parts = append(parts, "on "+d.Interface)
 	}
-	if d.StoodDown {
-		parts = append(parts, "STOPPED GIVING ADDRESSES: another server answers")
+	if text := d.Stopped(); text != "" {
+		parts = append(parts, text)
 	}
 	if len(d.Others) > 0 {
 		parts = append(parts, "seen "+strings.Join(d.Others, " "))

@@ -33,8 +33,9 @@ type serveFlags struct {
 	http, control, tftp string
 	bootFiles, agent    string
 	servers             []string
-	uplink, nodeLink    *output.Quantity
+	uplink              *output.Quantity
 	rebootAfter         time.Duration
+	leaseTime           time.Duration
 	store               storeflags.Flags
 	verbose, noProbe    bool
 	dashboard           string
@@ -69,6 +70,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	)
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
+	fl.DurationVar(&f.leaseTime, "lease-time", dhcp.DefaultLeaseTime,
+		"how long a lease is good; that of a machine that is no node yet for 10 minutes at most")
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the image port: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes "+
 		"report")
@@ -78,14 +81,13 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")
-	f.uplink, f.nodeLink = output.NewRate(0), output.NewRate(0)
+	f.uplink = output.NewRate(0)
 	fl.Var(
 		f.uplink,
 		"uplink",
 		"what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same "+
 			"time (default: the speed of its interfaces, or 1gbit)",
 	)
-	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
 	f.store.Add(c)
 	fl.DurationVar(
 		&f.rebootAfter,
@@ -217,6 +219,9 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 	if err != nil {
 		return server.Config{}, err
 	}
+	if err := f.check(); err != nil {
+		return server.Config{}, err
+	}
 	cfg := server.Config{
 		Dir: env.Data, Release: env.Release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
@@ -224,7 +229,7 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen,
 		DashboardCert: f.dashboardCert,
 		DashboardKey:  f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate,
-		Uplink: f.uplink.N / 8, NodeLink: f.nodeLink.N / 8,
+		Uplink: f.uplink.N / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {
 		return cfg, err
@@ -284,15 +289,21 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if err != nil {
 		return dhcp.Subnet{}, err
 	}
-	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain}
+	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain, LeaseTime: f.leaseTime}
 	if s.First, s.Last, err = addressRange(f.addresses, prefix); err != nil {
 		return s, err
 	}
 	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
 		return s, err
 	}
+	if err := routersIn(s.Prefix, s.Routers); err != nil {
+		return s, err
+	}
 	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
 		return s, err
+	}
+	if own := prefix.Addr(); s.First == own && s.Last == own {
+		return s, exitcode.Usagef("--range %s-%s is this server's own address: there is none to give out", own, own)
 	}
 	if f.routers == nil {
 		s.Routers = gatewayIn(s.Prefix)
@@ -328,6 +339,10 @@ func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
 		addr, err := netip.ParseAddr(t)
 		if err != nil {
 			return nil, exitcode.Usagef("--%s: %w", flag, err)
+		}
+		if !addr.Is4() || addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() ||
+			addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return nil, exitcode.Usagef("--%s %s: want the IPv4 address of one machine that nodes reach", flag, t)
 		}
 		out = append(out, addr)
 	}

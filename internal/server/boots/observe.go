@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
@@ -112,6 +113,10 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		what := string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
 		s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: what})
 		c.DHCP = trace.Begin
+		if why := s.dhcpStopped(); why != "" {
+			s.boots.RecordBehind(c,
+				trace.Event{Stage: trace.DHCP, Kind: trace.Info, Message: why, Hint: api.StoppedHint})
+		}
 	}
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
 		s.boots.FailBehind(c, trace.DHCP, "no address for this machine: "+seen.Reason,
@@ -123,7 +128,19 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 	if addr.IsValid() && c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, addr)
 	}
+	if !c.Told && toldScript(seen) {
+		c.Told = true
+		s.boots.RecordBehind(c, trace.Event{Stage: trace.BootFile, Kind: trace.Info,
+			Message: "iPXE runs and was told the address of its script",
+			Attrs:   map[string]string{trace.AttrScriptAt: seen.BootFile}})
+	}
 	return nil
+}
+
+// toldScript reports whether a packet told iPXE where its script is: it asks for that next.
+func toldScript(seen dhcp.Seen) bool {
+	told := seen.Reply == "ACK" || seen.Reply == "OFFER" && !seen.Own
+	return told && seen.Client.Kind == netboot.IPXE && strings.HasSuffix(seen.BootFile, netboot.ScriptPath)
 }
 
 // note records in one write what a packet tells of its machine and boot, if it tells something new, and its leases.

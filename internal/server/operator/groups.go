@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -58,7 +59,10 @@ func (a *groupAPI) createGroup(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), a.extensions.ofGroup(tx, g, fleet.Node{})); err != nil {
+		if g.Image, err = fleetview.Pin(tx, g.Image, g.Follow); err != nil {
+			return err
+		}
+		if err := a.extensions.ofGroup(tx, g, fleet.Node{}); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -82,12 +86,15 @@ func (a *groupAPI) setGroup(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
+		if req.Follow && req.Image == nil {
+			return httpapi.BadRequest("no tag is named that is to be followed", "name it as the image: lab:stable")
+		}
 		g := applyGroupSet(was, req)
 		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 			return err
 		}
 		if req.Image != nil {
-			if err := fleetview.CheckRef(tx, g.Image); err != nil {
+			if g.Image, err = fleetview.Pin(tx, g.Image, g.Follow); err != nil {
 				return err
 			}
 		}
@@ -136,7 +143,7 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 
 func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.Image != nil {
-		g.Image = *req.Image
+		g.Image, g.Follow = *req.Image, req.Follow
 	}
 	if req.KernelArgs != nil {
 		g.KernelArgs = *req.KernelArgs
@@ -148,9 +155,14 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 
 func (a *groupAPI) deleteGroup(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
-	if err != nil && httpapi.ErrorOf(err).Code == api.Conflict && name != fleet.DefaultGroup {
-		err = httpapi.WithHint(err, "move them first: pando node set @"+name+" --group OTHER")
-	}
-	return nil, err
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		err := tx.DeleteGroup(name)
+		if !errors.Is(err, registry.ErrInUse) || name == fleet.DefaultGroup {
+			return err
+		}
+		if live, e := tx.Rollouts(registry.RolloutFilter{Group: name, Live: true}); e != nil || len(live) > 0 {
+			return cmp.Or(e, httpapi.WithHint(err, "wait for its end, or abort it: pando rollout abort @"+name))
+		}
+		return httpapi.WithHint(err, "move them first: pando node set @"+name+" --group "+fleet.DefaultGroup)
+	})
 }

@@ -1,12 +1,16 @@
 package operator
 
 import (
+	"maps"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -23,14 +27,15 @@ type siteAPI struct {
 	release string
 	started time.Time
 	now     func() time.Time
-	dhcp    func() api.DHCP
+	dhcp    func(*registry.Tx) (api.DHCP, error)
 	loads   func() api.Loads
 	logs    func() api.Logs
+	whole   func(fleet.Digest) error // what keeps a version from booting
 }
 
 func (a *siteAPI) status(r *http.Request) (any, error) {
 	out := api.Status{
-		Release: a.release, Started: a.started, Time: a.now(), DHCP: a.dhcp(), Loads: a.loads(), Logs: a.logs(),
+		Release: a.release, Started: a.started, Time: a.now(), Loads: a.loads(), Logs: a.logs(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -39,6 +44,9 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 			return err
 		}
 		out.Policy = api.Policy(p)
+		if out.DHCP, err = a.dhcp(tx); err != nil {
+			return err
+		}
 		groups, err := tx.Groups()
 		if err != nil {
 			return err
@@ -62,6 +70,7 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Broken = a.broken(out.Groups)
 	own, err := fleetview.OwnNodes(r.Context(), a.reg)
 	if err != nil {
 		return nil, err
@@ -69,6 +78,22 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 	failed, err := a.faults.List(r.Context(), own)
 	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), StatusFaults)]
 	return out, err
+}
+
+// broken lists the versions that groups boot and that are not whole.
+func (a *siteAPI) broken(groups []api.Group) (out []api.BrokenVersion) {
+	by := map[fleet.Digest][]string{}
+	for _, g := range groups {
+		if g.Desired != "" {
+			by[g.Desired] = append(by[g.Desired], g.Name)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(by)) {
+		if err := a.whole(v); err != nil {
+			out = append(out, api.BrokenVersion{Version: v, Groups: by[v], Problem: err.Error(), Do: hint.Of(err)})
+		}
+	}
+	return out
 }
 
 // countNode adds a node to the counts of a status.
@@ -105,6 +130,15 @@ func (a *siteAPI) listLeases(r *http.Request) (any, error) {
 		out.Leases = []fleet.Lease{}
 	}
 	return out, err
+}
+
+// deleteLease forgets who has an address. A node's fixed address is the node's all the same.
+func (a *siteAPI) deleteLease(r *http.Request) (any, error) {
+	addr, err := netip.ParseAddr(r.PathValue("address"))
+	if err != nil {
+		return nil, httpapi.BadRequest("not an address: "+r.PathValue("address"), "`pando lease list` shows them")
+	}
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteLease(addr) })
 }
 
 func (a *siteAPI) showPolicy(r *http.Request) (any, error) {
