@@ -86,7 +86,8 @@ type queuedObject struct {
 	ObjectRequest
 }
 
-// Admit reports whether an object may be sent to a node now. Otherwise it is queued until StepObjects returns its ticket.
+// Admit reports whether an object may be sent to a node now. Otherwise it is queued, until StepObjects returns its
+// ticket.
 func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool) {
 	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {
 		if g.piece >= 0 {
