@@ -184,6 +184,8 @@ type Status struct {
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
+
+	ClassSecrets []string `json:"class_secrets,omitempty"` // secrets that are for hardware classes: no node gets them by that
 }
 
 // States of Logs.

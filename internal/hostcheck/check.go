@@ -63,6 +63,7 @@ func Checks(env *cmdenv.Env) []Check {
 		{"disk", checkDisk},
 		{"clock", checkClock},
 		{"nics", func(ctx context.Context, o Options) []Finding { return checkNICs(env, ctx, o) }},
+		{"secrets", func(ctx context.Context, o Options) []Finding { return checkSecrets(env, ctx, o) }},
 		{"neighbours", func(ctx context.Context, o Options) []Finding { return checkNeighbours(env, ctx, o) }},
 	}
 }

@@ -31,6 +31,13 @@ func (t *Times) Note(mac fleet.MAC, now time.Time) {
 	t.at[mac] = now
 }
 
+// Reported returns when the node with a MAC reported last; zero: not since the server started.
+func (t *Times) Reported(mac fleet.MAC) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.at[mac]
+}
+
 // Seen returns when a node was last seen: its last report, or what the registry has if that is later.
 func (t *Times) Seen(n fleet.Node) time.Time {
 	t.mu.Lock()

@@ -33,6 +33,7 @@ var mainSchema = schema{
 		mainStep16,
 		mainStep17,
 		mainStep18,
+		mainStep19,
 	},
 }
 
@@ -237,6 +238,15 @@ ALTER TABLE groups DROP COLUMN hours;
 ALTER TABLE groups DROP COLUMN sweep;
 ALTER TABLE groups DROP COLUMN secrets;
 ALTER TABLE groups DROP COLUMN keeping;
+`
+
+// mainStep19 keeps apart what was declared and what was seen. Which it was is not known of what is there: it counts as
+// declared, so that nothing of that is lost.
+const mainStep19 = `
+ALTER TABLE nodes ADD COLUMN serial_seen TEXT NOT NULL DEFAULT '';
+UPDATE nodes SET serial_seen = serial;
+UPDATE nodes SET serial = '' WHERE state = 'discovered';
+ALTER TABLE macs ADD COLUMN learned INTEGER NOT NULL DEFAULT 0;
 `
 
 const eventsStep1 = `

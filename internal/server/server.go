@@ -357,7 +357,7 @@ func (s *Server) Close() error {
 
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
-	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.discovery = discovery.New(s.registry, s.lastSeen.Reported, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,

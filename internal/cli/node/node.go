@@ -139,7 +139,7 @@ func printNode(env *cmdenv.Env, n api.Node) {
 	}
 	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", output.Labels(n.Labels),
 		"MACs", output.Join(n.MACs), "fixed address", address,
-		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
+		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial, "serial its firmware says", n.SerialSeen,
 		"created", output.Time(n.Created), "seen", output.Ago(env.Now(), n.Seen),
 		"should run", string(n.Desired), "running", string(n.Running), "staged", staged(n), "needs a reboot",
 		drift(n.Drift), "rollout", n.Rollout}

@@ -73,7 +73,7 @@ func observer(t *testing.T) (*Service, *counted) {
 		}
 	})
 	return New(Config{
-		Registry: r, Boots: timeline, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
+		Registry: r, Boots: timeline, Discovery: discovery.New(r, never, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return true },
 	}), r
 }
@@ -279,7 +279,7 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	r := &counted{Registry: reg, blocked: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
 	boots := bootlog.New(r, time.Now, log)
-	s := New(Config{Boots: boots, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
+	s := New(Config{Boots: boots, Discovery: discovery.New(r, never, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return false }})
 	mac := fleet.MAC{2, 0, 0, 0, 0, 2}
 	handle(

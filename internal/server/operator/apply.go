@@ -67,7 +67,7 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
-		if n.State == fleet.Adopted {
+		if n.State == fleet.Adopted && (len(n.MACs) > 0 || n.Serial != "") {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
@@ -319,6 +319,7 @@ func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	var err error
 	if len(d.MACs) > 0 && given("macs") {
 		n.MACs = d.MACs
+		n.Learned = slices.DeleteFunc(n.Learned, func(m fleet.MAC) bool { return !slices.Contains(n.MACs, m) })
 	}
 	if d.Serial != "" && given("serial") {
 		n.Serial = d.Serial

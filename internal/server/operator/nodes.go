@@ -238,7 +238,7 @@ func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 				a.extensions.ofNode(tx, before[i], n)); err != nil {
 				return err
 			}
-			if err := tx.PutNode(before[i].Name, n); err != nil {
+			if err := discovery.Put(tx, before[i], n); err != nil {
 				return err
 			}
 			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) ||
@@ -308,7 +308,19 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 			if nodes[i].State == fleet.Adopted {
 				continue
 			}
-			nodes[i].State = fleet.Adopted
+			given := req.Name
+			if strings.Contains(given, "[") { // a rule is for those that have no name
+				given = ""
+			}
+			declared, found, err := discovery.Awaited(tx, nodes[i], given)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				nodes[i] = discovery.Become(nodes[i], declared)
+				continue
+			}
+			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // an operator says that it is this machine
 			if req.Group != nil {
 				nodes[i].Group = *req.Group
 			}
