@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/netip"
 	"time"
 
 	"pando/internal/fleet"
@@ -10,6 +11,7 @@ import (
 // Node is a node as the API shows it: the record, and what is known of its last boot.
 type Node struct {
 	fleet.Node
+	IP      netip.Addr   `json:"ip,omitzero"`       // its present address, whoever gave it; zero: not known, or it is down
 	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
 
 	// extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown

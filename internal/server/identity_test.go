@@ -5,11 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pando/internal/api"
+	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	"pando/internal/trace"
 )
 
 // machine is a machine with a network adapter and a serial number.
@@ -198,7 +201,7 @@ func TestTwoMachinesOfOneSerial(t *testing.T) {
 		t.Fatalf("the first is %s", got)
 	}
 	s.clock.add(nextBoot)
-	s.lastSeen.Note(first.mac, s.clock.now())
+	s.lastSeen.Note(first.mac, first.addr, s.clock.now())
 	second.exchange(netboot.PXE)
 	second.exchange(netboot.IPXE)
 	if script := second.script(); !strings.Contains(script, "two machines say that number") {
@@ -296,4 +299,105 @@ func TestSecondNICOfANode(t *testing.T) {
 	_, err := c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", RemoveMACs: []fleet.MAC{m.mac,
 		{0x52, 0x54, 0, 0, 0, 9}}})
 	wantCode(t, err, api.BadRequest, "nothing would ever be recognised as it")
+}
+
+// TestForgedPacketsBeginNoBoot: packets with the MAC of a node that runs show nobody that it boots, and take nothing
+// from it. Its real reboot is told with the time of its first packet, and so is that of a machine that fell silent.
+func TestForgedPacketsBeginNoBoot(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	c := operatorOf(t, s)
+	n := s.node(1)
+	cfg := n.load()
+	session := n.hello(cfg).Session
+	report := func() {
+		t.Helper()
+		if e := n.post("/v1/node/events", "Bearer "+session, api.ReportRequest{Boot: cfg.Boot, Events: []trace.Event{
+			{Stage: trace.Booted, Kind: trace.End}}}, nil); e != nil {
+			t.Fatal(e)
+		}
+	}
+	report()
+	if from := n.addr; !s.swarm.Authenticated(from) || s.swarm.Authenticated(netip.MustParseAddr("127.0.0.9")) {
+		t.Error("who may report wrong bytes to the swarm is not whose boot was authenticated")
+	}
+	is := func(id fleet.BootID, state trace.State) {
+		t.Helper()
+		s.flushHistory()
+		v, err := c.Node(t.Context(), "node001")
+		if err != nil || v.Boot.ID != id || v.Boot.State != state {
+			t.Fatalf("it is shown with boot %s %s, want %s %s (%v)", v.Boot.ID, v.Boot.State, id, state, err)
+		}
+	}
+	s.clock.add(30 * time.Second)
+	n.exchange(netboot.PXE)
+	n.exchange(netboot.IPXE)
+	s.booter.BootFileSent(n.addr, "undionly.kpxe", 9, s.clock.now(), nil)
+	is(cfg.Boot, trace.Up)
+	if got := strings.Join(s.eventsOf(cfg.Boot), " "); strings.Contains(got, "boot-file") {
+		t.Errorf("its timeline has %s", got)
+	}
+	var files api.NodeConfigResponse
+	if e := n.post("/v1/node/config", "Bearer "+session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
+		t.Errorf("after forged packets it gets no config files: %v", e)
+	}
+
+	next := n.load() // a power cut: no goodbye
+	is(next.Boot, trace.Booting)
+	if got := s.eventsOf(next.Boot); len(got) < 2 || got[0] != "dhcp begin" || got[1] != "dhcp end" {
+		t.Errorf("the timeline of its reboot is %v", got)
+	}
+	cfg, session = next, n.hello(next).Session
+	report()
+	s.clock.add(2 * time.Minute)
+	n.exchange(netboot.PXE) // it is silent by now: this is its next boot
+	if b := s.bootsOf("node001")[0]; b.ID == cfg.Boot {
+		t.Error("a machine that fell silent is not shown as booting")
+	}
+}
+
+// TestPresentAddress: the address that a node has is shown, whoever gave it, and with it its serial number.
+func TestPresentAddress(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	c := operatorOf(t, s)
+	n := s.nodeAt(1, netip.MustParseAddr("127.0.0.7"))
+	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{n.mac},
+		Address: "10.77.0.99"}); err != nil {
+		t.Fatal(err)
+	}
+	n.hello(n.load())
+	nodes, err := c.Nodes(t.Context(), "")
+	if err != nil || len(nodes) != 1 || nodes[0].IP != n.addr || nodes[0].SerialNumber() != "S1" {
+		t.Errorf("listed with address %v and serial number %s (%v)", nodes[0].IP, nodes[0].SerialNumber(), err)
+	}
+}
+
+// TestAddressesThatNobodyGives: a fixed address that no DHCP answer would have is refused, with the reason.
+func TestAddressesThatNobodyGives(t *testing.T) {
+	s := startSite(t, func(c *Config) {
+		c.DHCP.Mode = dhcp.Own
+		c.DHCP.Subnets = []dhcp.Subnet{{Prefix: netip.MustParsePrefix("10.77.0.1/24"),
+			Routers: []netip.Addr{netip.MustParseAddr("10.77.0.254")}}}
+	})
+	c := operatorOf(t, s)
+	for address, why := range map[string]string{
+		"10.78.0.5":   "is in no network in which this server gives addresses",
+		"10.77.0.0":   "is that of the whole network",
+		"10.77.0.255": "is that of the whole network",
+		"10.77.0.254": "is the router's",
+	} {
+		_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}},
+			Address: address})
+		wantCode(t, err, api.BadRequest, why)
+		_, err = c.ApplyFleet(t.Context(), api.Apply{Declaration: api.Declaration{Nodes: []api.NodeDeclare{
+			{NodeCreate: api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}}, Address: address}}}}})
+		wantCode(t, err, api.BadRequest, why)
+	}
+	if _, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}},
+		Address: "10.77.0.9"}); err != nil {
+		t.Error(err)
+	}
+	_, err := c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", Address: ptr("10.1.2.3")})
+	wantCode(t, err, api.BadRequest, "is in no network")
 }

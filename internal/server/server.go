@@ -198,6 +198,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.wireBoot()
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
+	s.swarm.Authenticated = func(from netip.Addr) bool { return s.lastSeen.Reports(from, s.now()) }
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
 		Direct: s.cfg.Direct, Kernels: s.booter})
 	s.admission.Busy = s.swarm.Busy
@@ -372,7 +373,7 @@ func (s *Server) wireBoot() {
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
-		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+		Uploads: &s.uploads, LastSeen: s.lastSeen, Release: s.cfg.Release, Now: s.now, Log: s.log,
 	})
 }
 

@@ -44,7 +44,7 @@ func (s *Service) Hello(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkHello(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
 		return err
 	}
-	resp, err := s.redeem(r.Context(), c, req, httpapi.LocalAddr(r))
+	resp, err := s.redeem(r.Context(), c, req, httpapi.RemoteAddr(r), httpapi.LocalAddr(r))
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Service) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
 	req api.HelloRequest,
-	at netip.Addr,
+	from, at netip.Addr,
 ) (api.HelloResponse, error) {
 	var resp api.HelloResponse
 	n, err := s.helloConfig(ctx, c, req.Hardware, at)
@@ -151,6 +151,7 @@ func (s *Service) redeem(
 		return resp, err
 	}
 	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
+	s.lastSeen.Note(c.MAC, from, s.now())
 	return resp, nil
 }
 

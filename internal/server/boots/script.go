@@ -91,8 +91,14 @@ func (s *Service) script(
 		s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
 		return in, nil
 	}
-	if !c.UnderWay(s.now()) {
-		c.Begin(s.now())
+	if now := s.now(); !c.UnderWay(now) {
+		if at := c.Knock(now); !at.IsZero() {
+			c.Begin(at)
+			s.boots.RecordBehind(c, trace.Event{Time: at, Stage: trace.DHCP, Kind: trace.Begin})
+			c.DHCP = trace.Begin
+		} else {
+			c.Begin(now)
+		}
 	}
 	s.boots.SetAddr(c, from)
 	m, err := s.admit(ctx, c, q)

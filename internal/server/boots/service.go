@@ -1,6 +1,7 @@
 package boots
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/initrd"
+	"pando/internal/lastseen"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
@@ -74,6 +76,7 @@ type Config struct {
 	GivesAddresses func() bool                          // whether nodes have their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
 	Uploads        *sockopt.Scheduler
+	LastSeen       *lastseen.Times
 
 	Release string
 	Now     func() time.Time
@@ -108,6 +111,7 @@ type Service struct {
 	givesAddresses func() bool
 	dhcpOff        func() bool
 	uploads        *sockopt.Scheduler
+	lastSeen       *lastseen.Times
 
 	release string
 	now     func() time.Time
@@ -127,7 +131,7 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
+		dhcpOff: c.DHCPOff, uploads: c.Uploads, lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
 		Neighbour: neighbour,
 	}
 }

@@ -24,6 +24,7 @@ import (
 type fleetAPI struct {
 	reg        *registry.Registry
 	extensions extensions
+	addresses  addresses
 	waker      *nodecommand.Waker
 	data       NodeData
 	now        func() time.Time
@@ -96,7 +97,8 @@ func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		a := application{extensions: f.extensions, data: f.data, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
+		a := application{extensions: f.extensions, addresses: f.addresses, data: f.data, tx: tx, at: at, req: req,
+			steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
 			return err
 		}
@@ -137,6 +139,7 @@ func planName(steps []api.ApplyStep) string {
 // later one.
 type application struct {
 	extensions extensions
+	addresses  addresses
 	data       NodeData
 	tx         *registry.Tx
 	at         time.Time

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -108,7 +109,7 @@ func (a *application) checkRefs(was, is fleet.Node) error {
 			return err
 		}
 	}
-	return a.extensions.ofNode(a.tx, was, is)
+	return cmp.Or(a.addresses.check(was, is), a.extensions.ofNode(a.tx, was, is))
 }
 
 // pruneNodes deletes nodes that are owned and not declared.

@@ -27,6 +27,7 @@ type nodeAPI struct {
 	store       *store.Dir
 	renderer    *nodeconfig.Renderer
 	extensions  extensions
+	addresses   addresses
 	waker       *nodecommand.Waker
 	data        NodeData
 	rebootAfter time.Duration // of nodes whose group says nothing
@@ -129,7 +130,7 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), a.addresses.check(fleet.Node{}, n)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
@@ -235,7 +236,7 @@ func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 				continue
 			}
 			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings),
-				a.extensions.ofNode(tx, before[i], n)); err != nil {
+				a.addresses.check(before[i], n), a.extensions.ofNode(tx, before[i], n)); err != nil {
 				return err
 			}
 			if err := discovery.Put(tx, before[i], n); err != nil {
