@@ -11,7 +11,8 @@ import (
 // Node is a node as the API shows it: the record, and what is known of its last boot.
 type Node struct {
 	fleet.Node
-	IP      netip.Addr   `json:"ip,omitzero"`       // its present address, whoever gave it; zero: not known, or it is down
+	// its present address, whoever gave it; zero: not known, or it is down
+	IP      netip.Addr   `json:"ip,omitzero"`
 	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
 
 	// extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown
@@ -187,7 +188,8 @@ type Status struct {
 
 	Logs Logs `json:"logs"`
 
-	ClassSecrets []string `json:"class_secrets,omitempty"` // secrets that are for hardware classes: no node gets them by that
+	// secrets that are for hardware classes: no node gets them by that
+	ClassSecrets []string `json:"class_secrets,omitempty"`
 }
 
 // States of Logs.

@@ -91,14 +91,15 @@ func takeIn(tx *registry.Tx, was string, n fleet.Node, seen []fleet.Node) error 
 	return tx.PutNode(n.Name, n)
 }
 
-// Awaited returns the node of a name that was declared by its serial number, if the machine that was seen may be it. With
-// no name it is the one that was declared with the number that the machine says. found tells whether there is one.
+// Awaited returns the node of a name that was declared by its serial number, if the machine that was seen may be it.
+// With no name it is the one that was declared with the number that the machine says. found tells whether there is one.
 func Awaited(tx *registry.Tx, seen fleet.Node, name string) (n fleet.Node, found bool, err error) {
 	if name == "" {
 		return Declared(tx, seen.SerialSeen)
 	}
 	n, err = tx.Node(name)
-	if errors.Is(err, registry.ErrNotFound) || err == nil && (n.State != fleet.Adopted || n.Serial == "" || !n.OnlyLearned()) {
+	bySerial := n.State == fleet.Adopted && n.Serial != "" && n.OnlyLearned()
+	if errors.Is(err, registry.ErrNotFound) || err == nil && !bySerial {
 		return n, false, nil
 	}
 	if err == nil && fleet.TellingSerial(seen.SerialSeen) && !sameSerial(seen.SerialSeen, n.Serial) {

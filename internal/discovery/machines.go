@@ -47,7 +47,8 @@ type Machines struct {
 
 // New returns the discovery of the machines of a registry. reported tells when the machine with a MAC reported last.
 func New(reg Registry, reported func(fleet.MAC) time.Time, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, reported: reported, now: now, log: log, byPacket: ratelimit.New(discoverBurst, discoverRate),
+	return &Machines{registry: reg, reported: reported, now: now, log: log,
+		byPacket:  ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }
 

@@ -132,8 +132,8 @@ func (d *Machines) claim(tx *registry.Tx, m Match, declared fleet.Node, mac flee
 				api.Conflict,
 				fmt.Sprintf("node %s, declared with serial number %s, runs with MAC %s: two machines say that number",
 					declared.Name, serial, other),
-				fmt.Sprintf("is it the same machine, it boots when that one is silent for %s; else name the MAC of each: "+
-					"pando node create NAME --mac %s", runsFor, mac),
+				fmt.Sprintf("is it the same machine, it boots when that one is silent for %s; else name the MAC of "+
+					"each: pando node create NAME --mac %s", runsFor, mac),
 			)
 		}
 	}

@@ -28,7 +28,8 @@ func (s Secret) Validate() error {
 		}
 	}
 	if c := s.ForClasses(); len(c) > 0 {
-		return fmt.Errorf("secret %s: %s: any machine can say that it has some hardware: name groups or nodes", s.Name, c[0])
+		return fmt.Errorf("secret %s: %s: any machine can say that it has some hardware: name groups or nodes", s.Name,
+			c[0])
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ func TellingSerial(s string) bool {
 		}
 		kept += rest
 	}
-	return len(strings.TrimLeft(kept, "0")) >= least && !isWord(kept) && !repeats(kept) && !counts(kept) && !mostlyZero(kept)
+	return len(strings.TrimLeft(kept, "0")) >= least && !isWord(kept) && !repeats(kept) && !counts(kept) &&
+		!mostlyZero(kept)
 }
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }

@@ -6,14 +6,17 @@ import "testing"
 func TestPlaceholderSerials(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
-		"", " ", "0", "-", ".", "..", "........", "*", "N/A", "n/a", "NA", "None", "NONE", "none ", "NULL", "(null)", "nil",
+		"", " ", "0", "-", ".", "..", "........", "*", "N/A", "n/a", "NA", "None", "NONE", "none ", "NULL",
+		"(null)", "nil",
 		"Not Available", "Not Applicable", "Not Specified", "Not Provided", "Not Defined", "Not Present", "not set",
 		"Default string", "Default_string", "Default String", "DEFAULT", "$(DEFAULT_STRING)", "Default string 1",
 		"To be filled by O.E.M.", "To Be Filled By O.E.M.", "To Be Filled By O.E.M", "Filled by OEM", "O.E.M.", "OEM",
 		"OEM_Define1", "OEM-0000000000", "System manufacturer", "System Manufacturer", "System Product Name",
-		"System Serial Number", "SystemSerial001", "System SN", "System Version", "Chassis Serial Number", "Chassis_Serial",
+		"System Serial Number", "SystemSerial001", "System SN", "System Version", "Chassis Serial Number",
+		"Chassis_Serial",
 		"Base Board Serial Number", "Type2 - Board Serial Number", "Type3 - Chassis Serial Number",
-		"Unknown", "Unknow", "UNKNOWN SERIAL", "Undefined", "Unspecified", "INVALID", "Invalid Serial", "Empty", "EMPTY",
+		"Unknown", "Unknow", "UNKNOWN SERIAL", "Undefined", "Unspecified", "INVALID", "Invalid Serial", "Empty",
+		"EMPTY",
 		"SerNum0", "SN", "S/N", "Serial#", "Serial Number", "Asset-1234567890", "No Asset Tag", "No Serial", "Number",
 		"123456789", "1234567890", "0123456789", "12345678", "12345", "987654321", "01234567890123456789",
 		"0123456789ABCDEF", "ABCDEFGH", "1234-5678-9012-3456", "BSN12345678901234567", "SN1234567890", "1234567890123",

@@ -216,8 +216,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestKeysOfASiteThatRan: keys that are gone are not made anew in silence beside the registry of a site, because no node
-// and no version would trust them.
+// TestKeysOfASiteThatRan: keys that are gone are not made anew in silence beside the registry of a site, because no
+// node and no version would trust them.
 func TestKeysOfASiteThatRan(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

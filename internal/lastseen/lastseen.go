@@ -21,8 +21,8 @@ type report struct {
 	from netip.Addr
 }
 
-// Times are the times of the last reports, by MAC, and from where they came. A report a minute from each node is not worth a write to the
-// registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
+// Times are the times of the last reports, by MAC, and from where they came. A report a minute from each node is not
+// worth a write to the registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
 type Times struct {
 	mu   sync.Mutex
 	last map[fleet.MAC]report

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	nodeFields = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key,
-		serial_seen, `
+	nodeFields = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
+		tpm_key, serial_seen, `
 	nodeColumns = nodeFields + `(SELECT group_concat(mac || iif(learned, '` + learnedMark + `', ''), ' ')
 		FROM (SELECT mac, learned FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
 	learnedMark = "+" // behind a MAC that no operator declared
@@ -155,8 +155,8 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 		return err
 	}
 	_, err := t.exec(
-		`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key,
-		serial_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
+		tpm_key, serial_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		nodeValues(n)...)
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)

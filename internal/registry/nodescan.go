@@ -36,7 +36,8 @@ func scanNode(s scanner) (fleet.Node, error) {
 	}
 	n.Created, n.Seen = unstamp(created), unstamp(seen)
 	n.Address, err = parseAddr(address)
-	return n, errors.Join(err, addMACs(&n, strings.Fields(macs.String)), unpack(labels, &n.Labels), unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
+	return n, errors.Join(err, addMACs(&n, strings.Fields(macs.String)), unpack(labels, &n.Labels),
+		unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
 }
 
 // addMACs gives a node its MACs, as nodeColumns has them.

@@ -245,8 +245,8 @@ func TestSaidSerialAdoptsNobody(t *testing.T) {
 	}
 }
 
-// TestDeclaredMACAndSerial: a machine with a declared MAC boots as its node; another serial number than the declared one
-// is told and written over nothing.
+// TestDeclaredMACAndSerial: a machine with a declared MAC boots as its node; another serial number than the declared
+// one is told and written over nothing.
 func TestDeclaredMACAndSerial(t *testing.T) {
 	s := startSite(t)
 	s.addImage()

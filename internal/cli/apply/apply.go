@@ -217,8 +217,8 @@ func ExportCommand(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// giveGroup puts the new ones of a table's nodes into a group, where the table has none. It returns those that are there
-// already, and in other groups: somebody may have moved them.
+// giveGroup puts the new ones of a table's nodes into a group, where the table has none. It returns those that are
+// there already, and in other groups: somebody may have moved them.
 func giveGroup(nodes []api.NodeDeclare, known []api.Node, group string) (stay []string) {
 	in := make(map[string]string, len(known))
 	for _, n := range known {

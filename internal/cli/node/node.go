@@ -74,7 +74,8 @@ func printNodes(env *cmdenv.Env, nodes []api.Node) {
 		if len(n.MACs) > 0 {
 			mac = n.MACs[0].String()
 		}
-		t.Row(n.Name, n.Group, nodeState(n), mac, terminal.OneLine(n.SerialNumber()), addressText(n.IP), running(n), output.Ago(env.Now(), n.Seen))
+		t.Row(n.Name, n.Group, nodeState(n), mac, terminal.OneLine(n.SerialNumber()), addressText(n.IP), running(n),
+			output.Ago(env.Now(), n.Seen))
 	}
 	t.Flush()
 }

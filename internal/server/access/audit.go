@@ -86,8 +86,8 @@ func cut(s string, most int) string {
 // secretFields are parts of field names. The values of such fields are not recorded.
 var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
 
-// withoutSecrets returns a JSON body without the values of secret fields, shortened where it is long; a note if it is no
-// JSON.
+// withoutSecrets returns a JSON body without the values of secret fields, shortened where it is long; a note if it is
+// no JSON.
 func withoutSecrets(body []byte) string {
 	if len(body) == 0 {
 		return ""

@@ -28,11 +28,13 @@ func TestLongBodiesAreShortened(t *testing.T) {
 	import1 := func(n int, last string) string {
 		var nodes []string
 		for i := range n {
-			nodes = append(nodes, fmt.Sprintf(`{"name":"pc%05d","macs":["52:54:00:00:00:01"],"group":"lab","password":"x"}`, i))
+			nodes = append(nodes,
+				fmt.Sprintf(`{"name":"pc%05d","macs":["52:54:00:00:00:01"],"group":"lab","password":"x"}`, i))
 		}
 		return `{"prune":true,"nodes":[` + strings.Join(nodes, ",") + `],"owns":{"nodes":"` + last + `"}}`
 	}
-	for _, body := range []string{import1(200, "@lab"), import1(20_000, "@lab"), `"` + strings.Repeat("x", auditBody) + `"`,
+	for _, body := range []string{import1(200, "@lab"), import1(20_000, "@lab"),
+		`"` + strings.Repeat("x", auditBody) + `"`,
 		`[` + strings.Repeat(`{"a":[[[[1,2],[3,4]]]],"b":"`+strings.Repeat("y", 90)+`"},`, 5000) + `0]`} {
 		got := withoutSecrets([]byte(body))
 		var kept struct {
@@ -44,8 +46,8 @@ func TestLongBodiesAreShortened(t *testing.T) {
 			len(kept.SHA256) != 64 || kept.Shortened == nil {
 			t.Errorf("%.60s of %d bytes: %s (%v)", body, len(body), got, err)
 		}
-		if strings.HasPrefix(body, `{"prune"`) && (!strings.Contains(got, `"pc00000"`) || !strings.Contains(got, "more") ||
-			!strings.Contains(got, `"@lab"`) || strings.Contains(got, `"x"`)) {
+		if strings.HasPrefix(body, `{"prune"`) && (!strings.Contains(got, `"pc00000"`) ||
+			!strings.Contains(got, "more") || !strings.Contains(got, `"@lab"`) || strings.Contains(got, `"x"`)) {
 			t.Errorf("of an import this is kept: %s", got)
 		}
 	}

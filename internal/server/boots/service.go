@@ -131,7 +131,7 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
-		Neighbour: neighbour,
+		dhcpOff: c.DHCPOff, uploads: c.Uploads, lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}),
+		release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{}, Neighbour: neighbour,
 	}
 }

@@ -70,7 +70,8 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	s.alive(r, b)
-	if !b.Session.IsZero() && slices.ContainsFunc(events, func(e trace.Event) bool { return e.Stage == trace.Shutdown }) {
+	goesDown := func(e trace.Event) bool { return e.Stage == trace.Shutdown }
+	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
 		s.lastSeen.Left(b.MAC)
 	}
 	// A boot's init does no errands, and does not know of answers that have a body.

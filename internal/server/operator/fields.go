@@ -60,7 +60,8 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 		return slices.Contains(req.AddMACs, m) || !slices.Contains(n.MACs, m)
 	})
 	if len(n.MACs) == 0 && n.Serial == "" && (req.Serial != nil || len(req.RemoveMACs) > 0) {
-		return httpapi.BadRequest("node "+n.Name+": "+errNoMachine.Error(), "add a MAC with --add-mac, or give --serial")
+		return httpapi.BadRequest("node "+n.Name+": "+errNoMachine.Error(),
+			"add a MAC with --add-mac, or give --serial")
 	}
 	return nil
 }

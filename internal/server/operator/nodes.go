@@ -130,7 +130,8 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings), a.addresses.check(fleet.Node{}, n)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings),
+		a.addresses.check(fleet.Node{}, n)); err != nil {
 		return nil, err
 	}
 	var out []api.Node

@@ -50,7 +50,7 @@ type Options struct {
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
 	DHCP        func() api.DHCP                             // what the DHCP part does now
-	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; none: another one does
+	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; none: another does
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
 
@@ -70,8 +70,8 @@ func Routes(o Options) []httpapi.Route {
 		bootRoutes(&bootAPI{reg: o.Registry, faults: o.Faults, flushEvents: o.FlushEvents}),
 		groupRoutes(&groupAPI{reg: o.Registry, extensions: x, waker: o.Waker}),
 		classRoutes(&classAPI{reg: o.Registry}),
-		fleetRoutes(&fleetAPI{reg: o.Registry, extensions: x, addresses: addresses{o.Subnets, ownAddresses}, waker: o.Waker, data: o.Data,
-			now: o.Now}),
+		fleetRoutes(&fleetAPI{reg: o.Registry, extensions: x, addresses: addresses{o.Subnets, ownAddresses},
+			waker: o.Waker, data: o.Data, now: o.Now}),
 	)
 }
 

@@ -125,7 +125,7 @@ func TestSilentNodesAreNotCounted(t *testing.T) {
 }
 
 // Addresses that are no nodes ban nobody, however many they are.
-func TestStrangersBanNobody(t *testing.T) {
+func TestOnlyNodesBan(t *testing.T) {
 	s := New(swarm.TrackerOptions{Random: chance()}, nil, nil)
 	s.Authenticated = func(a netip.Addr) bool { return a == at(1).Addr() || a == at(2).Addr() || a == at(3).Addr() }
 	s.joinAs(t, 9)
