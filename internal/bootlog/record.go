@@ -88,7 +88,7 @@ func (c *Entry) isNewFailure(stage trace.Stage, message string) bool {
 	return true
 }
 
-// Fail records that a stage failed, unless the same failure was the last one. The boot's lock is held.
+// Fail records that a stage failed, unless the same failure was the last one. The caller holds the boot's lock.
 func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {
 		b.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Fail, Message: message, Hint: hint})

@@ -21,7 +21,7 @@ var settings = [...][2]string{
 	{"product", "${product:uristring}"},
 }
 
-// ErrNoMAC says that a request for a script does not tell whose: answer it with Chain.
+// ErrNoMAC means that a request for a script does not tell whose: answer it with Chain.
 var ErrNoMAC = errors.New("request names no MAC address")
 
 // Query is what iPXE says about itself in the query of its request for a script.
@@ -38,7 +38,7 @@ type Query struct {
 	Product      string
 }
 
-// ParseQuery reads the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
+// ParseQuery parses the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
 func ParseQuery(raw string) (Query, error) {
 	// iPXE leaves "+" as it is, and means it: its version has one, and product names of mainboards do.
 	v, err := url.ParseQuery(strings.ReplaceAll(raw, "+", "%2B"))
