@@ -26,10 +26,10 @@ func (s *site) machine(adapter byte, addr, serial string) *node {
 func (n *node) boots() string {
 	n.t.Helper()
 	cfg := n.load()
-	req, resp := helloOf(cfg), api.HelloResponse{}
+	req, resp := registrationOf(cfg), api.RegisterResponse{}
 	req.Hardware.Serial = n.serial
 	if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
-		n.t.Fatalf("hello: %v (%s)", e, e.Hint)
+		n.t.Fatalf("registration: %v (%s)", e, e.Hint)
 	}
 	return assigned(n.t, resp).Node
 }
@@ -69,7 +69,7 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			}
 			s.clock.add(nextBoot)
 			cfg := m.load()
-			resp := m.hello(cfg)
+			resp := m.register(cfg)
 			if a := assigned(t, resp); a.Node != "pc010" || content(a.Files, "/etc/motd") != "desk 4" {
 				t.Errorf("it boots as %s with files %v", a.Node, a.Files)
 			}
@@ -309,7 +309,7 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	c := operatorOf(t, s)
 	n := s.node(1)
 	cfg := n.load()
-	session := n.hello(cfg).Session
+	session := n.register(cfg).Session
 	report := func() {
 		t.Helper()
 		if e := n.post("/v1/node/events", "Bearer "+session, api.ReportRequest{Boot: cfg.Boot, Events: []trace.Event{
@@ -347,7 +347,7 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	if got := s.eventsOf(next.Boot); len(got) < 2 || got[0] != "dhcp begin" || got[1] != "dhcp end" {
 		t.Errorf("the timeline of its reboot is %v", got)
 	}
-	cfg, session = next, n.hello(next).Session
+	cfg, session = next, n.register(next).Session
 	report()
 	s.clock.add(2 * time.Minute)
 	n.exchange(netboot.PXE) // it is silent by now: this is its next boot
@@ -366,7 +366,7 @@ func TestPresentAddress(t *testing.T) {
 		Address: "10.77.0.99"}); err != nil {
 		t.Fatal(err)
 	}
-	n.hello(n.load())
+	n.register(n.load())
 	nodes, err := c.Nodes(t.Context(), "")
 	if err != nil || len(nodes) != 1 || nodes[0].IP != n.addr || nodes[0].SerialNumber() != "S1" {
 		t.Errorf("listed with address %v and serial number %s (%v)", nodes[0].IP, nodes[0].SerialNumber(), err)

@@ -49,7 +49,7 @@ func (s *Server) controlRoutes() http.Handler {
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
 		"begin":          s.booter.BeginFromMedium,
-		"hello":          s.booter.Hello,
+		"hello":          s.booter.Register,
 		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.media.NodeMedium,
