@@ -75,6 +75,7 @@ type Config struct {
 	Servers        []string                             // base URLs of further servers
 	GivesAddresses func() bool                          // whether nodes have their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
+	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
 	LastSeen       *lastseen.Times
 
@@ -110,6 +111,7 @@ type Service struct {
 	servers        []string
 	givesAddresses func() bool
 	dhcpOff        func() bool
+	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
 	lastSeen       *lastseen.Times
 
@@ -131,7 +133,7 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}),
-		release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{}, Neighbour: neighbour,
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
+		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{}, Neighbour: neighbour,
 	}
 }
