@@ -26,8 +26,8 @@ func (t *Tracker) announceDelay(nodes int) time.Duration {
 		return 0
 	}
 	queue := t.uplink.time(switchQueue)
-	if t.o.NodeLink > 0 && t.o.NodeLink < t.uplink.rate {
-		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(t.o.NodeLink))
+	if node := t.o.NodeLink(); node > 0 && node < t.uplink.rate {
+		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(node))
 	}
 	delay := min(resendFactor*(2*queue+t.uplink.time(int64(nodes)*exchangeBytes)), MaxAnnounceDelay)
 	if delay < minDelay {

@@ -183,6 +183,14 @@ func serialText(n api.Node) string {
 	return n.Serial
 }
 
+// linkText is the rate of a link, "" for none.
+func linkText(rate int64) string {
+	if rate == 0 {
+		return ""
+	}
+	return output.RateText(rate)
+}
+
 // hardwarePairs is what a node said of its machine.
 func hardwarePairs(n api.Node) []string {
 	var pairs []string
@@ -201,6 +209,8 @@ func hardwarePairs(n api.Node) []string {
 			output.SizeOf(h.Memory),
 			"network driver",
 			h.NIC,
+			"link",
+			linkText(h.Link),
 			"NICs without driver",
 			strings.Join(h.Missing, " "),
 			"PCI devices",

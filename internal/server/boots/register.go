@@ -155,6 +155,7 @@ func (s *Service) redeem(
 	if err != nil {
 		return resp, err
 	}
+	s.admission.SawLink(c.MAC, req.Hardware.Link)
 	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	s.lastSeen.Note(c.MAC, from, s.now())
 	return resp, nil
