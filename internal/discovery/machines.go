@@ -181,7 +181,7 @@ func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
 	return tx.PutNode(n.Name, n)
 }
 
-// Touch notes that a node was seen, now and then, and what its firmware says of it.
+// Touch records, from time to time, that a node was seen, and what its firmware reports.
 func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
 	serial = plain(serial)
 	if !d.due(n, uuid, serial) {

@@ -18,7 +18,7 @@ const (
 	Problem Level = "problem" // no node boots
 )
 
-// Finding is what one look at one thing showed, and how to fix it.
+// Finding is the result of one check, and how to fix it.
 type Finding struct {
 	Check   string `json:"check"` // "interface", "ports", ...
 	Level   Level  `json:"level"`
@@ -57,7 +57,7 @@ func Checks(env *cmdenv.Env) []Check {
 		{"interface", checkInterface},
 		{"ports", checkPorts},
 		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", checkFirewall},
+		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},

@@ -26,9 +26,8 @@ const (
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
-// maskFstab returns fstab(5) without the lines that cannot be right on a node: the root, /boot with all below
-// it, which an image does not have, swap, and local disks, for which systemd would wait 90 s and then fail. They
-// are kept as comments.
+// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and all below it, swap, and
+// local disks, for which systemd would wait 90 s and then fail.
 func maskFstab(fstab string) string {
 	lines := strings.SplitAfter(fstab, "\n")
 	for i, line := range lines {
