@@ -54,7 +54,8 @@ type NodeCreate struct {
 	Group      string            `json:"group,omitempty"`  // "": the default group
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    string            `json:"address,omitempty"` // fixed IPv4 address
-	Version    fleet.Ref         `json:"version,omitempty"`
+	Version    fleet.Ref         `json:"version,omitempty"` // a tag is the version that it names now
+	Follow     bool              `json:"follow,omitempty"`  // boots get what the tag names then
 	KernelArgs []string          `json:"kernel_args,omitempty"`
 
 	fleet.Settings
@@ -68,7 +69,8 @@ type NodeSet struct {
 	Group      *string            `json:"group,omitempty"`
 	Labels     map[string]*string `json:"labels,omitempty"`  // null removes the label
 	Address    *string            `json:"address,omitempty"` // "" gives it back to the pool; only for one node
-	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away
+	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away; a tag: what it names now
+	Follow     bool               `json:"follow,omitempty"`  // Version is a tag, and boots get what it names then
 	KernelArgs *[]string          `json:"kernel_args,omitempty"`
 	AddMACs    []fleet.MAC        `json:"add_macs,omitempty"` // only for one node
 	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
@@ -114,7 +116,8 @@ type GroupList struct {
 // GroupSet is the body of PATCH /v1/groups/{name}. A nil field stays as it is.
 type GroupSet struct {
 	DryRun     bool       `json:"dry_run,omitempty"`
-	Image      *fleet.Ref `json:"image,omitempty"`
+	Image      *fleet.Ref `json:"image,omitempty"`  // a tag is the version that it names now
+	Follow     bool       `json:"follow,omitempty"` // Image is a tag, and boots get what it names then
 	KernelArgs *[]string  `json:"kernel_args,omitempty"`
 
 	fleet.Settings
@@ -186,12 +189,22 @@ type Status struct {
 	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
+	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store
+
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
 
 	// secrets that are for hardware classes: no node gets them by that
 	ClassSecrets []string `json:"class_secrets,omitempty"`
+}
+
+// BrokenVersion is a version that is not whole in the store: its nodes cannot boot.
+type BrokenVersion struct {
+	Version fleet.Digest `json:"version"`
+	Groups  []string     `json:"groups"` // that boot it
+	Problem string       `json:"problem"`
+	Do      string       `json:"do,omitempty"`
 }
 
 // States of Logs.

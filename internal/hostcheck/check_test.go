@@ -208,3 +208,18 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 		t.Errorf("only %d findings", len(all))
 	}
 }
+
+// TestImageFindings: a version that is not whole is a problem, with what to do.
+func TestImageFindings(t *testing.T) {
+	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
+		t.Errorf("%+v", got)
+	}
+	s.Broken = []api.BrokenVersion{
+		{Groups: []string{"lab", "kiosk"}, Problem: "its kernel is damaged", Do: "repair it"},
+	}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Problem || got[0].Fix != "repair it" ||
+		got[0].Message != "lab, kiosk cannot boot: its kernel is damaged" {
+		t.Errorf("%+v", got)
+	}
+}

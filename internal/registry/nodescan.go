@@ -34,6 +34,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 	if err != nil {
 		return n, err
 	}
+	n.Follow = n.Version.IsTag()
 	n.Created, n.Seen = unstamp(created), unstamp(seen)
 	n.Address, err = parseAddr(address)
 	return n, errors.Join(err, addMACs(&n, strings.Fields(macs.String)), unpack(labels, &n.Labels),
