@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -25,7 +24,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/configfile"
 	"pando/internal/fleet"
-	"pando/internal/registry"
 )
 
 // theSecret is a value that must be nowhere but on the nodes that may have it.
@@ -437,15 +435,10 @@ func TestSecretsFollowNoHardware(t *testing.T) {
 	if st, err := c.Status(t.Context()); err != nil || !slices.Equal(st.ClassSecrets, []string{"munge"}) {
 		t.Errorf("the status names %v (%v)", st.ClassSecrets, err)
 	}
-	if _, err := c.SetNodes(t.Context(), api.NodeSet{Select: "node001", Group: ptr("lab")}); err != nil {
+	whom = []fleet.Scope{{Kind: fleet.ForGroup, Name: fleet.DefaultGroup}}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", For: &whom}); err != nil {
 		t.Fatal(err)
 	}
-	s.update(func(tx *registry.Tx) error {
-		lab, err := tx.Group("lab")
-		was, err2 := tx.Group(fleet.DefaultGroup)
-		lab.Image = was.Image
-		return errors.Join(err, err2, tx.PutGroup(lab))
-	})
 	s.clock.add(time.Hour)
 	if resp := boot(s.node(1)); content(resp.Secrets, "/etc/class.key") != theSecret {
 		t.Errorf("a node that may have it has not the class's file; problems %v", assigned(t, resp).Problems)
