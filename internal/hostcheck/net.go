@@ -16,7 +16,6 @@ import (
 	"pando/internal/cmdenv"
 	"pando/internal/dhcp"
 	"pando/internal/exitcode"
-	"pando/internal/fleet"
 )
 
 // ListenTime is how long to listen for DHCP servers. dnsmasq pings an address for three seconds before it offers it.
@@ -183,10 +182,7 @@ func checkSecrets(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	if err != nil {
 		return found(note, exitcode.HintOf(err), "cannot ask the server for its secrets: %v", err)
 	}
-	return secretFindings(secrets)
-}
-
-func secretFindings(secrets []fleet.Secret) (out []Finding) {
+	var out []Finding
 	for _, s := range secrets {
 		if c := s.ForClasses(); len(c) > 0 {
 			out = append(out, found(Warning, fmt.Sprintf("pando secret set %s --for @GROUP", s.Name),

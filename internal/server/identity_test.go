@@ -213,9 +213,9 @@ func TestTwoMachinesOfOneSerial(t *testing.T) {
 	}
 }
 
-// TestSaidSerialAdoptsNobody: where the policy is to approve, a machine that says a declared serial number is told to
+// TestSerialAdoptsNobody: where the policy is to approve, a machine that says a declared serial number is told to
 // wait, a known MAC too, and takes nothing from the node that has it.
-func TestSaidSerialAdoptsNobody(t *testing.T) {
+func TestSerialAdoptsNobody(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	s.policy(fleet.Approve)

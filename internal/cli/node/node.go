@@ -173,12 +173,12 @@ func fixedAddress(n api.Node) string {
 
 // serialText is the serial number of a node, and what its firmware says where that is something else.
 func serialText(n api.Node) string {
-	said := terminal.OneLine(n.SerialSeen)
+	seen := terminal.OneLine(n.SerialSeen)
 	switch {
-	case n.Serial == "" && said != "":
-		return said + " (as its firmware says)"
-	case said != "" && !strings.EqualFold(said, n.Serial):
-		return n.Serial + " (its firmware says " + said + ")"
+	case n.Serial == "" && seen != "":
+		return seen + " (as its firmware says)"
+	case seen != "" && !strings.EqualFold(seen, n.Serial):
+		return n.Serial + " (its firmware says " + seen + ")"
 	}
 	return n.Serial
 }

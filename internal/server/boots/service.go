@@ -134,6 +134,7 @@ func New(c Config) *Service {
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
 		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
-		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{}, Neighbour: neighbour,
+		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log,
+		exchanges: &exchanges{}, Neighbour: neighbour,
 	}
 }

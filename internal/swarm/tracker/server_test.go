@@ -129,7 +129,7 @@ func TestOnlyNodesBan(t *testing.T) {
 	s := New(swarm.TrackerOptions{Random: chance()}, nil, nil)
 	s.Authenticated = func(a netip.Addr) bool { return a == at(1).Addr() || a == at(2).Addr() || a == at(3).Addr() }
 	s.joinAs(t, 9)
-	accuse := func(n byte) {
+	report := func(n byte) {
 		r := httptest.NewRequest("POST", "/swarm/wrong", nil)
 		r.RemoteAddr = at(n).String()
 		if _, ok := s.corrupt(r, swarm.CorruptMessage{Peer: at(9)}); !ok {
@@ -137,14 +137,14 @@ func TestOnlyNodesBan(t *testing.T) {
 		}
 	}
 	for n := byte(11); n <= 20; n++ {
-		accuse(n)
+		report(n)
 	}
-	accuse(1)
-	accuse(2)
+	report(1)
+	report(2)
 	if s.Nodes() != 1 {
 		t.Error("it is banned by addresses that are no nodes")
 	}
-	if accuse(3); s.Nodes() != 0 {
+	if report(3); s.Nodes() != 0 {
 		t.Error("three nodes do not ban it")
 	}
 }
