@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/exitcode"
-	"pando/internal/initrd"
 	"pando/internal/netboot"
 	"pando/internal/output"
 )
@@ -253,8 +252,16 @@ func findAgent(named string) (string, error) {
 		}
 		return named, nil
 	}
-	if p := initrd.FindProgram(); p != "" {
-		return p, nil
+	var places []string
+	if exe, err := os.Executable(); err == nil {
+		bin := filepath.Dir(exe)
+		places = append(places, filepath.Join(bin, "pando-init"), filepath.Join(bin, "../lib/pando/pando-init"))
+	}
+	places = append(places, "/usr/lib/pando/pando-init")
+	for _, p := range places {
+		if _, err := os.Stat(p); err == nil {
+			return p, nil
+		}
 	}
 	return "", exitcode.WithHint(
 		errors.New("no pando-init beside pando, in ../lib/pando or in /usr/lib/pando"),

@@ -73,17 +73,6 @@ func programDirs(exe string, err error) []string {
 	return []string{bin, filepath.Join(filepath.Dir(bin), "lib/pando"), agentDir}
 }
 
-// FindProgram is the node's program for nodes as this machine is, "" where there is none.
-func FindProgram() string {
-	for _, dir := range programDirs(os.Executable()) {
-		p := filepath.Join(dir, agentName)
-		if _, err := os.Stat(p); err == nil {
-			return p
-		}
-	}
-	return ""
-}
-
 // add takes a program, unless there is one for its architecture.
 func (s Programs) add(path, kept string) {
 	architecture := programArchitecture(path)
