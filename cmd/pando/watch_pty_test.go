@@ -16,6 +16,7 @@ import (
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/fleet"
+	"pando/internal/identity"
 	"pando/internal/registry"
 	"pando/internal/trace"
 )
@@ -81,6 +82,9 @@ func largeSite(t *testing.T) string {
 
 // seedSite makes nodes of which every hundredth boots and two have failed.
 func seedSite(ctx context.Context, data string) error {
+	if _, err := identity.Open(filepath.Join(data, "keys")); err != nil {
+		return err
+	}
 	r, err := registry.Open(ctx, registry.Options{Dir: data})
 	if err != nil {
 		return err

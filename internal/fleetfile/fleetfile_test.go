@@ -418,14 +418,14 @@ func TestParseConfig(t *testing.T) {
 
 // Secrets: for whom they are stands there, and never what they are.
 func TestParseSecrets(t *testing.T) {
-	f, err := Parse("fleet.yaml", []byte("secrets:\n  munge: {for: ['@cluster', class:worker]}\n  token: {}\n"))
+	f, err := Parse("fleet.yaml", []byte("secrets:\n  munge: {for: ['@cluster', node:pc001]}\n  token: {}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []fleet.Secret{
 		{
 			Name: "munge",
-			For:  []fleet.Scope{{Kind: fleet.ForGroup, Name: "cluster"}, {Kind: fleet.ForClass, Name: "worker"}},
+			For:  []fleet.Scope{{Kind: fleet.ForGroup, Name: "cluster"}, {Kind: fleet.ForNode, Name: "pc001"}},
 		},
 		{Name: "token", For: []fleet.Scope{}},
 	}
