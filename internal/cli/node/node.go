@@ -256,7 +256,7 @@ func printEffective(env *cmdenv.Env, values []fleet.Value) {
 	t.Flush()
 	for _, v := range values {
 		if note := settingflags.ValueNote(v); note != "" {
-			fmt.Fprintln(env.Out, "\nnote: "+note)
+			env.Printf("\nnote: %s\n", note)
 		}
 	}
 }
