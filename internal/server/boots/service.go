@@ -1,6 +1,7 @@
 package boots
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/initrd"
+	"pando/internal/lastseen"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
@@ -75,6 +77,7 @@ type Config struct {
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
 	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
+	LastSeen       *lastseen.Times
 
 	Release string
 	Now     func() time.Time
@@ -110,6 +113,7 @@ type Service struct {
 	dhcpOff        func() bool
 	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
+	lastSeen       *lastseen.Times
 
 	release string
 	now     func() time.Time
@@ -129,8 +133,8 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped,
-		uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
-		Neighbour: neighbour,
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
+		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log,
+		exchanges: &exchanges{}, Neighbour: neighbour,
 	}
 }
