@@ -63,6 +63,7 @@ type Entry struct {
 	Kernel  string        // object that its script names: 64 hex digits
 	DHCP    trace.Kind    // last event of stage dhcp
 	Failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
+	failed  int           // failures that became events
 	Queued  time.Time     // last told to wait for its turn to load
 	Token   string        // in the initramfs that was sent, while it may be asked for again
 	last    uint64        // place in the queue of the last event that is written behind
@@ -191,7 +192,7 @@ func (c *Entry) UnderWay(now time.Time) bool {
 func (c *Entry) Begin(now time.Time) {
 	c.Boot = registry.Boot{ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
-	c.Queued = time.Time{}
+	c.Queued, c.failed = time.Time{}, 0
 }
 
 // Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.

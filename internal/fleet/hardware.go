@@ -1,5 +1,11 @@
 package fleet
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Hardware is what is known of a machine: what its boot loader told, and what a node reported of itself.
 type Hardware struct {
 	Vendor       string `json:"vendor,omitempty"`  // SMBIOS system manufacturer
@@ -30,4 +36,26 @@ func (h Hardware) With(told Hardware) Hardware {
 	}
 	h.PCI = append(h.PCI[:len(h.PCI):len(h.PCI)], told.PCI...)
 	return h
+}
+
+// maxFirmwareText bounds a text of firmware, in bytes. SMBIOS says 64 characters.
+const maxFirmwareText = 128
+
+// FirmwareText reads a string of SMBIOS as text: UTF-8 if it is, else each byte is a character of Latin-1. Spaces around
+// it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
+func FirmwareText(s string) string {
+	if !utf8.ValidString(s) {
+		runes := make([]rune, len(s))
+		for i := range len(s) {
+			runes[i] = rune(s[i])
+		}
+		s = string(runes)
+	}
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, s))
+	return strings.ToValidUTF8(s[:min(len(s), maxFirmwareText)], "")
 }

@@ -16,6 +16,7 @@ import (
 	"pando/internal/initrd"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/sockopt"
 	"pando/internal/store"
@@ -114,6 +115,7 @@ type Service struct {
 	log     *slog.Logger
 
 	exchanges *exchanges
+	refusals  *ratelimit.Bucket // lines of the log about addresses of which no boot is known
 	Neighbour func(netip.Addr) (fleet.MAC, bool)
 }
 
@@ -128,6 +130,7 @@ func New(c Config) *Service {
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
 		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
+		refusals:  ratelimit.New(refusalBurst, refusalRate),
 		Neighbour: neighbour,
 	}
 }
