@@ -39,9 +39,10 @@ func DriverLists(fileSystem, architecture string) []DriverList {
 	}
 }
 
-// wiredAdapters are PCI and paravirtual Ethernet adapters found in PCs, servers and virtual machines. Not
-// here for their size and rarity: cxgb4, sfc, amd_xgbe, and b44, which brings PCMCIA and MMC along.
+// wiredAdapters are PCI and paravirtual Ethernet adapters found in PCs, servers and virtual machines. What the kernel
+// has beside them is left out for its size or rarity: a recipe names what its machines have (drivers).
 const wiredAdapters = `
+	dwmac_intel
 	e100 e1000 e1000e igb igbvf igc ixgb ixgbe ixgbevf i40e iavf ice
 	r8169 8139too 8139cp atlantic alx atl1 atl1c atl1e atl2 jme sky2 skge forcedeth via_rhine via_velocity
 	sis190 sis900 tulip natsemi 3c59x pcnet32

@@ -2,6 +2,8 @@ package initrd
 
 import (
 	"strings"
+
+	"pando/internal/fleet"
 )
 
 // lockedPassword is a password field that no password matches. Not "!", which sshd takes for a locked account
@@ -26,11 +28,18 @@ const (
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
+// diskTable is a file that names local disks, and what masks them in it.
+type diskTable struct {
+	path string
+	mask func(string) string
+}
+
 // maskFstab returns fstab(5) without the lines that cannot be right on a node: the root, /boot with all below
-// it, which an image does not have, swap, and local disks, for which systemd would wait 90 s and then fail. They
-// are kept as comments.
+// it, which an image does not have, swap, local disks and pools, for which systemd would wait 90 s and then go to
+// emergency mode. They are kept as comments.
 func maskFstab(fstab string) string {
 	lines := strings.SplitAfter(fstab, "\n")
+	local := fleet.LocalLines(lines)
 	for i, line := range lines {
 		f := strings.Fields(line)
 		if len(f) < 2 || strings.HasPrefix(f[0], "#") {
@@ -40,39 +49,22 @@ func maskFstab(fstab string) string {
 		switch {
 		case dir == "/" || dir == "/boot" || strings.HasPrefix(dir, "/boot/") || dir == "/efi":
 			lines[i] = rootNote + line
-		case onLocalDisk(f):
+		case local[i]:
 			lines[i] = diskNote + line
 		}
 	}
 	return strings.Join(lines, "")
 }
 
-// onLocalDisk tells whether the fields of a line name swap or a disk of the machine that is mounted at boot.
-// Left alone are binds, disks that come by network (_netdev), and what only a person mounts (noauto).
-func onLocalDisk(f []string) bool {
-	kind, options := "auto", []string(nil)
-	if len(f) > 2 {
-		kind = f[2]
-	}
-	if len(f) > 3 {
-		options = strings.Split(f[3], ",")
-	}
-	for _, o := range options {
-		switch o {
-		case "bind", "rbind", "_netdev", "noauto":
-			return false
+// maskCrypttab returns crypttab(5) without the local disks that systemd would wait for.
+func maskCrypttab(crypttab string) string {
+	lines := strings.SplitAfter(crypttab, "\n")
+	for i, line := range lines {
+		f := strings.Fields(line)
+		if len(f) > 1 && !strings.HasPrefix(f[0], "#") && !strings.Contains(line, "_netdev") &&
+			!strings.Contains(line, "noauto") {
+			lines[i] = diskNote + line
 		}
 	}
-	if kind == "swap" {
-		return true
-	}
-	if kind == "tmpfs" {
-		return false // its first field is any word
-	}
-	for _, p := range []string{"/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID="} {
-		if strings.HasPrefix(f[0], p) {
-			return true
-		}
-	}
-	return false
+	return strings.Join(lines, "")
 }

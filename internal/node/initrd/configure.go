@@ -36,9 +36,15 @@ func (g *settings) configure(
 			return nil, "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
-	masked, err := root.Edit("/etc/fstab", maskFstab)
-	if err != nil {
-		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
+	masked := ""
+	for _, t := range []diskTable{{"/etc/fstab", maskFstab}, {"/etc/crypttab", maskCrypttab}} {
+		changed, err := root.Edit(t.path, t.mask)
+		if err != nil {
+			return nil, "", fmt.Errorf("mask lines of %s: %w", t.path, err)
+		}
+		if changed {
+			masked += ", lines of " + t.path + " masked"
+		}
 	}
 	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
 	run, err := rootdir.Open("/") // where /run still is
@@ -47,7 +53,8 @@ func (g *settings) configure(
 	}
 	defer run.Close()
 	problems := s.Assignment.Problems
-	for _, f := range slices.Concat(files, g.unitFiles(lease.Interface), extensionFiles(extensions.On)) {
+	units := g.unitFiles(lease.Interface, s.Assignment.RebootAfter)
+	for _, f := range slices.Concat(files, units, extensionFiles(extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
@@ -63,16 +70,12 @@ func (g *settings) configure(
 	for _, old := range lacking(g.stale, runFiles) {
 		_ = os.Remove(old) // of the boot before; it may be gone
 	}
+	_ = os.Remove("/run/pando-booted") // that boot's too
 	for _, p := range problems {
 		g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
-	message := fmt.Sprintf("%d files", len(files))
-	if masked {
-		message += ", lines of fstab masked"
-	}
-	message += extendedText(extensions)
-	return runFiles, message, nil
+	return runFiles, fmt.Sprintf("%d files", len(files)) + masked + extendedText(extensions), nil
 }
 
 // leaving is what the agent has to know of a boot.
