@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// settleIn makes a copy of a machine a tree that any node can boot: directories that a system mounts on are there, the
-// machine-id is empty, and nothing waits for disks that a node does not have. It returns what is worth knowing.
+// settleIn turns a copy of a machine into a tree that any node can boot: it makes the directories that a system mounts
+// on, empties the machine-id, and removes waits for disks that a node does not have. It returns notes for the operator.
 func settleIn(tree string) ([]string, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
@@ -70,7 +70,7 @@ func settleFstab(root *os.Root) ([]string, error) {
 	}, nil
 }
 
-// localDisk tells whether a first field of fstab(5) is a device of the machine.
+// localDisk reports whether a first field of fstab(5) is a device of the machine.
 func localDisk(field string) bool {
 	for _, prefix := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "/dev/"} {
 		if strings.HasPrefix(field, prefix) {

@@ -47,7 +47,7 @@ func maskFstab(fstab string) string {
 	return strings.Join(lines, "")
 }
 
-// onLocalDisk tells whether the fields of a line name swap or a disk of the machine that is mounted at boot.
+// onLocalDisk reports whether the fields of a line name swap or a disk of the machine that is mounted at boot.
 // Left alone are binds, disks that come by network (_netdev), and what only a person mounts (noauto).
 func onLocalDisk(f []string) bool {
 	kind, options := "auto", []string(nil)
