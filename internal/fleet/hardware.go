@@ -41,8 +41,8 @@ func (h Hardware) With(told Hardware) Hardware {
 // maxFirmwareText bounds a text of firmware, in bytes. SMBIOS says 64 characters.
 const maxFirmwareText = 128
 
-// FirmwareText reads a string of SMBIOS as text: UTF-8 if it is, else each byte is a character of Latin-1. Spaces around
-// it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
+// FirmwareText reads a string of SMBIOS as text: UTF-8 if it is, else each byte is a character of Latin-1. Spaces
+// around it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
 func FirmwareText(s string) string {
 	if !utf8.ValidString(s) {
 		runes := make([]rune, len(s))

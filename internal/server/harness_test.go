@@ -300,7 +300,8 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
-		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=5331",
+		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() +
+			"&serial.hex=5331",
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)

@@ -241,7 +241,8 @@ func TestMACOfNobody(t *testing.T) {
 			!strings.Contains(string(b), "not the MAC address of one machine") {
 			t.Errorf("script for %s: %d %s", mac, code, b)
 		}
-		if e := stranger.post("/v1/node/begin", "", api.BeginRequest{MAC: mac}, nil); e == nil || e.Code != api.BadRequest {
+		e := stranger.post("/v1/node/begin", "", api.BeginRequest{MAC: mac}, nil)
+		if e == nil || e.Code != api.BadRequest {
 			t.Errorf("begin of %s: %v", mac, e)
 		}
 	}

@@ -19,7 +19,8 @@ func TestClean(t *testing.T) {
 		{"a..b", "a..b"},
 		{"..", ""}, {"../etc/passwd", ""}, {"a/../../etc/passwd", ""}, {"a/..", ""}, {`..\..\x`, ""}, {"/../x", ""},
 		{"", ""}, {"/", ""}, {".", ""}, {"\x01a", ""}, {"\xff\xfe", ""},
-		{"a\x00b", "a"}, {"undionly.kpxe\xff", "undionly.kpxe"}, {"/undionly.kpxe+\x04\x06\x01\x08\xff", "undionly.kpxe+"},
+		{"a\x00b", "a"}, {"undionly.kpxe\xff", "undionly.kpxe"},
+		{"/undionly.kpxe+\x04\x06\x01\x08\xff", "undionly.kpxe+"},
 		{"..\x01", ""},
 		{string(make([]byte, 300)), ""},
 	}

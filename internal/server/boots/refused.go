@@ -64,7 +64,8 @@ func (s *Service) refused(ctx context.Context, from netip.Addr, stage trace.Stag
 		isNew = s.refusals.Take(s.now())
 	}
 	if isNew {
-		s.log.Warn("boot request refused", "peer", from, "node", node, "request", httpapi.Clip(what, 200), "err", e.Message)
+		s.log.Warn("boot request refused", "peer", from, "node", node, "request", httpapi.Clip(what, 200),
+			"err", e.Message)
 	}
 }
 
