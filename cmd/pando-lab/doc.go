@@ -1,5 +1,5 @@
-// Command pando-lab measures Pando on this computer, beside what else is in use. It belongs to the repository, not to
-// an installation, and calls the programs that stand beside it.
+// Command pando-lab measures Pando on this computer, side by side with other systems. It belongs to the repository and
+// is not installed. It runs the programs pando and pando-init from its own directory.
 //
 //	pando-lab demo [--keep]   a server, three machines without disks, a timeline and a proof of each
 //	pando-lab stop            ends what `demo --keep` left running, or what a killed demo left behind
@@ -9,5 +9,5 @@
 //	pando-lab build           time of a build
 //	pando-lab k               bytes of kernel and initramfs
 //
-// Each prints a table and leaves one JSON file below its --dir. This package only wires: the work is in internal/lab.
+// Each prints a table and writes one JSON file below its --dir. This package only wires: the work is in internal/lab.
 package main

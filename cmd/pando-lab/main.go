@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"pando/internal/bench"
+	"pando/internal/lab/alone"
 	"pando/internal/lab/demo"
 	labfault "pando/internal/lab/fault"
 	"pando/internal/lab/images"
@@ -75,7 +76,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 	if len(args) > 0 {
 		name = args[0]
 	}
-	others := storm.Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
+	others := bench.Others{Systems: rivals.All(), Kernel: rivals.Kernel()}
 	switch name {
 	case "demo", "stop":
 		l, err := demo.New(name, args[1:], stdout, stderr)
@@ -87,7 +88,7 @@ func choose(args []string, stdout, stderr io.Writer) (func(context.Context) erro
 		}
 		return l.Run, nil
 	case "alone":
-		a, err := storm.NewAlone(others, args[1:], stdout, stderr)
+		a, err := alone.New(others, args[1:], stdout, stderr)
 		if err != nil {
 			return nil, err
 		}

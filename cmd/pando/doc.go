@@ -4,6 +4,6 @@
 //	pando <noun> <verb> [target]   node, group, image, boot, token, lease, key, policy
 //	pando status | watch | doctor  what is going on, and what is wrong
 //
-// main only gives the process's arguments and streams to the package cli, which has the commands. The tests here
-// start the whole program against real servers on loopback.
+// It passes the arguments and streams of the process to package cli, which has the commands. It must never do more
+// than that. The tests here start the whole program against real servers on loopback.
 package main

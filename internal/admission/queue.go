@@ -10,8 +10,8 @@ import (
 	"pando/internal/netboot"
 )
 
-// Queue is the queue of the nodes that want to load kernel and initramfs. It is in memory only: after a restart of the
-// server nodes ask again, and stand where they come.
+// Queue admits nodes that want to load kernel and initramfs. It is in memory only: after a restart of the server nodes
+// request again, in a new order.
 type Queue struct {
 	links netboot.Links
 	now   func() time.Time
@@ -38,7 +38,7 @@ func (t *Queue) Ask(mac fleet.MAC) netboot.Turn {
 	return t.queue.Ask(t.now(), mac)
 }
 
-// Wait keeps a machine on the line until it is its turn, for so long at most, or until it hangs up.
+// Wait blocks until a machine is admitted, for at most that long, or until its request is cancelled.
 func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -51,8 +51,8 @@ func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 	}
 }
 
-// Admit returns when it is the turn of a node that runs: its channel is no way past those whose firmware waits. An
-// error says that it hung up.
+// Admit returns when a running node is admitted; it waits in the same queue as machines whose firmware waits. It
+// returns an error if the request is cancelled.
 func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	for {
 		turn := t.Ask(mac)
@@ -73,7 +73,7 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	}
 }
 
-// Hold puts a machine on the line. Of two questions of one machine the second is the one that it waits with.
+// Hold adds a machine to the queue. A second request of the machine replaces its first one.
 func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -126,7 +126,7 @@ type Transfer struct {
 	number uint64
 }
 
-// Begin notes a transfer. The zero transfer is of what needs no turn.
+// Begin records the begin of a transfer. The zero Transfer is one that needs no admission.
 func (t *Queue) Begin(mac fleet.MAC) Transfer {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -163,7 +163,7 @@ func (x Transfer) End() {
 	x.Queue.look()
 }
 
-// Status is how the queue stands, for the operator.
+// Status returns the state of the queue for the operator.
 func (t *Queue) Status() api.Loads {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()

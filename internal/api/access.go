@@ -38,7 +38,7 @@ type UserSet struct {
 	Password *string     `json:"password,omitempty"`
 }
 
-// Audited is one line of the audit log: who asked for which change, and what became of it.
+// Audited is one line of the audit log: who requested which change, and its result.
 type Audited struct {
 	Seq    int64           `json:"seq"`
 	At     time.Time       `json:"at"`

@@ -7,7 +7,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Boot is one attempt to boot, in one line.
+// Boot is the summary of one attempt to boot.
 type Boot struct {
 	ID      fleet.BootID     `json:"id"`
 	Node    string           `json:"node,omitempty"` // "": nobody adopted it
@@ -24,7 +24,7 @@ type Boot struct {
 	Fault   *Fault           `json:"fault,omitempty"` // what is wrong with it; nil: nothing, or it was not asked for
 }
 
-// Fault is what is wrong with a boot, and what to do about it.
+// Fault is a fault of a boot, and what to do about it.
 type Fault struct {
 	Kind  trace.Fault `json:"kind"`
 	Stage trace.Stage `json:"stage"`
@@ -46,8 +46,8 @@ type BootDetail struct {
 	Systemd *Systemd      `json:"systemd,omitempty"`
 	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`
-	// Console is what the node's kernel said, as far as it was told: when a stage failed, and by netconsole. The
-	// newest is kept.
+	// Console has the messages of the node's kernel that the server got: from a failed stage, and by netconsole. The
+	// newest are kept.
 	Console string `json:"console,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Spans is a boot for a viewer of traces: its stages, marks, and systemd's units, on one clock.
+// Spans returns a boot for a trace viewer: its stages, marks and systemd units, on one clock.
 func (b BootDetail) Spans() []trace.Span {
 	var out []trace.Span
 	for _, s := range b.Steps {

@@ -12,7 +12,7 @@ import (
 // The routes, one method each. Every method returns *Error for a refusal and *UnreachableError when no answer
 // came. A selection of "" means everything where it reads and nothing where it writes.
 
-// Status tells how the site does.
+// Status reports how the site does.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/v1/status", nil)
 }
@@ -38,7 +38,7 @@ func (c *Client) SetNodes(ctx context.Context, s NodeSet) (Changes, error) {
 	return ask[Changes](ctx, c, "PATCH", "/v1/nodes", s)
 }
 
-// DeleteNodes forgets the selected nodes. A node that is on goes on running what it runs.
+// DeleteNodes deletes the selected nodes. A running node keeps running.
 func (c *Client) DeleteNodes(ctx context.Context, selection string, dryRun bool) (Changes, error) {
 	var out Changes
 	q := params("select", selection)
@@ -100,7 +100,7 @@ func (c *Client) ImageTrace(ctx context.Context, ref fleet.Ref) (ImageTrace, err
 	return get[ImageTrace](ctx, c, "/v1/images/"+url.PathEscape(name)+"/trace", params("ref", string(ref)))
 }
 
-// ImageDiff tells what a node that has one version fetches for another.
+// ImageDiff reports what a node that has one version fetches for another.
 func (c *Client) ImageDiff(ctx context.Context, from, to fleet.Ref) (ImageDiff, error) {
 	name, _, _, err := to.Split()
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Client) ImageDiff(ctx context.Context, from, to fleet.Ref) (ImageDiff, 
 	return get[ImageDiff](ctx, c, "/v1/images/"+url.PathEscape(name)+"/diff", q)
 }
 
-// ImageHistory tells which versions an image had, of what they were made, and how its tags moved.
+// ImageHistory reports which versions an image had, of what they were made, and how its tags moved.
 func (c *Client) ImageHistory(ctx context.Context, name string) (ImageHistory, error) {
 	return get[ImageHistory](ctx, c, "/v1/images/"+url.PathEscape(name)+"/history", nil)
 }
@@ -125,7 +125,7 @@ func (c *Client) ImageSBOM(ctx context.Context, ref fleet.Ref) (json.RawMessage,
 	return get[json.RawMessage](ctx, c, "/v1/images/"+url.PathEscape(name)+"/sbom", params("ref", string(ref)))
 }
 
-// ImageSlim tells what of a version no boot read, and what slows its start.
+// ImageSlim reports what of a version no boot read, and what slows its start.
 func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error) {
 	name, _, _, err := ref.Split()
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Client) ImageSlim(ctx context.Context, ref fleet.Ref) (ImageSlim, error
 	return get[ImageSlim](ctx, c, "/v1/images/"+url.PathEscape(name)+"/slim", params("ref", string(ref)))
 }
 
-// DeleteVersion takes a version that nothing holds from an image.
+// DeleteVersion removes an unused version from an image.
 func (c *Client) DeleteVersion(ctx context.Context, name string, v fleet.Digest) error {
 	return c.call(
 		ctx,
@@ -165,12 +165,12 @@ func tagPath(name, tag string) string {
 	return "/v1/images/" + url.PathEscape(name) + "/tags/" + url.PathEscape(tag)
 }
 
-// StoreUsage tells what takes how much of the store.
+// StoreUsage reports what takes how much of the store.
 func (c *Client) StoreUsage(ctx context.Context) (StoreUsage, error) {
 	return get[StoreUsage](ctx, c, "/v1/store/usage", nil)
 }
 
-// CollectStore removes versions that nothing holds, and objects that nothing names.
+// CollectStore removes unused versions, and objects that no version names.
 func (c *Client) CollectStore(ctx context.Context, s StoreCollect) (StoreCollected, error) {
 	return ask[StoreCollected](ctx, c, "POST", "/v1/store/collect", s)
 }
@@ -248,7 +248,7 @@ func (c *Client) ScrapeTargets(ctx context.Context, nodes string, port int) ([]S
 	return get[[]ScrapeTarget](ctx, c, "/v1/sd", q)
 }
 
-// Policy shows what happens to nodes that nobody knows.
+// Policy shows how the site treats unknown machines.
 func (c *Client) Policy(ctx context.Context) (Policy, error) {
 	return get[Policy](ctx, c, "/v1/policy", nil)
 }

@@ -16,8 +16,7 @@ import (
 	"time"
 )
 
-// Client speaks the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is
-// Patient.
+// Client calls the operator's half of the API. It is safe for concurrent use and retries nothing, unless it is Patient.
 type Client struct {
 	base   string // "https://10.0.0.1:8443", or "http://pando" for a socket
 	name   string // for errors: the URL, or the socket's path
@@ -43,9 +42,9 @@ func OverSocket(path string) *Client {
 	}
 }
 
-// OverTLS is a client of a remote server. The server is a base URL such as "https://10.0.0.1:8443", or a host
-// with or without a port; the token is what `pando token create` printed. The key in the token decides whom
-// the client talks to: names and dates of the certificate are ignored.
+// OverTLS returns a client of a remote server. The server is a base URL such as "https://10.0.0.1:8443", or a host with
+// or without a port; the token is the output of `pando token create`. The client pins the key in the token, and ignores
+// names and dates of the certificate.
 func OverTLS(server, token string) (*Client, error) {
 	secret, key, err := ParseToken(token)
 	if err != nil {

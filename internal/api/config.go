@@ -48,7 +48,7 @@ type NodeConfig struct {
 	Problems []string       `json:"problems,omitempty"` // files that it does not get, and why
 }
 
-// RenderedFile is a config file of one node. What is secret is not in it.
+// RenderedFile is a config file of one node, without its secrets.
 type RenderedFile struct {
 	Path    string   `json:"path"`
 	From    string   `json:"from"` // whose it is: "group:lab"; "every node"
@@ -97,7 +97,7 @@ type SyncList struct {
 	Nodes  []NodeSync `json:"nodes"`
 }
 
-// NodeSync is what one node did.
+// NodeSync is the result of one node.
 type NodeSync struct {
 	Node     string       `json:"node"`
 	Off      bool         `json:"off,omitempty"` // it does not run; its next boot brings its files

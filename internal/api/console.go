@@ -7,8 +7,8 @@ import (
 	"pando/internal/trace"
 )
 
-// ConsoleLines is what stood on the node's screen as far as it is known: first what Pando's init said, by its
-// events, with the seconds of the boot, and then what the kernel said.
+// ConsoleLines returns the text of the node's screen as far as it is known: the messages of Pando's init, with the
+// seconds of the boot, and then those of the kernel.
 func (b BootDetail) ConsoleLines() []string {
 	var out []string
 	for _, e := range b.Events {

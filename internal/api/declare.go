@@ -6,8 +6,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// Declaration is what somebody wants a fleet to be. What it names is afterwards as it says; what it does not name
-// stays, unless it owns it. It answers GET /v1/fleet, and is what PUT /v1/fleet applies.
+// Declaration is the wanted state of a fleet. Applying it changes what it names. What it does not name stays, unless it
+// owns it. GET /v1/fleet returns one, and PUT /v1/fleet applies one.
 type Declaration struct {
 	Policy  *Policy       `json:"policy,omitempty"`
 	Classes []fleet.Class `json:"classes,omitempty"`
@@ -19,15 +19,15 @@ type Declaration struct {
 	Secrets []fleet.Secret     `json:"secrets,omitempty"` // names and for whom they are; values are no part of it
 }
 
-// NodeDeclare is one node of a declaration. Without MACs it keeps those that it has, and without a serial number
-// the one that the machine reported.
+// NodeDeclare is one node of a declaration. Without MACs the node keeps those that it has, and without a serial number
+// the one that it reported.
 type NodeDeclare struct {
 	NodeCreate
 	Only []string `json:"only,omitempty"` // names of the fields that are declared; none: all
 }
 
-// Owns is what a declaration is the whole truth about: what of it the declaration does not name is deleted when it
-// is applied with prune. The default group, and nodes that nobody adopted, are never deleted.
+// Owns lists the kinds of things that a declaration owns: with prune, those that it does not name are deleted. The
+// default group, and nodes that nobody adopted, are never deleted.
 type Owns struct {
 	Nodes   string   `json:"nodes,omitempty"` // a node set
 	Groups  []string `json:"groups,omitempty"`
@@ -44,14 +44,14 @@ type Apply struct {
 	Plan string `json:"plan,omitempty"`
 }
 
-// Applied answers PUT /v1/fleet: what was done, or would be.
+// Applied answers PUT /v1/fleet: the changes that were made or, in a dry run, would be.
 type Applied struct {
 	DryRun bool        `json:"dry_run"`
 	Plan   string      `json:"plan"` // names these steps
 	Steps  []ApplyStep `json:"steps"`
 }
 
-// ApplyStep is what happens to one thing that is declared, or owned.
+// ApplyStep is the change of one declared or owned thing.
 type ApplyStep struct {
 	Kind   string   `json:"kind"` // "policy", "class", "group", "node", "config file", "secret"
 	Name   string   `json:"name,omitempty"`
@@ -59,7 +59,7 @@ type ApplyStep struct {
 	Fields []string `json:"fields,omitempty"` // of a change: "group: default -> lab"
 }
 
-// Action is what is done to a thing.
+// Action is the kind of a change.
 type Action string
 
 // The actions.
@@ -69,7 +69,7 @@ const (
 	Deletes Action = "delete"
 )
 
-// ApplyFleet makes the fleet what is declared, all or nothing.
+// ApplyFleet applies a declaration, all or nothing.
 func (c *Client) ApplyFleet(ctx context.Context, a Apply) (Applied, error) {
 	return ask[Applied](ctx, c, "PUT", "/v1/fleet", a)
 }

@@ -74,7 +74,7 @@ func IsCode(err error, code Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// UnreachableError says that no answer came: the server is down, or somebody else answers in its place.
+// UnreachableError means that no answer came: the server is down, or somebody else answers in its place.
 type UnreachableError struct {
 	Server string // the socket's path or the base URL
 	Hint   string

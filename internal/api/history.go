@@ -10,7 +10,7 @@ import (
 	"pando/internal/trace"
 )
 
-// PastBoot is one boot in the history, which is kept longer than timelines are.
+// PastBoot is one boot in the history. The history is kept for longer than timelines.
 type PastBoot struct {
 	ID       fleet.BootID                  `json:"id"`
 	Node     string                        `json:"node"`
@@ -112,14 +112,14 @@ func (c *Client) History(ctx context.Context, h HistoryQuery) ([]PastBoot, error
 	return l.Boots, err
 }
 
-// HistoryFigures tells how long boots took, by group, version, class, firmware or node.
+// HistoryFigures reports how long boots took, by group, version, class, firmware or node.
 func (c *Client) HistoryFigures(ctx context.Context, by string, h HistoryQuery) (BootFigures, error) {
 	q := h.values()
 	q.Set("by", by)
 	return get[BootFigures](ctx, c, "/v1/history/figures", q)
 }
 
-// CompareHistory tells how the boots of two versions differ; class "" is all hardware.
+// CompareHistory reports how the boots of two versions differ; class "" is all hardware.
 func (c *Client) CompareHistory(ctx context.Context, before, after fleet.Ref, class string) (BootComparison, error) {
 	q := url.Values{"before": {string(before)}, "after": {string(after)}}
 	if class != "" {

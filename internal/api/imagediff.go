@@ -6,8 +6,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// ImageDiff answers GET /v1/images/{name}/diff: what a node that has one version fetches for another, in bytes on
-// the wire.
+// ImageDiff answers GET /v1/images/{name}/diff: what a node that has one version fetches for another, in bytes on the
+// wire.
 type ImageDiff struct {
 	From     fleet.Ref       `json:"from"`
 	To       fleet.Ref       `json:"to"`
@@ -35,7 +35,7 @@ type PackageChange struct {
 // FileChange is a file that two versions do not have alike.
 type FileChange struct {
 	Path string `json:"path"` // without a leading slash; "": inodes and directories
-	// "added", "removed", "changed", "mode"; "together": it lies with what changed
+	// "added", "removed", "changed", "mode"; "together": it shares a chunk with a changed file
 	Change  string `json:"change"`
 	Was     int64  `json:"was"`               // bytes of the file
 	Is      int64  `json:"is"`                // bytes of the file
@@ -50,7 +50,7 @@ type ImageHistory struct {
 	Tags     []TagMove        `json:"tags"`     // moves of its tags, newest first
 }
 
-// HistoryVersion is one version, and what it was made of.
+// HistoryVersion is one version and its origin.
 type HistoryVersion struct {
 	Digest  fleet.Digest `json:"digest"`
 	Tags    []string     `json:"tags,omitempty"`

@@ -13,7 +13,7 @@ type Image struct {
 	Versions []Version               `json:"versions"` // newest first
 }
 
-// Version is one immutable version of an image, as its manifest and provenance tell it.
+// Version is one immutable version of an image, from its manifest and provenance.
 type Version struct {
 	Digest       fleet.Digest `json:"digest"`
 	Tags         []string     `json:"tags,omitempty"`

@@ -19,7 +19,7 @@ type ImageSlim struct {
 	Units  []SlimUnit    `json:"units"`
 }
 
-// SlimPackage is a package, or a directory, that no boot read of.
+// SlimPackage is a package, or a directory, of which no boot read anything.
 type SlimPackage struct {
 	Name  string `json:"name"`
 	Files int    `json:"files"`

@@ -13,7 +13,7 @@ type ImageTrace struct {
 	Image    string       `json:"image"`
 	Version  fleet.Digest `json:"version"`
 	RootSize int64        `json:"root_size"`
-	// whose read traces are kept, newest first; empty: only a pack is known, or nothing
+	// boots whose read traces are kept, newest first; may be empty
 	Boots  []TraceBoot   `json:"boots"`
 	Read   int64         `json:"read"`   // by at least half of the boots; without boots, what the pack has
 	Chunks int64         `json:"chunks"` // what that is on the wire without a pack
@@ -54,7 +54,7 @@ type Pack struct {
 	BootPieces int          `json:"boot_pieces"` // in so many pieces
 }
 
-// TraceStage is what the newest boot read on the way to a stage.
+// TraceStage is what the newest boot read up to a stage.
 type TraceStage struct {
 	Stage    trace.Stage `json:"stage"` // "later": after the last one
 	Requests int         `json:"requests"`
@@ -76,5 +76,5 @@ type TraceAdvice struct {
 	Read int64  `json:"read"`
 }
 
-// Later is the stage of what was read after the last stage that is known.
+// Later is the stage of reads after the last known stage.
 const Later trace.Stage = "later"

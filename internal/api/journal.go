@@ -15,7 +15,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// JournalQuery says which lines of a node's journal are wanted. The zero value is the newest of its latest boot.
+// JournalQuery selects lines of a node's journal. The zero value selects the newest lines of its latest boot.
 type JournalQuery struct {
 	Boot     string    // a boot id; or a number: -1 is the boot before the latest, and so on; "": the latest
 	Unit     string    // a unit, or a pattern such as nfs-*
@@ -85,8 +85,8 @@ func (c *Client) NodeLogs(ctx context.Context, node string, q JournalQuery) (Jou
 	return get[Journal](ctx, c, "/v1/nodes/"+url.PathEscape(node)+"/logs", q.values())
 }
 
-// FollowLogs yields lines of the journal of a node's boot and then those that come, until ctx ends or the server
-// goes away (the last pair holds the error).
+// FollowLogs yields lines of the journal of a node's boot, and then new ones, until ctx ends or the server goes away
+// (the last pair has the error).
 func (c *Client) FollowLogs(ctx context.Context, node string, q JournalQuery) iter.Seq2[JournalLine, error] {
 	return func(yield func(JournalLine, error) bool) {
 		res, err := c.send(ctx, "GET", "/v1/nodes/"+url.PathEscape(node)+"/logs/stream", q.values(), nil)

@@ -38,7 +38,7 @@ type Key struct {
 // KeyCreate is the body of POST /v1/keys.
 type KeyCreate struct {
 	Name string `json:"name"`
-	// minisign public key whose secret half is kept elsewhere; "": the server makes one
+	// minisign public key whose secret half is kept on another machine; "": the server makes one
 	Public string `json:"public,omitempty"`
 }
 
@@ -48,7 +48,7 @@ type KeyUse struct {
 	Force  bool `json:"force,omitempty"` // revoke also when groups or nodes want a version that does not boot then
 }
 
-// KeyChange answers both: what was done, or would be.
+// KeyChange answers both: the changes that were made or, in a dry run, would be.
 type KeyChange struct {
 	DryRun bool `json:"dry_run"`
 	Key    Key  `json:"key"`
@@ -77,7 +77,8 @@ func (c *Client) CreateKey(ctx context.Context, k KeyCreate) (Key, error) {
 	return ask[Key](ctx, c, "POST", "/v1/keys", k)
 }
 
-// RotateKey makes a key, a new one if there is none of that name, the first that signs, and signs all versions with it.
+// RotateKey makes a key the first that signs, and signs all versions with it. If there is no key of that name it makes
+// one.
 func (c *Client) RotateKey(ctx context.Context, name string, u KeyUse) (KeyChange, error) {
 	return ask[KeyChange](ctx, c, "POST", "/v1/keys/"+url.PathEscape(name)+"/rotate", u)
 }
@@ -87,7 +88,7 @@ func (c *Client) RevokeKey(ctx context.Context, name string, u KeyUse) (KeyChang
 	return ask[KeyChange](ctx, c, "POST", "/v1/keys/"+url.PathEscape(name)+"/revoke", u)
 }
 
-// AddSignature adds a signature to those of a version. It says which key made it.
+// AddSignature adds a signature to a version, and returns which key made it.
 func (c *Client) AddSignature(ctx context.Context, s SignatureAdd) (Key, error) {
 	return ask[Key](ctx, c, "POST", "/v1/signatures", s)
 }

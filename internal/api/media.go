@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// MediumCreate asks for what makes a disk or stick a boot medium. POST /v1/media
+// MediumCreate requests the content that makes a disk or stick a boot medium. POST /v1/media
 type MediumCreate struct {
 	Select  string   `json:"select"`            // node set; one group by itself may have no nodes yet
 	Size    int64    `json:"size"`              // bytes of the disk or stick
@@ -23,16 +23,15 @@ func (c *Client) CreateMedium(ctx context.Context, m MediumCreate) (io.ReadClose
 	return res.Body, nil
 }
 
-// NodeMedium asks for what brings the boot medium of a running node in step with what it runs. POST
-// /v1/node/medium, with the session as bearer. The answer is a stream of writes, or nothing (204) when nothing has
-// to be written.
+// NodeMedium requests an update of the boot medium of a running node. POST /v1/node/medium, with the session as bearer.
+// The reply is a stream of writes, or 204 if the medium is up to date.
 type NodeMedium struct {
 	Boot  fleet.BootID `json:"boot"`
 	Slots []MediumSlot `json:"slots,omitempty"` // as they are
 	Size  int64        `json:"size,omitempty"`  // bytes of a disk that becomes a medium; 0: it is one
 }
 
-// MediumSlot is what a slot for K says of itself.
+// MediumSlot describes the content of a slot for kernel+initrd.
 type MediumSlot struct {
 	Sequence uint64 `json:"sequence"`
 	Digest   string `json:"digest"`

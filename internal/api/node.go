@@ -8,8 +8,8 @@ import (
 	"pando/internal/trace"
 )
 
-// BootConfig is boot.json of the trust cpio: all that a node knows of its site before it has spoken to it.
-// It is made for one boot and holds that boot's secret, so it is served once and never logged.
+// BootConfig is boot.json of the trust archive: all that a node knows of its site before its first request. It is made
+// for one boot and has that boot's secret, so it is served once and never logged.
 type BootConfig struct {
 	Format  int          `json:"format"` // 1
 	Boot    fleet.BootID `json:"boot"`
@@ -24,32 +24,32 @@ type BootConfig struct {
 	// a boot stuck this long reboots; 0: the default; negative: never
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
 
-	// ShortDrivers says that the initramfs has the drivers of the NICs that the node is known to have, and no others.
-	// The boot after one that did not say hello is sent all.
+	// ShortDrivers means that the initramfs has drivers for the node's known NICs only. If such a boot does not
+	// register, the next one gets all drivers.
 	ShortDrivers bool `json:"short_drivers,omitempty"`
 
 	TPM bool `json:"tpm,omitempty"` // the node proves by its TPM which machine it is
 
-	// Medium is set when K lies on a boot medium, and was not made for one boot: the version that its kernel and
-	// drivers are of. Boot, MAC and Token are empty then, and the node asks for them with Begin.
+	// Medium is set if kernel+initrd come from a boot medium and were not made for one boot: it is the version of the
+	// kernel and its drivers. Boot, MAC and Token are then empty, and the node requests them with Begin.
 	Medium fleet.Digest `json:"medium,omitempty"`
 }
 
-// BeginRequest asks for a boot's id and token, for a machine that was started from a boot medium.
-// POST /v1/node/begin, without a credential: what counts is the DHCP exchange that was seen just before.
+// BeginRequest requests a boot's id and token for a machine that was started from a boot medium. POST /v1/node/begin,
+// without a credential: the DHCP exchange just before identifies the machine.
 type BeginRequest struct {
 	MAC    fleet.MAC    `json:"mac"`
 	Medium fleet.Digest `json:"medium"` // see BootConfig
 	UUID   string       `json:"uuid,omitempty"`
 	Serial string       `json:"serial,omitempty"`
 
-	// Runs says that the node has booted already, without a server, and wants to report: Medium is what it runs.
+	// Runs means that the node has booted without a server and now wants to report. Medium is what it runs.
 	Runs   bool          `json:"runs,omitempty"`
 	Uptime time.Duration `json:"uptime,omitempty"` // since its init started, when it runs
 }
 
-// BeginResponse is what a boot config has for other machines. A second request before Hello gets another token, and the
-// one before is worthless then.
+// BeginResponse has what other machines get in their boot config. A second request before the registration gets another
+// token, and invalidates the first one.
 type BeginResponse struct {
 	Boot  fleet.BootID `json:"boot"`
 	Token string       `json:"token"`
@@ -65,8 +65,8 @@ type HelloRequest struct {
 	Release  string         `json:"release"` // Pando release of the agent
 	Hardware fleet.Hardware `json:"hardware"`
 
-	// Nonce is random, made once for this boot. With it the same hello may be said again when its answer was
-	// lost: nobody who only read the token can say it.
+	// Nonce is random, made once for this boot. With it a registration can be repeated if the reply was lost. Whoever
+	// read only the token cannot repeat it.
 	Nonce string `json:"nonce,omitempty"`
 
 	TPM *TPMProof `json:"tpm,omitempty"` // nil: it was not asked for, or the machine has none
@@ -78,8 +78,8 @@ type TPMProof struct {
 	Signature []byte `json:"signature"` // ECDSA: 32 bytes r, 32 bytes s
 }
 
-// TPMDigest is what a TPM signs: that its machine says this hello. The token was made for this boot by the server,
-// and is good once, so no signature can be used again.
+// TPMDigest is the digest that a TPM signs to prove that its machine sends this registration. The server made the token
+// for this boot and accepts it once, so no signature can be used again.
 func TPMDigest(r HelloRequest, serverKey string) [32]byte {
 	return sha256.Sum256(
 		[]byte(
@@ -103,27 +103,28 @@ type HelloResponse struct {
 	Cached bool `json:"cached,omitempty"`
 }
 
-// AssignmentContext is put before an assignment's bytes when they are signed, so that no other signature
-// of the server's key can pass for one.
+// AssignmentContext precedes an assignment's bytes in the signed text, so that no other signature of the server's key
+// passes for one.
 const AssignmentContext = "pando assignment v1\n"
 
-// ReportRequest appends events of a boot. POST /v1/node/events, with the session as bearer; before Hello,
-// or when Hello fails, with "Authorization: Boot <token>", which can append and do nothing else.
+// ReportRequest appends events of a boot. POST /v1/node/events, with the session as bearer. Before the registration, or
+// if it fails, with "Authorization: Boot <token>", which permits only this.
 type ReportRequest struct {
 	Boot   fleet.BootID  `json:"boot"`
 	Events []trace.Event `json:"events"`
 	Uptime time.Duration `json:"uptime"` // node's monotonic time since Init when this was sent
 	Status *NodeStatus   `json:"status,omitempty"`
 
-	// key of what the node has laid over its root (fleet.ExtensionsKey); "": an init, or an agent that can lay nothing
+	// key of the extensions that the node has mounted (fleet.ExtensionsKey); "": an init, or an agent that cannot mount
+	// any
 	Extensions string `json:"extensions,omitempty"`
 
 	Console string `json:"console,omitempty"` // the end of the kernel's log, with the failure of a stage
-	// what the kernel of the machine's last boot left when it gave up, as pstore has it
+	// pstore's record of the panic that ended the machine's last boot
 	Pstore string `json:"pstore,omitempty"`
 }
 
-// NodeStatus is what the running node proves and measures; the latest one is kept.
+// NodeStatus is the state that the running node proves and measures. The latest one is kept.
 type NodeStatus struct {
 	Version fleet.Digest     `json:"version"` // running
 	Bytes   map[string]int64 `json:"bytes"`   // by source since Init
@@ -132,7 +133,7 @@ type NodeStatus struct {
 	Reads    int64            `json:"reads"` // block device requests answered
 	Rejected int64            `json:"rejected"`
 	Stalled  time.Duration    `json:"stalled"` // time that reads waited for a source
-	// what takes its writes, as fleet.ParseWriteLayer reads it; "": it does not say
+	// write layer in use, in the form that fleet.ParseWriteLayer parses; "": not reported
 	WriteLayer string       `json:"write_layer,omitempty"`
 	UpperUsed  int64        `json:"upper_used,omitempty"`
 	UpperTotal int64        `json:"upper_total,omitempty"`
@@ -145,7 +146,7 @@ type NodeStatus struct {
 	Extensions     []fleet.Extension `json:"extensions,omitempty"`      // laid over /usr and /opt
 	ExtensionError string            `json:"extension_error,omitempty"` // why it has not those that it should have
 
-	// what it keeps and what it did about it, as its script says, when that has changed
+	// what its script keeps and did, if that has changed
 	State string `json:"state,omitempty"`
 }
 
@@ -168,12 +169,12 @@ type UnitTime struct {
 	Unit   string        `json:"unit"`
 	Start  time.Duration `json:"start"`  // since the kernel started
 	Active time.Duration `json:"active"` // since the kernel started
-	// of the critical chain: what the default target waited for, each for the one before
+	// part of the critical chain: each unit of it waited for the one before
 	Chain bool `json:"chain,omitempty"`
 }
 
-// TraceRequest sends what a boot read of its root, once it is over, and how its boot pack did. POST /v1/node/trace,
-// with the session as bearer.
+// TraceRequest sends what a boot read of its root, once the boot is over, and how its boot pack was used. POST
+// /v1/node/trace, with the session as bearer.
 type TraceRequest struct {
 	Boot    fleet.BootID  `json:"boot"`
 	Version fleet.Digest  `json:"version"`

@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// NodeCommandKind says what a node is asked to do.
+// NodeCommandKind says what a node shall do.
 type NodeCommandKind string
 
 // The kinds of commands.
@@ -39,11 +39,11 @@ type NodeCommand struct {
 type ReportResponse struct {
 	Command *NodeCommand `json:"errand,omitempty"`
 
-	// the node should have other extensions: it asks which, by POST /v1/node/extensions
+	// the node's extensions have changed: it requests the list by POST /v1/node/extensions
 	Extend bool `json:"extend,omitempty"`
 }
 
-// NodeCommandReport tells how a command went. POST /v1/node/errand, with the session as bearer.
+// NodeCommandReport is the result of a command. POST /v1/node/errand, with the session as bearer.
 type NodeCommandReport struct {
 	Boot  fleet.BootID `json:"boot"`
 	ID    string       `json:"id"`
@@ -80,7 +80,7 @@ type NodeCache struct {
 	Bootable bool `json:"bootable,omitempty"` // the disk becomes a boot medium as well
 }
 
-// NodeDisks asks a running node for its disks. It takes until the node speaks, about a minute at most.
+// NodeDisks gets the list of a running node's disks. It waits for the node's next report, up to about a minute.
 func (c *Client) NodeDisks(ctx context.Context, name string) ([]Disk, error) {
 	l, err := get[DiskList](ctx, c, "/v1/nodes/"+url.PathEscape(name)+"/disks", nil)
 	return l.Disks, err
@@ -92,7 +92,7 @@ func (c *Client) PrepareNodeCache(ctx context.Context, name string, n NodeCache)
 	return l.Disks, err
 }
 
-// NodeConfigRequest asks for the config files of the boot that runs. POST /v1/node/config, with the session as bearer.
+// NodeConfigRequest requests the config files of the running boot. POST /v1/node/config, with the session as bearer.
 type NodeConfigRequest struct {
 	Boot fleet.BootID `json:"boot"`
 }
@@ -102,7 +102,7 @@ type NodeConfigResponse struct {
 	Files []fleet.File `json:"files"`
 }
 
-// SyncedFile is what a node did about a config file that was not as it should be, or would do.
+// SyncedFile is what a node did, or would do, about a config file that differed.
 type SyncedFile struct {
 	Path  string `json:"path"`
 	New   bool   `json:"new,omitempty"`   // it was not there
@@ -117,8 +117,8 @@ type NodeNext struct {
 	Boot fleet.BootID `json:"boot"` // that runs
 }
 
-// StageResponse answers POST /v1/node/stage: what the next boot runs, as an assignment of the boot that runs, which
-// has no files. POST /v1/node/next begins that boot, and answers with a BeginResponse.
+// StageResponse answers POST /v1/node/stage: what the next boot runs, as an assignment of the running boot, without
+// files. POST /v1/node/next begins that boot, and answers with a BeginResponse.
 type StageResponse struct {
 	Assignment []byte `json:"assignment"`
 	Signature  []byte `json:"signature"`

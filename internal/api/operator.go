@@ -7,14 +7,15 @@ import (
 	"pando/internal/trace"
 )
 
-// Node is a node as the API shows it: the record, and what is known of its last boot.
+// Node is a node as the API shows it: the record, and the state of its last boot.
 type Node struct {
 	fleet.Node
 	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
 
-	// extensions that should be laid over what the node runs, or else over its next boot; only where one node is shown
+	// extensions that should be mounted over what the node runs, or else over its next boot; only where one node is
+	// shown
 	Over []fleet.Extension `json:"over,omitempty"`
-	// why some of the declared ones cannot be; only where one node is shown
+	// why some of the declared extensions cannot be mounted; only where one node is shown
 	OverProblems []string     `json:"over_problems,omitempty"`
 	Running      fleet.Digest `json:"running,omitempty"` // version that the node proved it runs; "": not up
 	// runs something else than desired: a reboot would change it
@@ -25,14 +26,14 @@ type Node struct {
 	Classes  []string        `json:"classes,omitempty"`  // hardware classes that it is of
 	Status   *NodeStatus     `json:"status,omitempty"`
 
-	// public key of the TPM that signed the hello of its latest boot; only where one node is shown
+	// public key of the TPM that signed the registration of its latest boot; only where one node is shown
 	Proof    string `json:"proof,omitempty"`
 	Withheld string `json:"withheld,omitempty"` // why the boot that runs has no secrets; only where one node is shown
-	// config files that a running node has otherwise than its next boot; only where one node is shown
+	// config files of a running node that differ from those of its next boot; only where one node is shown
 	ConfigOld  []string `json:"config_old,omitempty"`
 	ConfigGone []string `json:"config_gone,omitempty"` // those that its next boot does not get
 
-	// its settings and where each comes from; only where one node is shown
+	// its settings and their origin; only where one node is shown
 	Effective []fleet.Value `json:"effective,omitempty"`
 }
 
@@ -88,7 +89,7 @@ type Changes struct {
 	Nodes  []Change `json:"nodes"`
 }
 
-// Change is what happened, or would happen, to one node.
+// Change is the change of one node, made or proposed.
 type Change struct {
 	Node   string   `json:"node"`
 	Fields []string `json:"fields"` // "group: default -> lab"; empty: it was so already
@@ -200,7 +201,7 @@ type Logs struct {
 	Bound   int64  `json:"bound,omitempty"` // bytes that they may have
 	Entries int64  `json:"entries"`         // that were written since the server started
 	Bytes   int64  `json:"bytes"`           // of these, as they were sent
-	// that ended since then, by outcome: taken, cut_off, busy, disk_full, malformed, stranger, failed
+	// uploads that ended since then, by outcome: taken, cut_off, busy, disk_full, malformed, stranger, failed
 	Uploads map[string]int64 `json:"uploads,omitempty"`
 	Last    time.Time        `json:"last,omitzero"`  // when something was written last
 	Full    bool             `json:"full,omitempty"` // the disk had no room for what came last; nodes send it again

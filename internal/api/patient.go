@@ -43,7 +43,7 @@ func (c *Client) sendBytes(
 	}
 }
 
-// rewound tells whether a body can be sent again, from its beginning.
+// rewound reports whether a body can be sent again, from its beginning.
 func rewound(body io.Reader) bool {
 	if body == nil {
 		return true

@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// WrongKeyError says that whoever answered does not hold the key that was pinned.
+// WrongKeyError means that whoever answered does not hold the key that was pinned.
 type WrongKeyError struct {
 	Want, Got ed25519.PublicKey // Got is nil when the certificate holds no Ed25519 key
 }

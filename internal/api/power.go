@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// PowerAction is what is done to a node's power.
+// PowerAction is an action on a node's power.
 type PowerAction string
 
 // The actions. Wake is a sweep's: a node that should be on and gives no sign is switched on, or off and on when it
@@ -27,7 +27,7 @@ const (
 	PowerAnew       PowerAction = "auto"        // the shortest of these three that what changes allows
 )
 
-// BootMethod is the method of an action that has a node boot anew, if it is one.
+// BootMethod returns the boot method of an action that reboots a node.
 func (a PowerAction) BootMethod() (fleet.BootMethod, bool) {
 	switch a {
 	case PowerReboot, PowerKexec, PowerSoftReboot, PowerAnew:
@@ -73,8 +73,8 @@ type PowerList struct {
 	Nodes []PowerView `json:"nodes"`
 }
 
-// PowerPassword is the body of PUT /v1/nodes/{name}/password and PUT /v1/groups/{name}/password. It is never told
-// again.
+// PowerPassword is the body of PUT /v1/nodes/{name}/password and PUT /v1/groups/{name}/password. The server never
+// returns it.
 type PowerPassword struct {
 	Password string `json:"password"` // "": none is kept
 }
@@ -85,7 +85,7 @@ func (c *Client) Power(ctx context.Context, selection string) ([]PowerView, erro
 	return l.Nodes, err
 }
 
-// SwitchNode does one action of one node.
+// SwitchNode performs one action on one node.
 func (c *Client) SwitchNode(ctx context.Context, name string, p PowerDo) (PowerDone, error) {
 	return ask[PowerDone](ctx, c, "POST", "/v1/nodes/"+url.PathEscape(name)+"/power", p)
 }

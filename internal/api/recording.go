@@ -8,8 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Recording is a boot that was asked to record what it reads until a mark, not only until it has booted: asked for, or
-// recorded.
+// Recording is a boot that records its reads until a mark, and not only until booted. It is requested or finished.
 type Recording struct {
 	Node  string    `json:"node"`
 	Until string    `json:"until"`          // name of the mark, as `pando-init mark` makes it
@@ -23,7 +22,7 @@ type Recording struct {
 	Read     int64        `json:"read,omitempty"`    // bytes, each block once
 }
 
-// RecordingList answers GET /v1/recordings: what is asked for, and then what was recorded, newest first.
+// RecordingList answers GET /v1/recordings: requested recordings, and then finished ones, newest first.
 type RecordingList struct {
 	Recordings []Recording `json:"recordings"`
 }

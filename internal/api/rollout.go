@@ -99,7 +99,7 @@ func (c *Client) DeleteRollout(ctx context.Context, id string) error {
 
 func rolloutPath(id, verb string) string { return "/v1/rollouts/" + url.PathEscape(id) + verb }
 
-// DiffNodes tells what a reboot would change of the selected nodes.
+// DiffNodes reports what a reboot would change of the selected nodes.
 func (c *Client) DiffNodes(ctx context.Context, selection string) ([]NodeDiff, error) {
 	l, err := get[NodeDiffList](ctx, c, "/v1/diff", params("select", selection))
 	return l.Nodes, err

@@ -9,7 +9,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// SecretList answers GET /v1/secrets. Values are never told.
+// SecretList answers GET /v1/secrets. It never has values.
 type SecretList struct {
 	Secrets []fleet.Secret `json:"secrets"`
 }
@@ -33,7 +33,7 @@ func (c *Client) Secrets(ctx context.Context) ([]fleet.Secret, error) {
 	return l.Secrets, err
 }
 
-// SetSecret sets the value of a secret, or for whom it is.
+// SetSecret sets the value of a secret, or its scope.
 func (c *Client) SetSecret(ctx context.Context, s SecretSet) (fleet.Secret, error) {
 	return ask[fleet.Secret](ctx, c, "PUT", "/v1/secrets", s)
 }
@@ -50,7 +50,7 @@ func (c *Client) ApproveNodes(ctx context.Context, s NodeSelection) (Changes, er
 	return ask[Changes](ctx, c, "POST", "/v1/nodes/approve", s)
 }
 
-// ResetNodes forgets the TPM keys of some nodes: the next one has to be approved.
+// ResetNodes forgets the TPM keys of nodes: the next key has to be approved.
 func (c *Client) ResetNodes(ctx context.Context, s NodeSelection) (Changes, error) {
 	return ask[Changes](ctx, c, "POST", "/v1/nodes/reset", s)
 }

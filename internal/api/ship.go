@@ -38,15 +38,14 @@ type ObjectList struct {
 	Objects []ObjectSize `json:"objects"`
 }
 
-// Bounds of what is sent at once: entries of an ObjectList, and bytes of objects in one request (more only if it is
-// one object).
+// Limits of one request: entries of an ObjectList, and bytes of objects (a single object may exceed it).
 const (
 	MaxObjectList = 5000
 	MaxObjects    = 4 << 20
 	MaxObject     = 512 << 20
 )
 
-// ObjectsType is the media type of objects in a row: of each its length in four bytes, big-endian, then its bytes.
+// ObjectsType is the media type of several objects: for each its length in four bytes, big-endian, then its bytes.
 const ObjectsType = "application/vnd.pando.objects"
 
 // StoredVersion gets a version of the store without its objects.
@@ -59,7 +58,7 @@ func (c *Client) PutVersion(ctx context.Context, v VersionPut) error {
 	return c.call(ctx, "POST", "/v1/store/versions", nil, v, nil)
 }
 
-// MissingObjects tells which objects the store does not have. Those that it has stay for a day, whatever is collected.
+// MissingObjects reports which objects the store lacks. Garbage collection spares the others for a day.
 func (c *Client) MissingObjects(ctx context.Context, l ObjectList) (ObjectList, error) {
 	return ask[ObjectList](ctx, c, "POST", "/v1/store/missing", l)
 }

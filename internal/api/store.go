@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// StoreCollect is the body of POST /v1/store/collect: versions that nothing holds go, then objects that nothing names.
+// StoreCollect is the body of POST /v1/store/collect: it removes unused versions, then objects that no version names.
 type StoreCollect struct {
 	DryRun bool `json:"dry_run,omitempty"`
 	// newest versions of each image that stay; nil: the server's own choice
@@ -26,7 +26,7 @@ type StoreCollected struct {
 	Held       []HeldVersion    `json:"held"` // versions that stay, and why
 }
 
-// CollectVersion is a version that goes, by one of its names.
+// CollectVersion is a version to remove, by one of its names.
 type CollectVersion struct {
 	Image   string       `json:"image,omitempty"` // "": no image has it
 	Version fleet.Digest `json:"version"`
@@ -40,7 +40,7 @@ type HeldVersion struct {
 	By []string `json:"by"`
 }
 
-// WorkDir is what a build has not finished.
+// WorkDir is the directory of an unfinished build.
 type WorkDir struct {
 	Name  string    `json:"name"`
 	Bytes int64     `json:"bytes"`
@@ -61,7 +61,7 @@ type StoreUsage struct {
 	Broken  []string     `json:"broken"`  // versions whose index cannot be read, with why
 }
 
-// ImageUsage is what one image takes. An object belongs to the image if no other image names it.
+// ImageUsage is the space of one image. An object belongs to the image if no other image names it.
 type ImageUsage struct {
 	Image    string         `json:"image"` // "": versions that no image has
 	Bytes    int64          `json:"bytes"` // that only this image names
@@ -69,7 +69,7 @@ type ImageUsage struct {
 	Versions []VersionUsage `json:"versions"`
 }
 
-// VersionUsage is what one version takes.
+// VersionUsage is the space of one version.
 type VersionUsage struct {
 	Version fleet.Digest `json:"version"`
 	Tags    []string     `json:"tags,omitempty"`

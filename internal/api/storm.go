@@ -7,7 +7,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Sample is what one server moved in a while.
+// Sample is what one server sent in an interval.
 type Sample struct {
 	Server  string        `json:"server"`
 	At      time.Time     `json:"at"`      // when the while began
@@ -30,7 +30,7 @@ type Feeding struct {
 	From  []Sender     `json:"from"`            // who sent most first
 }
 
-// Sender is one who sent a boot bytes of its root. With neither name it is several peers together.
+// Sender is a peer or server that sent bytes of a boot's root. Without a name it stands for several peers.
 type Sender struct {
 	Node  string `json:"node,omitempty"`  // a peer
 	Other string `json:"other,omitempty"` // a server or bucket by host and port, or a peer that is no node of this site
@@ -42,13 +42,13 @@ type Feedings struct {
 	Boots []Feeding `json:"boots"`
 }
 
-// HistorySamples tells what servers moved between two moments.
+// HistorySamples reports what servers moved between two moments.
 func (c *Client) HistorySamples(ctx context.Context, since, until time.Time) ([]Sample, error) {
 	s, err := get[Samples](ctx, c, "/v1/history/samples", HistoryQuery{Since: since, Until: until}.values())
 	return s.Samples, err
 }
 
-// HistorySenders tells who sent boots that started between two moments their roots, of 10,000 boots at most.
+// HistorySenders returns the senders of boots that started between two times, of 10,000 boots at most.
 func (c *Client) HistorySenders(ctx context.Context, since, until time.Time) ([]Feeding, error) {
 	f, err := get[Feedings](ctx, c, "/v1/history/senders", HistoryQuery{Since: since, Until: until}.values())
 	return f.Boots, err

@@ -18,8 +18,8 @@ import (
 // maxEvent bounds one line of an event stream.
 const maxEvent = 1 << 20
 
-// Follow yields every event after a sequence number, first those that are recorded, then those that come, until
-// ctx ends or the server goes away (the last pair holds the error). Continue with the Seq of the last event.
+// Follow yields every event after a sequence number, first the recorded ones, then new ones, until ctx ends or the
+// server goes away (the last pair has the error). Continue with the Seq of the last event.
 func (c *Client) Follow(ctx context.Context, after int64) iter.Seq2[trace.Event, error] {
 	return func(yield func(trace.Event, error) bool) {
 		q := url.Values{"after": {strconv.FormatInt(after, 10)}}

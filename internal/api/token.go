@@ -9,9 +9,9 @@ import (
 
 const tokenPrefix = "pando_"
 
-// FormatToken joins an operator's secret and the server's public key into the string that PANDO_TOKEN wants:
-// "pando_SECRET.KEY", each part in unpadded base64url. The secret is what the server checks; the key is what
-// the client checks, so that the secret is told to no other server.
+// FormatToken joins an operator's secret and the server's public key into the string for PANDO_TOKEN:
+// "pando_SECRET.KEY", each part in unpadded base64url. The server checks the secret; the client checks the key, so that
+// it sends the secret to no other server.
 func FormatToken(secret string, server ed25519.PublicKey) string {
 	return tokenPrefix + secret + "." + base64.RawURLEncoding.EncodeToString(server)
 }

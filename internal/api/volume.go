@@ -8,16 +8,16 @@ import (
 	"pando/internal/fleet"
 )
 
-// VolumeRequest asks for the way to the node's volume, or to its swap space. POST /v1/node/volume, with the session
-// as bearer. A server that has not, or cannot trust, what a node has in its swap space answers NotFound.
+// VolumeRequest requests a ticket for the node's volume or swap space. POST /v1/node/volume, with the session as
+// bearer. The reply is NotFound if the server has lost, or cannot trust, the node's swap space.
 type VolumeRequest struct {
 	Boot fleet.BootID `json:"boot"`
 	Swap bool         `json:"swap,omitempty"` // the swap space
 	Used bool         `json:"used,omitempty"` // the node has it attached: it is to be as it was left
 }
 
-// VolumeTicket is the way: an HTTP request of Path at Address, upgraded to nbd, with the ticket, which works once
-// and soon.
+// VolumeTicket lets a node connect: by an HTTP request of Path at Address, upgraded to nbd, with the ticket, which is
+// valid once and for a short time.
 type VolumeTicket struct {
 	Address string `json:"address"` // of the data path, "10.0.0.1:8480"
 	Path    string `json:"path"`
@@ -25,9 +25,9 @@ type VolumeTicket struct {
 	Export  string `json:"export"`
 }
 
-// StateFetch asks for what another node sent of its state, for an order of the node that asks. POST
-// /v1/node/state/fetch, with the session as bearer. The answer is a tar archive. It was sent with the same two in
-// the query: POST /v1/node/state/send?boot=...&order=..., the archive as body.
+// StateFetch requests the state that another node sent, for an order of the requesting node. POST /v1/node/state/fetch,
+// with the session as bearer. The reply is a tar archive. The other node sent it by POST
+// /v1/node/state/send?boot=...&order=..., with the archive as body.
 type StateFetch struct {
 	Boot  fleet.BootID `json:"boot"`
 	Order string       `json:"order"`
@@ -38,7 +38,7 @@ type StateList struct {
 	Nodes []StateOf `json:"nodes"`
 }
 
-// StateOf is what a node keeps. A volume without a node is one of a node that was deleted.
+// StateOf is the state of a node. A volume without a node belonged to a deleted node.
 type StateOf struct {
 	Node    string       `json:"node"`
 	Kept    string       `json:"kept,omitempty"`  // as the setting has it; "": the settings keep nothing
@@ -90,7 +90,7 @@ func (c *Client) SnapshotState(ctx context.Context, node string, s StateChange) 
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/snapshot", s)
 }
 
-// ResetState makes a node's volume what a snapshot is, or empties it. What is kept otherwise is reset by the next boot.
+// ResetState sets a node's volume back to a snapshot, or empties it. Other state is reset by the node's next boot.
 func (c *Client) ResetState(ctx context.Context, node string, s StateChange) (StateOf, error) {
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/reset", s)
 }
@@ -100,7 +100,7 @@ func (c *Client) CopyState(ctx context.Context, node string, s StateChange) (Sta
 	return ask[StateOf](ctx, c, "POST", "/v1/state/"+url.PathEscape(node)+"/copy", s)
 }
 
-// WithdrawState takes back what a node's next boot would do to its state.
+// WithdrawState cancels the orders of a node's next boot about its state.
 func (c *Client) WithdrawState(ctx context.Context, node string) (StateOf, error) {
 	return ask[StateOf](ctx, c, "DELETE", "/v1/state/"+url.PathEscape(node)+"/orders", nil)
 }

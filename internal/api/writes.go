@@ -5,11 +5,11 @@ import "pando/internal/fleet"
 // Writes is what takes the writes of a node.
 type Writes struct {
 	Is string // as the node says
-	// as its settings say, where that is something else: it could not be had, or they were changed since the boot
+	// the write layer in its settings, if that differs: it was not available, or the settings changed since the boot
 	Should string
 }
 
-// Writes tells what takes the writes of a node that runs, zero where that is not known.
+// Writes reports what takes the writes of a node that runs, zero where that is not known.
 func (n Node) Writes() (w Writes) {
 	if n.Status == nil || n.Status.WriteLayer == "" {
 		return w
@@ -26,7 +26,7 @@ func (n Node) Writes() (w Writes) {
 	return w
 }
 
-// String is for people: "tmpfs, and its settings say zram".
+// String returns a text such as "tmpfs, and its settings say zram".
 func (w Writes) String() string {
 	if w.Should == "" {
 		return w.Is

@@ -1,4 +1,4 @@
-// Package backoff waits: for a time that doubles between attempts, and until a context ends.
+// Package backoff waits between attempts: for a time that doubles with each attempt, or until a context ends.
 //
-// It owns nothing. Everything on a node that tries again uses it.
+// It owns no state. Code on a node that retries calls it. It must never wait after its context has ended.
 package backoff

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Account counts the processor time of this program and of all that it starts: they are in a control group of their
-// own. The kernel's work for packets that no process waits for is not in it.
+// Account counts the processor time of this program and of all that it starts, by a control group of their own. It
+// lacks the kernel's work for packets that no process waits for.
 type Account struct {
 	group  string // directory of the group
 	parent string // directory of the group before
@@ -21,7 +21,7 @@ type Account struct {
 // accountName begins the names of the groups.
 const accountName = "pando-lab-"
 
-// OpenAccount moves this process into a new group. Both of Linux's kinds of control groups will do. Close it.
+// OpenAccount moves this process into a new control group, of version 1 or 2. The caller closes it.
 func OpenAccount(top string) (*Account, error) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -92,7 +92,7 @@ func parseUsed(data []byte) (float64, error) {
 	return float64(n) * unit, nil
 }
 
-// Close goes back. A group in which something still runs stays.
+// Close moves this process back to its old group. A group in which a process still runs stays.
 func (a *Account) Close() error {
 	if err := enterGroup(a.parent); err != nil {
 		return err

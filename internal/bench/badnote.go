@@ -12,20 +12,20 @@ import (
 	"pando/internal/store"
 )
 
-// BadAnswer is an answer that a bad peer spoiled, and that was waited for.
+// BadAnswer is an answer that a bad peer spoiled while a node waited for it.
 type BadAnswer struct {
 	To    netip.Addr    `json:"to"`
 	Ended time.Time     `json:"ended"`
 	Took  time.Duration `json:"took"`
 }
 
-// BadNote is what a bad peer did to whom. The lab reads it when the peer has ended.
+// BadNote lists the answers that a bad peer spoiled. The lab reads it when the peer has ended.
 type BadNote struct {
 	mu      sync.Mutex
 	Answers []BadAnswer `json:"answers"`
 }
 
-// Add notes an answer that ends now.
+// Add records an answer that ends now.
 func (n *BadNote) Add(r *http.Request, begun time.Time) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -37,7 +37,7 @@ func (n *BadNote) Add(r *http.Request, begun time.Time) {
 	n.Answers = append(n.Answers, BadAnswer{from.Addr().Unmap(), now, now.Sub(begun)})
 }
 
-// Save writes the note whole, or not at all.
+// Save writes the list atomically.
 func (n *BadNote) Save(file string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,11 +1,13 @@
 package bench
 
 import (
-	"pando/internal/testkit"
+	"flag"
 	"strings"
+
+	"pando/internal/testkit"
 )
 
-// ListOf takes a flag with commas.
+// ListOf parses a flag whose values are separated by commas.
 func ListOf(out *[]string) func(string) error {
 	return func(text string) error {
 		*out = strings.Split(text, ",")
@@ -13,7 +15,7 @@ func ListOf(out *[]string) func(string) error {
 	}
 }
 
-// RateOf takes the rate of a link, such as 10mbit.
+// RateOf parses the rate of a link, such as 10mbit.
 func RateOf(out *testkit.Rate) func(string) error {
 	return func(text string) (err error) {
 		*out, err = testkit.ParseRate(text)
@@ -21,5 +23,17 @@ func RateOf(out *testkit.Rate) func(string) error {
 	}
 }
 
-// PandoWay is what Pando is called among ways to do something.
+// PandoWay is Pando's name in lists of ways to do something.
 const PandoWay = "pando"
+
+// GivenFlags are the names of those that were given, and not left at what they are by themselves.
+func GivenFlags(f *flag.FlagSet) map[string]bool {
+	given := map[string]bool{}
+	f.Visit(func(x *flag.Flag) { given[x.Name] = true })
+	return given
+}
+
+// CommandLine is a command as it can be given again.
+func CommandLine(name string, args []string) string {
+	return strings.Join(append([]string{"pando-lab", name}, args...), " ")
+}

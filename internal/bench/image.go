@@ -5,18 +5,19 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
 	"pando/internal/blockdev"
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/imagefs"
 	"pando/internal/store"
-	"path/filepath"
-	"strings"
-	"sync"
 )
 
-// Image is a version of an image, with the files that others than Pando serve, which are made once.
+// Image is a version of an image, with the files that other systems serve. Each file is made once.
 type Image struct {
 	Version  fleet.Digest
 	Manifest image.Manifest
@@ -30,7 +31,7 @@ type Image struct {
 	mapErr  error
 }
 
-// RawFile is the root as a file, which is written once.
+// RawFile returns the root as a raw file. It is written once.
 func (m *Image) RawFile(ctx context.Context) (string, error) {
 	file := filepath.Join(m.Scratch, strings.TrimPrefix(string(m.Version), "sha256:")+".img")
 	return file, Once(file, func(tmp string) error {
@@ -72,10 +73,10 @@ func (d deviceReader) ReadAt(p []byte, off int64) (int, error) {
 // onlyReader hides WriterTo, so that the caller's buffer is used.
 type onlyReader struct{ io.Reader }
 
-// MakesSquashfs is the program that makes one.
+// MakesSquashfs is the program that makes a squashfs.
 const MakesSquashfs = "mksquashfs"
 
-// Squashfs is the root as people send it whole: squashfs, zstd at its usual level for that.
+// Squashfs returns the root as a squashfs, compressed with zstd at the program's default level.
 func (m *Image) Squashfs(ctx context.Context) (string, error) {
 	raw, err := m.RawFile(ctx)
 	if err != nil {
@@ -105,13 +106,13 @@ func (m *Image) Squashfs(ctx context.Context) (string, error) {
 	})
 }
 
-// Files is where each file lies in the root.
+// Files returns which bytes of the root belong to which file.
 func (m *Image) Files(ctx context.Context) (*imagefs.Map, error) {
 	m.mapping.Do(func() { m.mapped, m.mapErr = imagefs.ReadMap(ctx, m.Store, m.Manifest) })
 	return m.mapped, m.mapErr
 }
 
-// Tree is the root as a directory.
+// Tree returns the root as a directory.
 func (m *Image) Tree(ctx context.Context) (string, error) {
 	raw, err := m.RawFile(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func (m *Image) Tree(ctx context.Context) (string, error) {
 	)
 }
 
-// Remember has the kernel read the root as a file.
+// Remember reads the root as a file, so that the kernel's page cache has it.
 func (m *Image) Remember(ctx context.Context) error {
 	raw, err := m.RawFile(ctx)
 	if err != nil {

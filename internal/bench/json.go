@@ -10,7 +10,7 @@ import (
 	"pando/internal/store"
 )
 
-// ReadJSON reads a result; nil: there is none.
+// ReadJSON reads a result; nil if the file does not exist.
 func ReadJSON[T any](file string) (*T, error) {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func ReadJSON[T any](file string) (*T, error) {
 	return out, nil
 }
 
-// SaveJSON writes a result for people and programs.
+// SaveJSON writes a result as indented JSON.
 func SaveJSON(path string, result any) error {
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {

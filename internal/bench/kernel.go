@@ -3,15 +3,16 @@ package bench
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"slices"
+
 	"pando/internal/build/initramfs"
 	"pando/internal/image"
 	"pando/internal/testkit"
-	"path/filepath"
-	"slices"
 )
 
-// KernelSize is what K has, the kernel and initramfs that a node loads before it has a root, in bytes. The few hundred
-// bytes that are made for each boot are left out.
+// KernelSize is the size of a version's kernel+initrd, in bytes, by part. It leaves out the few hundred bytes that are
+// made for each boot.
 type KernelSize struct {
 	Recipe  string `json:"recipe,omitempty"` // that the image was built by
 	Version string `json:"version"`
@@ -23,7 +24,7 @@ type KernelSize struct {
 	NIC     string `json:"nic"`   // which that is
 }
 
-// KernelSizeOf adds up what a version's K has.
+// KernelSizeOf adds up the parts of a version's kernel+initrd.
 func KernelSizeOf(m image.Manifest, version string, agent int64) KernelSize {
 	k := KernelSize{
 		Version: version,
@@ -44,7 +45,7 @@ func KernelSizeOf(m image.Manifest, version string, agent int64) KernelSize {
 	return k
 }
 
-// AgentSize is what the node's program has as it is sent.
+// AgentSize is the size of the node's program as it is sent.
 func AgentSize(ctx context.Context, bin string) (int64, error) {
 	binary, err := os.ReadFile(filepath.Join(bin, "pando-init"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Ticks is a reading of the machine's processors, in hundredths of a second.
 type Ticks struct{ busy, interrupts, all int64 }
 
-// ReadTicks reads /proc/stat. Time that was stolen by a hypervisor counts as busy: it was not there to use.
+// ReadTicks reads /proc/stat. Time that a hypervisor took (steal) counts as busy.
 func ReadTicks() (Ticks, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -43,7 +43,7 @@ func parseTicks(stat []byte) (t Ticks, err error) {
 	return t, nil
 }
 
-// Load is what was done between two readings. own is the processor time of the lab in between, in seconds.
+// Load is the load between two readings. own is the lab's processor time in between, in seconds.
 func (t Ticks) Load(later Ticks, own float64) Load {
 	all := float64(later.all - t.all)
 	if all <= 0 {
@@ -56,7 +56,7 @@ func (t Ticks) Load(later Ticks, own float64) Load {
 	}
 }
 
-// ProcessCost is the processor time of a process so far, in seconds, and the most bytes that it had resident.
+// ProcessCost returns the processor time of a process so far, in seconds, and its peak resident memory in bytes.
 func ProcessCost(pid int) (cpu float64, memory int64, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -91,8 +91,8 @@ func parseCPU(stat string) (float64, error) {
 	return float64(user+system) / 100, nil
 }
 
-// SessionCost is the cost of all processes of a session that live, by the process that began it. One that ended
-// meanwhile is left out.
+// SessionCost returns the cost of all living processes of a session, by the process ID of its leader. It leaves out a
+// process that ends meanwhile.
 func SessionCost(leader int) (cpu float64, memory int64, err error) {
 	if cpu, memory, err = ProcessCost(leader); err != nil {
 		return 0, 0, err
@@ -124,17 +124,17 @@ func sessionOf(stat string) int {
 // mostBusy is how much of the machine's processors a run may take. Above it the links are not what the run waits for.
 const mostBusy = 0.70
 
-// Load is what a run did to the processors, in parts of all of them.
+// Load is the share of all processors that was busy during a run, and by whom.
 type Load struct {
 	Busy       float64 `json:"busy"`       // whoever used them
 	Own        float64 `json:"own"`        // the lab, the server and the nodes
 	Interrupts float64 `json:"interrupts"` // mostly packets on their links
 }
 
-// Others is what other programs took.
+// Others is the share that other programs took.
 func (l Load) Others() float64 { return max(0, l.Busy-l.Own-l.Interrupts) }
 
-// TooBusy says why a run is discarded; "": it is not.
+// TooBusy returns why a run is discarded, or "".
 func (l Load) TooBusy() string {
 	if l.Busy <= mostBusy {
 		return ""
@@ -146,5 +146,5 @@ func (l Load) TooBusy() string {
 	return why
 }
 
-// Foreign is true when the run would have been good on an idle machine.
+// Foreign reports whether the run would have counted on an idle machine.
 func (l Load) Foreign() bool { return l.Busy-l.Others() <= mostBusy }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine says where it was measured.
+// Machine describes the machine of a measurement.
 func Machine() string {
 	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // one word less in a description
 	return strings.TrimSpace(

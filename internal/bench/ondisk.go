@@ -2,14 +2,15 @@ package bench
 
 import (
 	"context"
+
 	"pando/internal/chunk"
 	"pando/internal/store"
 )
 
-// DiskSource is a store's directory as a source of blocks.
+// DiskSource reads chunks from a store's directory.
 type DiskSource struct{ *store.Dir }
 
-// Get reads an object and checks it.
+// Get reads an object and verifies it.
 func (d DiskSource) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	b, err := d.Dir.Get(ctx, r.ID)
 	if err != nil {

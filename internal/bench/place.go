@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is where a command of the lab works, and where it prints.
+// Place is the directory of a command of the lab, its programs, and its output.
 type Place struct {
 	Dir  string // everything of it, as an absolute path
 	Data string // the server's data directory; "": data below dir
@@ -23,8 +23,8 @@ type Place struct {
 	Err  io.Writer
 }
 
-// Locate makes the directory absolute and finds the programs beside this one. rest is what was left of the
-// arguments: nothing may be.
+// Locate makes the directory absolute and finds the programs in this program's directory. It refuses leftover arguments
+// (rest).
 func (p *Place) Locate(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("unknown argument %q", rest[0])
@@ -44,7 +44,7 @@ func (p *Place) Say(format string, args ...any) { fmt.Fprintf(p.Out, format+"\n"
 // DataDir is the server's data directory.
 func (p *Place) DataDir() string { return cmp.Or(p.Data, filepath.Join(p.Dir, "data")) }
 
-// Pando is the operator's command on the server, as a person would give it.
+// Pando is a command of `pando` against the server of this directory.
 func (p *Place) Pando(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, filepath.Join(p.Bin, "pando"), append([]string{"--data", p.DataDir()}, args...)...)
 	// At Ctrl-C a live table puts the terminal in order and a build cleans up behind itself.
@@ -53,7 +53,7 @@ func (p *Place) Pando(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// LeftError says that something could not be cleaned up.
+// LeftError means that something could not be cleaned up.
 type LeftError struct{ Err error }
 
 func (e *LeftError) Error() string { return "not cleaned up: " + e.Err.Error() }
@@ -66,7 +66,7 @@ func LeftOver(err error) error {
 	return &LeftError{err}
 }
 
-// ReleaseOf is what the programs in a directory say that they are.
+// ReleaseOf returns the release of the programs in a directory, as they report it.
 func ReleaseOf(ctx context.Context, dir string) (string, error) {
 	out, err := exec.CommandContext(ctx, filepath.Join(dir, "pando"), "version", "--json").Output()
 	var v struct {

@@ -15,7 +15,7 @@ import (
 	"pando/internal/testkit"
 )
 
-// Program is a program of a rival that runs.
+// Program is a running program of another system.
 type Program struct {
 	Cmd  *exec.Cmd
 	log  string
@@ -23,12 +23,12 @@ type Program struct {
 	err  error // how it ended, when done is closed
 }
 
-// StartProgram starts it and waits until ready says yes. What it says goes into a file.
+// StartProgram starts a program and waits until ready returns true. Its output goes into the file log.
 func StartProgram(ctx context.Context, c *exec.Cmd, log string, ready func() bool) (*Program, error) {
 	return startOn(ctx, onThread, c, log, ready)
 }
 
-// StartMount starts a program that mounts something, on a node, with this program's view of mounts.
+// StartMount starts a program on a node that mounts something in this program's mount namespace.
 func StartMount(
 	ctx context.Context,
 	n *testkit.Net,
@@ -49,9 +49,8 @@ func onThread(f func() error) error {
 	return f()
 }
 
-// startOn starts a program on a thread that then waits until it ends. nbdkit asks Linux for SIGTERM when its parent
-// ends, and to Linux that is the thread that started it, not this program: one that has been in a namespace since
-// (testkit.Net.Do) ends at any time.
+// startOn starts a program on a thread that lives until the program ends. nbdkit asks Linux for SIGTERM when its parent
+// ends; for Linux the parent is the thread, and a thread that was in a namespace (testkit.Net.Do) ends at any time.
 func startOn(
 	ctx context.Context,
 	thread func(f func() error) error,
@@ -110,7 +109,7 @@ func (p *Program) wait(ctx context.Context, ready func() bool) error {
 // endTimeout is how long a program may take to end by itself.
 const endTimeout = 3 * time.Second
 
-// Stop asks the program to end, and then ends it and what it has started: they are a session.
+// Stop ends the program's session: by SIGTERM, then by SIGKILL.
 func (p *Program) Stop() {
 	_ = p.Cmd.Process.Signal(unix.SIGTERM) // it may have ended
 	kill := time.AfterFunc(endTimeout, func() { _ = p.Cmd.Process.Kill() })
@@ -119,7 +118,7 @@ func (p *Program) Stop() {
 	_ = unix.Kill(-p.Cmd.Process.Pid, unix.SIGKILL)
 }
 
-// UsageOf is the processor time and memory of a few programs.
+// UsageOf adds up the processor time and memory of programs.
 func UsageOf(programs ...*Program) (t Usage, err error) {
 	for _, p := range programs {
 		cpu, memory, err := ProcessCost(p.Cmd.Process.Pid)
@@ -140,7 +139,7 @@ func programName(c *exec.Cmd) string {
 	return filepath.Base(args[0])
 }
 
-// ended says how a program ended that should not have, with the last that it said. Call it when the program is done.
+// ended returns the error of a program that ended early, with the end of its output. Call it when the program is done.
 func (p *Program) ended() error {
 	how := "exit status 0"
 	if p.err != nil {
@@ -166,7 +165,7 @@ func lastLine(file string) string {
 // goneWithin is how soon a program has ended after its connections have.
 const goneWithin = time.Second
 
-// gone says so when a program has ended that something was asked of in vain, and else what was wrong with that.
+// gone replaces the error of a request by that of the program, if the program has ended.
 func (p *Program) gone(err error) error {
 	select {
 	case <-p.done:

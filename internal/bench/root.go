@@ -8,15 +8,15 @@ import (
 // Root is an attached root.
 type Root interface {
 	io.ReaderAt
-	// Usage says what the node took so far.
+	// Usage returns what the node used so far.
 	Usage(ctx context.Context) (Usage, error)
 	Close()
 }
 
-// Usage is what a node took for its boot.
+// Usage is what a node used for its boot.
 type Usage struct {
 	Received map[string]int64 `json:"received"` // bytes of root objects, by source
-	// bytes of answers that needed no transfer of their own, by source
+	// bytes of answers without a transfer of their own, by source
 	Served    map[string]int64 `json:"served"`
 	Failures  int64            `json:"failures"`            // transfers that failed, or brought wrong bytes
 	Rejected  int64            `json:"rejected"`            // answers that were not the object

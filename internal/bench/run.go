@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Run runs a program; its error has what the program wrote.
+// Run runs a program. Its error has the program's output.
 func Run(ctx context.Context, name string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
@@ -18,7 +18,7 @@ func Run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// Once makes a file that is not there yet. One that was not finished gets no name.
+// Once makes a file if it does not exist. It writes to a temporary name first.
 func Once(file string, write func(tmp string) error) error {
 	if _, err := os.Stat(file); err == nil {
 		return nil
@@ -35,7 +35,7 @@ func Once(file string, write func(tmp string) error) error {
 	return os.Rename(file+".new", file)
 }
 
-// Pause waits, and returns at once when ctx is done.
+// Pause waits, or returns at once when ctx is done.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -50,10 +50,10 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// MostReason bounds what is kept of an error, in bytes: one may quote a log.
+// MostReason bounds the text of an error, in bytes: it may quote a log.
 const MostReason = 400
 
-// Reason is an error in one line.
+// Reason is the text of an error in one line.
 func Reason(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if len(text) > MostReason {

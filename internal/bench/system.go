@@ -6,9 +6,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"pando/internal/testkit"
 	"path/filepath"
 	"strconv"
+
+	"pando/internal/testkit"
 )
 
 // System is one way to get a root file system to a node.
@@ -21,9 +22,9 @@ type System struct {
 	Cost     float64  // processor time of both ends to bring W to a node, in seconds: for choosing a rate, and generous
 	Shared   bool     // nodes give each other what they have
 	Segment  int      // data in the longest frame, in bytes; 0: stamped
-	// Serve starts what the server needs beside `pando serve`; nil: nothing.
+	// Serve starts what the server needs beside `pando serve`, or is nil.
 	Serve func(ctx context.Context, h Host, m *Image) (Served, error)
-	// Attach makes a root that can be read, on one node. What it took is in the root.
+	// Attach attaches a readable root on one node. The root counts the node's usage.
 	Attach func(ctx context.Context, n Client) (Root, error)
 }
 
@@ -33,13 +34,13 @@ type Host struct {
 	Dir string // for their files
 }
 
-// Served is what a system needs beside `pando serve`, while it runs. The zero value is nothing.
+// Served is what a system runs beside `pando serve`. The zero value is nothing.
 type Served struct {
 	PID int // of the process whose session is counted; 0: `pando serve`
 	End func()
 }
 
-// Client is a node as a system sees it.
+// Client is a node as a system gets it.
 type Client struct {
 	Net   *testkit.Net
 	Dir   string // of its own
@@ -47,7 +48,7 @@ type Client struct {
 	Image *Image
 }
 
-// Check says what a system lacks on this machine. bin is where this program and its helpers are.
+// Check returns what a system lacks on this machine. bin is the directory of this program and its helpers.
 func (s System) Check(bin string) error {
 	if s.Helper != "" {
 		if _, err := os.Stat(filepath.Join(bin, s.Helper)); err != nil {
@@ -62,14 +63,20 @@ func (s System) Check(bin string) error {
 	return nil
 }
 
-// KernelRival is a way to a root by drivers of the node's own kernel, which a lab whose kernel lacks these drivers can
-// only show in a machine.
+// KernelRival boots a root by drivers of the node's own kernel. It runs in an emulated machine, because the lab's
+// kernel may lack these drivers.
 type KernelRival struct {
 	Name, What string
-	// Start makes ready what the machines boot from, and says how one starts. Call stop when they are done.
+	// Start prepares what the machines boot from and returns how to start one. Call stop when they are done.
 	Start func(ctx context.Context, h Host, m *Image, kernelArgs []string) (d testkit.Direct, stop func(), err error)
-	// Booted waits for the default target of a machine, and returns the seconds since /init.
+	// Booted waits for a machine's default target and returns the seconds since /init.
 	Booted func(ctx context.Context, g *testkit.Machine) (float64, error)
+}
+
+// Others are the ways that stand beside Pando's own.
+type Others struct {
+	Systems []System
+	Kernel  []KernelRival // of emulated machines
 }
 
 // Start starts a program beside the server and waits until it listens.
@@ -86,7 +93,7 @@ func (h Host) Start(ctx context.Context, c *exec.Cmd, name string, port int) (Se
 	return Served{p.Cmd.Process.Pid, p.Stop}, nil
 }
 
-// answers tells whether the server has somebody who listens.
+// answers reports whether the server has somebody who listens.
 func answers(ctx context.Context, from *testkit.Net, port int) bool {
 	conn, err := from.Dial(ctx, "tcp", net.JoinHostPort(Network.Addr().String(), strconv.Itoa(port)))
 	if err == nil {

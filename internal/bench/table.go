@@ -22,7 +22,7 @@ func Table(rows []Row) string {
 	return out.String()
 }
 
-// OrDash writes a figure; a client that is part of this program has none.
+// OrDash formats a figure, or "-" for a client that is part of this program and has none.
 func OrDash(v float64, format string, scale float64) string {
 	if v == 0 {
 		return "-"
@@ -30,10 +30,10 @@ func OrDash(v float64, format string, scale float64) string {
 	return fmt.Sprintf(format, v*scale)
 }
 
-// MB is so many bytes in megabytes.
+// MB converts bytes to megabytes.
 func MB(n int64) float64 { return float64(n) / 1e6 }
 
-// Median of sorted values.
+// Median returns the median of sorted values.
 func Median(sorted []float64) float64 {
 	n := len(sorted)
 	if n == 0 {
@@ -42,5 +42,5 @@ func Median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// MedianOf is the median of values in any order.
+// MedianOf returns the median of values in any order.
 func MedianOf(of []float64) float64 { return Median(slices.Sorted(slices.Values(of))) }

@@ -7,15 +7,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+
 	"pando/internal/build"
 	"pando/internal/build/recipe"
 	"pando/internal/identity"
 	"pando/internal/steps"
 	"pando/internal/store"
-	"path/filepath"
 )
 
-// Build builds a version by a recipe, "" for none, with keys and store below a directory, and no server.
+// Build builds a version by a recipe ("" for none), with keys and a store below a directory and no server.
 func Build(ctx context.Context, work, name string, change func(*build.Options)) (build.Result, error) {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return build.Result{}, err
@@ -38,7 +39,8 @@ func Build(ctx context.Context, work, name string, change func(*build.Options)) 
 	return build.Image(ctx, o)
 }
 
-// InstallTree makes a tree by the recipe: of a build that ends when the tree is there, a copy is taken before it goes.
+// InstallTree makes a tree by the recipe. The build stops when the tree is complete, and the tree is copied before the
+// build removes it.
 func InstallTree(ctx context.Context, work, recipe string) (string, error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
@@ -75,7 +77,7 @@ func keepTree(ctx context.Context, work string) (string, error) {
 	return tree, os.Rename(tree+".new", tree)
 }
 
-// InstalledTree is the tree below a work directory, "" if there is none.
+// InstalledTree returns the tree below a work directory, or "".
 func InstalledTree(work string) string {
 	tree := filepath.Join(work, "tree")
 	if _, err := os.Stat(tree); err != nil {
@@ -89,7 +91,7 @@ func CopyTree(ctx context.Context, from, to string) error {
 	return Run(ctx, "cp", "-a", "--reflink=auto", from, to)
 }
 
-// SizeOfTree adds up the files of a tree, and reads them.
+// SizeOfTree adds up the files of a tree, and reads them into the page cache.
 func SizeOfTree(tree string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

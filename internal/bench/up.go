@@ -5,7 +5,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Up is a node that runs what it should run.
+// Up reports whether a node runs what it should run.
 func Up(n api.Node) bool {
 	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CacheDisk is a cache on a disk, as init passes it to the daemons: the file is one of their descriptors, because where
-// they live there are no devices.
+// CacheDisk is a cache on a disk, as init passes it to the daemons. They get an open descriptor, because their root
+// directory has no devices.
 type CacheDisk struct {
 	Name     string   `json:"name"`                // of the device, for messages
 	Size     int64    `json:"size"`                // bytes of it that are written

@@ -14,7 +14,7 @@ import (
 	"pando/internal/link"
 )
 
-// Client asks the block daemon over its socket.
+// Client sends requests to the block daemon's socket.
 type Client struct {
 	Socket string // "/run/pando/block.sock"
 }
@@ -57,7 +57,7 @@ func (c Client) EndReads(ctx context.Context) (Recording, error) {
 	return r, nil
 }
 
-// Booted says that the boot is over: what boots read after that may come now.
+// Booted tells the daemon that the boot is over, so that it may fetch the pieces for later reads.
 func (c Client) Booted(ctx context.Context) error {
 	if _, err := c.do(ctx, http.MethodPost, "/booted", nil); err != nil {
 		return fmt.Errorf("tell the block daemon that the boot is over: %w", err)

@@ -34,13 +34,13 @@ const (
 	DaemonName     = "@pando-block"
 )
 
-// Socket is the block daemon's unix socket below the directory that it lives in: HTTP, GET /status?since=SEQ
-// answers a Status, PUT /network takes a Network, POST /reads ends the recording of the boot's reads and
-// answers a Recording, POST /booted says that the boot is over, POST /leave takes the node out of its swarm.
+// Socket is the block daemon's unix socket in its directory. It speaks HTTP: GET /status?since=SEQ returns a Status,
+// PUT /network takes a Network, POST /reads ends the recording of reads and returns a Recording, POST /booted means
+// that the boot is over, POST /leave takes the node out of its swarm.
 const Socket = "block.sock"
 
-// Config is what the supervisor reads as JSON on its standard input: one root file system, where to
-// fetch it, and the network that must stay up for it.
+// Config is the supervisor's input, as JSON: one root file system, its sources, and the network that must stay up for
+// it.
 type Config struct {
 	Index     chunk.ID `json:"index"`            // index root of the manifest
 	Size      int64    `json:"size"`             // raw bytes of the root, a multiple of 4096
@@ -64,7 +64,7 @@ type Config struct {
 	Late *LateDisk  `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
 }
 
-// Validate returns an error that says which field cannot be used.
+// Validate returns an error for an invalid field.
 func (c Config) Validate() error {
 	switch {
 	case c.Index.IsZero():
@@ -96,11 +96,10 @@ func (c Config) Validate() error {
 // Sources are the base URLs of objects, preferred first.
 func (c Config) Sources() []string { return slices.Concat(c.Stores, c.Servers) }
 
-// Status is what the daemons count. It lives in memory that both share, so it goes on counting when the
-// block daemon is replaced.
+// Status has the counters of both daemons. They are in shared memory, so they outlive a block daemon that is replaced.
 type Status struct {
-	// by source: "server", "bucket", "peer" received; "disk", "ram" from the node's cache; "pack", "cache", "zero"
-	// served without
+	// by source: "server", "bucket", "peer": received; "disk", "ram": read from the node's cache; "pack", "cache",
+	// "zero": served without a fetch
 	Bytes map[string]int64 `json:"bytes"`
 	// bytes that this block daemon received, by a peer's address or a server's base URL
 	Fed       map[string]int64 `json:"fed"`

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// DeadTimeout is how long the kernel lets reads wait for a new socket: as long as it can be told.
+// DeadTimeout is how long the kernel lets reads wait for a new socket.
 const DeadTimeout = 30 * 24 * time.Hour
 
-// RequeueAfter is the block layer's time-out. What was in flight when a daemon died is sent again only when
-// this timer of the request fires; 30 s is the default. NBD's own time-out (NBD_ATTR_TIMEOUT) would fail
-// requests, this one does not: the driver only looks whether the socket is a new one and winds it up again.
+// RequeueAfter is the block layer's timeout. Requests in flight when a daemon dies are sent again only when their timer
+// fires, after 30 s by default. NBD's own timeout (NBD_ATTR_TIMEOUT) would fail requests; this one only makes the
+// driver check for a new socket.
 const RequeueAfter = 2 * time.Second
 
 // openTimeout opens the io_timeout of a device for writing. A device other than the first is there once it was
@@ -47,7 +47,7 @@ const rootReadAhead = 32
 // DeviceNode is the path of an NBD device.
 func DeviceNode(n int) string { return fmt.Sprintf("/dev/nbd%d", n) }
 
-// ShortenTimeout has the kernel send again soon what was in flight when a daemon died. Without it an outage ends later.
+// ShortenTimeout makes the kernel resend sooner what was in flight when a daemon died.
 func ShortenTimeout(device int) {
 	_ = os.WriteFile(timeoutFile(device), []byte(strconv.FormatInt(RequeueAfter.Milliseconds(), 10)), 0)
 }
@@ -61,6 +61,6 @@ func ReadLittleAhead(device int) {
 	)
 }
 
-// InitScope is the control group of what was there before systemd. Daemons of the root that were started in the
-// agent's own would be killed with it.
+// InitScope is the control group of processes from before systemd. A daemon of the root that the agent starts must not
+// stay in the agent's group, or it would be killed with it.
 const InitScope = "/sys/fs/cgroup/init.scope"

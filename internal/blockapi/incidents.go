@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Incident is one thing that went wrong and was dealt with; the agent makes an event of it.
+// Incident is a fault that the daemon handled. The agent makes an event of it.
 type Incident struct {
 	Sequence int64         `json:"sequence"` // 1, 2, ...
 	Time     time.Time     `json:"time"`     // node's clock, which may be set meanwhile
@@ -30,7 +30,7 @@ const (
 	LinkFixed  IncidentKind = "link-fixed"  // link, address or route had been taken away and was put back
 	LostPiece  IncidentKind = "lost-piece"  // a piece of the boot pack cannot be had or used: chunks instead
 	PeerBanned IncidentKind = "peer-banned" // a peer sent wrong bytes
-	// a transfer from a peer broke off, or took much longer than others: the first one
+	// a transfer from a peer failed, or took much longer than others; reported once
 	PeerFailed   IncidentKind = "peer-failed"
 	PeerLeft     IncidentKind = "peer-left"     // a peer was slow, or failed, too often
 	PeersGone    IncidentKind = "peers-gone"    // peers are gone without a goodbye, while their pieces are wanted
@@ -41,7 +41,7 @@ const (
 	CacheDamaged IncidentKind = "cache-damaged" // the node's cache has objects that are not what they were
 )
 
-// IncidentHints say what to do about each kind of incident; "": nothing, for it is good news.
+// IncidentHints has the hint for each kind of incident; "" for good news.
 var IncidentHints = map[IncidentKind]string{
 	WrongBytes: "run `pando store check` on the server; it finds and names objects that are damaged",
 	Missing:    "the version is not whole on that server: build or copy it again",

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LateName is what a disk is called that did not come.
+// LateName is the name, in incidents, of a disk that did not appear.
 const LateName = "the cache's disk"
 
 // LateDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
 // as a CacheDisk with its file; when there is none, that is closed. It stays in the socket, of which the supervisor
 // has a copy as well: so each daemon that takes over gets it there.
 type LateDisk struct {
-	// how long nothing is fetched that the disk may have; 0: the node is not known to have one
+	// how long fetches wait for the disk, which may have the objects; 0: the node is not known to have one
 	Wait time.Duration `json:"wait,omitempty"`
 	File *os.File      `json:"-"` // the daemons' end
 }
 
-// Came tells whether the disk is there, or will not come.
+// Came reports whether the disk is there, or will not come.
 func (l *LateDisk) Came() bool { return l.poll(0) }
 
 // poll waits so many milliseconds, or with -1 for as long as it takes, for something to happen at the other end.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Message says how the boot pack did, for the timeline.
+// Message reports how the boot pack did, for the timeline.
 func (r Recording) Message() string {
 	mb := func(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 	cut := ""
@@ -45,7 +45,7 @@ func (r Recording) Attrs() map[string]string {
 	return out
 }
 
-// Recording is what a boot read of its root, and how its boot pack did until the recording ended.
+// Recording is what a boot read of its root, and how its boot pack was used until the recording ended.
 type Recording struct {
 	Began time.Duration `json:"began"` // CLOCK_MONOTONIC from which reads are counted; 0: not known
 	Reads []byte        `json:"reads"` // see trace.EncodeReads
@@ -56,7 +56,7 @@ type Recording struct {
 	Read     int64 `json:"read"`          // bytes read; zeros, which nobody sends, do not count
 	Received int64 `json:"received"`      // bytes of objects that came for them
 	Peers    int64 `json:"peers"`         // of these, from peers
-	// object of the boot pack's map, "" without one; the rest is about it
+	// object of the boot pack's map, or ""; the fields below are about it
 	Pack   string `json:"pack,omitempty"`
 	Hits   int64  `json:"hits"`   // bytes read that the pack had
 	Misses int64  `json:"misses"` // bytes read that it did not have

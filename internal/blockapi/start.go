@@ -83,8 +83,8 @@ type Process struct {
 	kernel  nbd.KernelDevice
 }
 
-// Ready waits until the kernel has its device, the supervisor gave up, or ctx ends. In the last case the
-// error says what the block daemon is waiting for.
+// Ready waits until the kernel has its device, the supervisor gave up, or ctx ends. In the last case the error reports
+// what the block daemon is waiting for.
 func (p *Process) Ready(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = p.ready.SetReadDeadline(time.Now()) })
 	defer stop()

@@ -9,7 +9,7 @@ import (
 // errHaveChunks says that a piece is not fetched, because its blocks come cheaper from chunks.
 var errHaveChunks = errors.New("the node has most of the piece's blocks already")
 
-// cheaperAsChunks tells whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
+// cheaperAsChunks reports whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
 // these: from a boot before the pack was recorded anew, or of the version before. A node that has nothing yet is
 // not made to fetch index pages for the answer.
 func (d *Device) cheaperAsChunks(i int) bool {
@@ -46,7 +46,7 @@ func (d *Device) cheaperAsChunks(i int) bool {
 	return missing < d.pack.pieces[i].StoredSize
 }
 
-// knows tells whether the node has the index pages that cover n bytes from off.
+// knows reports whether the node has the index pages that cover n bytes from off.
 func (d *Device) knows(off, n int64) bool {
 	select {
 	case <-d.rooted:
@@ -63,7 +63,7 @@ func (d *Device) knows(off, n int64) bool {
 	return true
 }
 
-// isSpared tells whether piece i was left out.
+// isSpared reports whether piece i was left out.
 func (p *pieces) isSpared(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,29 +9,29 @@ import (
 	"pando/internal/chunk"
 )
 
-// ErrBroken says that an object is what its digest says and still cannot be used. Asking again does not help:
-// the image was built wrong.
+// ErrBroken means that an object matches its digest and still cannot be used: the image was built wrong, so another
+// attempt is of no use.
 var ErrBroken = errors.New("the image is broken")
 
-// Options says what to read and how much memory to use for it. Zero values mean the defaults.
+// Options say what to read and how much memory to use. Zero values mean the defaults.
 type Options struct {
 	Index chunk.ID // index root, from a manifest whose signature was checked
 	Size  int64    // raw bytes, from the same manifest; 0: whatever the index says
 	Cache int64    // bytes of raw chunks kept; default 4 MiB
 	Pages int64    // bytes of index pages kept; default 1 MiB
-	// unpack the next pieces of the boot pack before reads ask for them: there is a processor for that
+	// unpack the next pieces of the boot pack before reads need them, if a processor is idle
 	UnpackAhead bool
 	Ahead       int // chunks fetched ahead of a sequential reader; default 2, negative: none
 
 	Pack *Pack // boot pack to read from; nil: none
 
-	// Begun, when set, is called when pieces may come: if Size is known, before the index root is there. Nothing is
-	// read yet.
+	// Begun, if set, is called when pieces may be put in: if Size is known, before the index root is there. Reads are
+	// not possible yet.
 	Begun func(*Device)
 
-	// Served, when set, is told of raw bytes that were answered without a fetch of their own: source is "cache",
-	// "zero", or "pack" for those that the boot pack had; and, beside what else they are, of those that the boot
-	// pack has and that were left out of it: "spared".
+	// Served, if set, is called with raw bytes that were answered without a fetch of their own. source is "cache",
+	// "zero", or "pack" for bytes of the boot pack. Bytes that the pack omits because chunks have them cheaper are
+	// counted again as "spared".
 	Served func(source string, bytes int)
 }
 
@@ -78,8 +78,7 @@ type rawKey struct {
 	piece bool
 }
 
-// Open fetches the index root and checks that it is of the size that the manifest says. It waits for as long
-// as src does.
+// Open fetches the index root and checks its size against the manifest. It waits for as long as src does.
 func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	o.defaults()
 	d := &Device{opts: o, src: src, rooted: make(chan struct{})}
@@ -155,8 +154,8 @@ func (d *Device) usePack(p *Pack, size int64) {
 // Size is the number of raw bytes.
 func (d *Device) Size() int64 { return d.root.RawSize() }
 
-// Close ends all fetches, and with them reads that wait, and returns when they have ended. No read may start
-// after it.
+// Close ends all fetches and the reads that wait for them, and returns when they have ended. No read may start after
+// it.
 func (d *Device) Close() {
 	d.cancel()
 	d.work.Wait()

@@ -1,22 +1,19 @@
-// Package blockdev reads a root file system at any offset, by its index, from objects that a Source fetches.
+// Package blockdev reads a root file system at any offset: it looks up the offset in the version's index and fetches
+// the object that has it. A boot pack, if there is one, answers reads of the blocks that it has.
 //
-// The way of a read: raw offset -> index root -> index page -> entry -> object -> raw bytes. Root and pages are
-// objects too. A Source returns chunk.Verified, which only a matching digest can make, so there is no way for
-// unverified bytes through this package.
+// It owns the caches of index pages and raw chunks and the reader of the boot pack. The block daemon opens a Device;
+// the lab and the tests do too. It must never return a byte that did not match its digest: sources return
+// chunk.Verified, which only a matching digest makes.
 //
-// What is kept in memory is small and raw. The kernel's page cache holds what was read once, so a chunk is asked
-// for again only by reads near to it in time and place: 4 KiB reads that share a chunk of 64 KiB, and the next
-// request of a file that is read from start to end. Keeping chunks raw makes those a copy; keeping them compressed
-// would hold twice as many and unpack the same chunk up to sixteen times.
+// A read goes: raw offset -> index root -> index page -> chunk -> object -> raw bytes. Root and pages are objects too.
+// Concurrent reads of a chunk share one fetch. When a file is read in order, the next chunks are fetched ahead, with
+// connections that no read is waiting for.
 //
-// A boot pack answers the reads of the blocks that it has: its pieces hold what boots read, in the order in which
-// they do, several files' blocks in one. They are streamed in that order as soon as the device is open, giving way
-// to fetches that reads wait for; or a PieceFetcher brings them in the order that suits a swarm, as far as there is
-// room. A piece is verified when it comes, kept as it was sent, and unpacked when a read needs it. Where all of
-// them may be kept they lie in one mapping (package piecestore), and raw bytes are used again (buffers), so that a
-// boot makes little garbage. Where there is a processor to spare, the pieces after the one that is read are
-// unpacked before a read needs them. Nothing depends on a piece: the blocks of one that is lost come from chunks.
+// The cache of raw chunks is small, because the kernel's page cache keeps what was read. It serves reads close in time
+// and place: 4 KiB reads in the same 64 KiB chunk, and the next request of a sequential read.
 //
-// Chunks that several reads want at a time are fetched once. When a file is read in order, the next few chunks are
-// fetched before they are asked for, but only with fetches that no read is waiting for.
+// The pieces of a boot pack contain the blocks that boots read, in that order. They are streamed as soon as the device
+// is open, or a PieceFetcher brings them in an order that suits a swarm. A piece is verified when it arrives, kept
+// compressed (package piecestore), and unpacked when a read needs it, or ahead of reads if a processor is idle. If a
+// piece is lost its blocks are read as chunks.
 package blockdev

@@ -11,9 +11,8 @@ type group[K comparable, V any] struct {
 	running map[K]*call[V]
 	kept    lru[K, *call[V]]
 
-	// freed, when set, is given each value that is kept no longer and that nobody uses, by join or peek, who has
-	// not said leave. It is called with mu held. Who never leaves keeps a value from being freed, and does no other
-	// harm.
+	// freed, if set, is called with a value that is no longer kept and that no caller of join or peek uses any more
+	// (they call leave). It is called with mu held. A caller that never leaves only keeps the value from being freed.
 	freed func(V)
 }
 
@@ -133,7 +132,7 @@ func (g *group[K, V]) finish(k K, c *call[V], v V, cost int64, err error) {
 	}
 }
 
-// ended tells whether wait does not wait.
+// ended reports whether wait does not wait.
 func (c *call[V]) ended() bool {
 	select {
 	case <-c.done:

@@ -19,8 +19,8 @@ func (d *Device) chunk(e chunk.Entry) (c *call[*raw], kept bool) {
 	})
 }
 
-// raw returns a call for raw bytes, joining one that runs and starting one if there is none. What is here already,
-// and only has to be unpacked, is loaded by the read itself: it has nothing else to do.
+// raw returns the call that loads raw bytes, and starts one if none runs. A read unpacks by itself what is in memory
+// already.
 func (d *Device) raw(k rawKey, here bool, load func() (*raw, error)) (c *call[*raw], kept bool) {
 	c, was := d.raws.join(k)
 	if was != nothing {

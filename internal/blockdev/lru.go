@@ -33,7 +33,7 @@ func (l *lru[K, V]) peek(k K) (v V, ok bool) {
 	return e.Value.(*item[K, V]).value, true
 }
 
-// recost says what k costs by now.
+// recost reports what k costs by now.
 func (l *lru[K, V]) recost(k K, cost int64) {
 	x := l.items[k].Value.(*item[K, V])
 	l.cost += cost - x.cost
@@ -45,8 +45,8 @@ func (l *lru[K, V]) has(k K) bool {
 	return ok
 }
 
-// put adds k, which is not in l yet, and lets go of what was not used for longest, which it returns. What costs
-// more than the limit is not kept itself.
+// put adds the new key k, and returns the least recently used values that it drops for it. A value that costs more than
+// the limit is not kept.
 func (l *lru[K, V]) put(k K, v V, cost int64) (gone []V) {
 	if cost > l.limit || l.has(k) {
 		return []V{v}

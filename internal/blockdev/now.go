@@ -1,7 +1,7 @@
 package blockdev
 
 // ReadNow fills p from off, as ReadAt does, if all of it is in memory as raw bytes of the boot pack. Otherwise it
-// does nothing and returns false. It never waits: who answers one read after the other can answer these at once.
+// returns false and does nothing. It never waits, so a caller that serves reads one by one can answer these at once.
 func (d *Device) ReadNow(p []byte, off int64) bool {
 	if d.pack == nil || off < 0 || off > d.Size() || int64(len(p)) > d.Size()-off {
 		return false // ReadAt says what is wrong

@@ -16,33 +16,33 @@ type Pack struct {
 	Keep int64        // bytes of pieces kept as they were sent, for this node and its peers; default 24 MiB
 	Idle bool         // fetch what reads ask for and nothing else
 
-	// Fetcher, when set, brings the pieces in an order of its own, by Device.Put; without one the device fetches
+	// Fetcher, if set, fetches the pieces in its own order and passes them to Device.Put. Without it the device fetches
 	// them in the pack's order.
 	Fetcher PieceFetcher
-	// Kept, when set, gives a piece that the node keeps across boots. The device streams those though there is a
+	// Kept, if set, returns a piece that the node keeps across boots. The device streams these even if there is a
 	// PieceFetcher, to which it leaves the rest.
 	Kept func(ctx context.Context, r chunk.Request) (chunk.Verified, bool)
 
 	// Source fetches pieces, by requests that are Optional: the blocks of a piece that is not to be had come from
 	// chunks.
 	Source chunk.Source
-	// Has, when set, tells whether an object costs nothing, because the node keeps it.
+	// Has, if set, reports whether the node keeps an object, so that it costs no transfer.
 	Has func(id chunk.ID) bool
-	// Lost, when set, is told of a piece, or of the whole pack (the zero ID), that cannot be used.
+	// Lost, if set, is called with a piece, or the zero ID for the whole pack, that cannot be used.
 	Lost func(piece chunk.ID, err error)
-	// Unread, when set, is told by how much the raw bytes that came in pieces and that nobody read yet change;
-	// late: of pieces that come after those until booted.
+	// Unread, if set, is called when the number of received raw bytes that were not read yet changes; late: of pieces
+	// for reads after booted.
 	Unread func(change int64, late bool)
-	// Patience, when set, is how long a read waits for a piece at least: where word is late, pieces are later.
+	// Patience, if set, is the least time that a read waits for a piece. It grows with the announce delay.
 	Patience func() time.Duration
-	// Complete, when set, is called once: when every piece that a boot reads until booted has come.
+	// Complete, if set, is called once, when every piece that a boot reads until booted has arrived.
 	Complete func()
-	// Whole, when set, is called once: when every piece has come.
+	// Whole, if set, is called once, when every piece has arrived.
 	Whole func()
 }
 
-// PieceFetcher is who brings the pieces of a pack as it sees fit, such as a swarm. Its methods are called with a lock
-// held: they do not block, and call nothing of the device.
+// PieceFetcher fetches the pieces of a pack in its own order, as a swarm does. Its methods are called with a lock held:
+// they must not block, and must not call the device.
 type PieceFetcher interface {
 	Dropped(piece int) // the device let go of a piece that it had
 	Moved()            // reads went on, so Device.Reach may be another
@@ -84,15 +84,13 @@ func (p *Pack) defaults() {
 // all, and asking costs each read a detour.
 const maxLost = 8
 
-// pieces is a pack in use: where its blocks are, which pieces are kept, what was read of them.
+// pieces is a pack in use: where its blocks are, which pieces are kept, and which bytes were read.
 //
-// When there is no room for all, the order of the pack decides: it is the order in which a boot reads. The place of
-// a piece is how many pieces were read from when it was read last, and its own number before that. What was read
-// completely is let go first. Programs that start side by side read their parts of the pack in another order each
-// time, so of what has unread blocks only that is let go which is as far behind as there are pieces in all the
-// room. What is streamed ahead never makes room at the cost of what is still to be read. A desktop's boot that read
-// 383 MB with the pack of another one, of 122 MB, received 231 MB with room for 24 MiB when what was behind went at
-// once; it receives 132 this way.
+// If there is no room for all pieces, the pack's order decides, because boots read in that order. A piece's place is
+// the number of pieces read from before its last read, and its own number until it is read. Completely read pieces are
+// dropped first. Programs that start side by side read in another order each time, so a piece with unread blocks is
+// dropped only if its place is as far behind as there is room for pieces. Streaming ahead never displaces unread
+// blocks.
 type pieces struct {
 	*layout
 	Pack
@@ -159,7 +157,7 @@ func (p *pieces) passUnused() {
 	}
 }
 
-// usable tells whether reads may be answered from piece i.
+// usable reports whether reads may be answered from piece i.
 func (p *pieces) usable(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,8 +227,8 @@ func (p *pieces) lose(i int, err error) {
 	}
 }
 
-// note marks n bytes at offset at of piece i as read. fresh: nobody had read some of them; last: nothing is left of
-// it that nobody read.
+// note marks n bytes at offset at of piece i as read. fresh: some of them were unread; last: no byte of the piece is
+// unread now.
 func (p *pieces) note(i int, at, n int64) (fresh, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +253,7 @@ func (p *pieces) note(i int, at, n int64) (fresh, last bool) {
 	return count > 0, count > 0 && s.left == 0
 }
 
-// unread tells whether there is anything in a segment of piece i that nobody read.
+// unread reports whether there is anything in a segment of piece i that nobody read.
 func (p *pieces) unread(i, of int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ func (r *raw) cost() (n int64) {
 	return n
 }
 
-// has tells whether n bytes from at are there.
+// has reports whether n bytes from at are there.
 func (r *raw) has(at, n int64) bool {
 	for i := at / segment; i*segment < at+n; i++ {
 		if r.segments[i] == nil {

@@ -136,11 +136,9 @@ func (d *Device) noteRead(piece int, at, n int64) {
 	}
 }
 
-// pieceMost is how long a read waits for a piece on usual links. A source that has trouble with that object alone
-// shall not hold up what chunks can answer for ever. But on a slow link, in a storm, a piece may well take ten
-// seconds, and nodes that then all turn to the server for chunks make it slower for everybody: forty on links of 3
-// Mb/s took six times as long, and two hundred on links of 0.3 Mb/s had not come to an end after 2.4 times of what
-// one takes.
+// pieceMost is how long a read waits for a piece on usual links, before it reads chunks instead. It must not be short:
+// on slow links in a storm a piece takes ten seconds, and nodes that then all fetch chunks from the server make it
+// slower for everybody.
 const pieceMost = 30 * time.Second
 
 var errSlow = errors.New("the piece takes too long")

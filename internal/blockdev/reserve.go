@@ -2,8 +2,8 @@ package blockdev
 
 import "pando/internal/chunk"
 
-// next returns the first piece below upto that is to be streamed, and holds room for it. Without one it returns
-// -1, and a channel that is closed when there may be room or time, or nil when nothing is left to stream.
+// next returns the first piece below upto to stream, and reserves room for it. Without one it returns -1, and a channel
+// that is closed when there may be room or time, or nil if nothing is left to stream.
 func (p *pieces) next(upto int) (i int, wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,21 +37,20 @@ func (p *pieces) leave(i int) {
 	}
 }
 
-// wanting tells whether piece i has to come yet: it never did, or it had to make room and is still to be read.
+// wanting reports whether piece i has to come yet: it never did, or it had to make room and is still to be read.
 // Callers hold mu.
 func (p *pieces) wanting(i int) bool {
 	s := &p.state[i]
 	return !s.kept && !s.coming && !s.lost && (!s.came || !s.read && !p.past(s))
 }
 
-// done tells whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
+// done reports whether nothing of a piece is left to read; past, whether the boot went on without reading all of it.
 // Callers hold mu.
 func (p *pieces) done(s *piece) bool { return s.left == 0 && s.place < p.front }
 func (p *pieces) past(s *piece) bool { return s.place < p.front-p.late }
 
-// reserve holds room for piece i, and lets go of others for it: of what was read completely, and then of what the boot
-// is past. A piece that a read waits for takes, when all that is kept is still to be read, the room of the one that
-// is read last. Callers hold mu.
+// reserve makes room for piece i by dropping completely read pieces, and then those that the boot is past. If all kept
+// pieces are unread, a piece that a read waits for takes the room of the one that is read last. Callers hold mu.
 func (p *pieces) reserve(i int, readWaits bool) bool {
 	size := p.size(i)
 	for p.cost+size > p.Keep {
@@ -86,14 +85,12 @@ func (p *pieces) size(i int) int64 {
 	return size
 }
 
-// What is for later would take the links of the machines that boot beside this one from what these wait for, so it
-// is not fetched ahead before this boot is over. Where there is more for later than until booted, the pack was
-// recorded until a mark, and somebody waits for it: it comes when few of the others are still to come. Simulated,
-// these come no later, and the whole pack of forty desktops after 1.12 W/(eta B), and not 1.15. pieces, which are
-// about as many as a node has under way and chooses from; but no more than an eighth of those until booted
+// few bounds how many pieces until booted may be missing when pieces for later reads are fetched ahead, in a pack that
+// was recorded until a mark. Before that they would take the links from machines that still boot. It is about as many
+// as a node has under way, and at most an eighth of those until booted.
 const few = 24
 
-// later tells whether pieces for later may be fetched ahead. Callers hold mu.
+// later reports whether pieces for later may be fetched ahead. Callers hold mu.
 func (p *pieces) later() bool {
 	waited := len(p.state) > 2*p.Map.Booted && p.due <= min(few, p.Map.Booted/8)
 	return p.over || waited

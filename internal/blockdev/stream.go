@@ -14,8 +14,8 @@ import (
 // a few milliseconds, few enough that a read's own fetch gets its share of it.
 const streams = 3
 
-// yieldMost is how long a stream gives way to reads. Reads that never pause, or one that waits for an object that
-// nobody has, shall not end the streaming.
+// yieldMost is how long a stream yields to reads, so that reads that never pause, or one that never ends, do not stop
+// it.
 const yieldMost = 200 * time.Millisecond
 
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
@@ -62,9 +62,8 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// bring streams piece i. Where there is a piece fetcher, what the node does not keep is not waited for here: a
-// piece fetcher has many under way, in the order that suits a swarm, while here one piece after the other would be
-// fetched, by all nodes the same.
+// bring streams piece i. If there is a piece fetcher it brings only what the node keeps: the fetcher has many transfers
+// under way, in an order that suits a swarm.
 func (d *Device) bring(i int) {
 	e := d.pack.pieces[i]
 	if d.pack.Kept == nil {
@@ -159,7 +158,7 @@ func (d *Device) piece(i int) *call[*raw] {
 	return c
 }
 
-// Piece returns piece i of the boot pack as it was sent, if it is kept: what a peer may have.
+// Piece returns piece i of the boot pack as it was sent, if it is kept, for a peer.
 func (d *Device) Piece(i int) (chunk.Verified, bool) {
 	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) {
 		return chunk.Verified{}, false
@@ -167,7 +166,7 @@ func (d *Device) Piece(i int) (chunk.Verified, bool) {
 	return d.pack.get(i)
 }
 
-// Pieces is how many pieces the boot pack has; 0 without one.
+// Pieces returns how many pieces the boot pack has; 0 without one.
 func (d *Device) Pieces() int {
 	if d.pack == nil {
 		return 0
@@ -175,8 +174,7 @@ func (d *Device) Pieces() int {
 	return len(d.pack.pieces)
 }
 
-// Put takes piece i of the boot pack, which nobody asked for, and tells whether it is kept. It was checked that v
-// is it.
+// Put takes piece i of the boot pack and reports whether it is kept. The caller has checked that v is that piece.
 func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
 	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) || v.ID() != d.pack.pieces[i].ID {
 		return false
@@ -184,7 +182,7 @@ func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
 	return d.pack.put(i, v)
 }
 
-// Reach is how many pieces of the boot pack, from the first on, there is room for. More come into reach as reads go on.
+// Reach returns how many pieces of the boot pack, from the first one, there is room for. It grows as pieces are read.
 func (d *Device) Reach() int {
 	if d.pack == nil {
 		return 0
@@ -192,7 +190,7 @@ func (d *Device) Reach() int {
 	return d.pack.reach()
 }
 
-// BootOver says that the boot is over: pieces for later may come now.
+// BootOver tells the device that the boot is over, so that it may fetch the pieces for later reads.
 func (d *Device) BootOver() {
 	if d.pack == nil {
 		return

@@ -40,9 +40,8 @@ func (d *Device) startUnpackAhead() {
 	})
 }
 
-// unpackNext unpacks what a boot is about to read, when it reads from a piece: the pack has its pieces in the
-// order in which boots read them. With a processor to spare a read does not wait for that. The next one is unpacked
-// at once, the few after it while nothing is read, because who asks meanwhile has to wait.
+// unpackNext unpacks the pieces that a boot reads next, in the pack's order, if a processor is idle. It unpacks the
+// next one at once, and the few after it while no read runs.
 func (d *Device) unpackNext(piece int) {
 	if !d.opts.UnpackAhead {
 		return
@@ -60,9 +59,8 @@ func (d *Device) unpackPiece(i int) {
 	}
 }
 
-// upcoming is the first of the few pieces after one that is kept, that nobody has read from, and that is not
-// unpacked; -1 if there is none, if something is being unpacked, or if room would have to be made for it. ready
-// tells that another of them is unpacked.
+// upcoming returns the first of the few pieces after one that is kept, unread and not unpacked. It returns -1 if there
+// is none, if one is being unpacked, or if there is no room. ready reports that another of them is unpacked.
 func (d *Device) upcoming(piece int) (next int, ready bool) {
 	if d.raws.busy() > 0 {
 		return -1, false
@@ -83,14 +81,14 @@ func (d *Device) upcoming(piece int) (next int, ready bool) {
 	return next, ready
 }
 
-// upcoming tells whether piece i is kept, and nobody has read from it yet.
+// upcoming reports whether piece i is kept, and nobody has read from it yet.
 func (p *pieces) upcoming(i int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.state[i].kept && !p.state[i].read
 }
 
-// look tells whether k is there, or else whether it could be kept beside all that is.
+// look reports whether k is there, or else whether it could be kept beside all that is.
 func (g *group[K, V]) look(k K, cost int64) (has, fits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"pando/internal/image"
 )
 
-// SignedManifest gets the manifest of a version, and its signature, which must be of a key that is trusted.
+// SignedManifest fetches the manifest of a version and its signature, and checks the signature against the trusted
+// keys.
 func SignedManifest(
 	ctx context.Context,
 	client *http.Client,

@@ -23,7 +23,7 @@ const (
 	serverPatience = 20 * time.Second
 )
 
-// Source is a peer or a server that is asked for manifest, signature and the map of the boot pack.
+// Source is a peer or a server that sends manifest, signature and the map of the boot pack.
 type Source struct {
 	URL  string
 	Peer bool
@@ -44,8 +44,8 @@ func (s Source) Bound(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, s.patience())
 }
 
-// Sources lists whom to ask: peers that the tracker names, if the node shares a boot pack, and then the servers.
-// prefix is the length of the node's subnet.
+// Sources lists the sources in order: peers that the tracker names, if the node shares a boot pack, and then the
+// servers. prefix is the length of the node's subnet.
 func Sources(
 	ctx context.Context,
 	client *http.Client,
@@ -74,8 +74,8 @@ func Sources(
 	return out
 }
 
-// NewClient is for what a boot starts with: who is asked for one file is asked for the next as well, by the same
-// connection. It closes when there is nothing more to ask.
+// NewClient returns a client for the bootstrap files, which reuses a connection for the next file. Its connections
+// close when they are idle.
 func NewClient() *http.Client { return &http.Client{Transport: &http.Transport{}} }
 
 // SwarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
@@ -100,8 +100,7 @@ func lateness(sources []Source) time.Duration {
 	return sources[0].late
 }
 
-// ReportCorrupt reports a peer to the trackers if it sent other bytes than it was asked for. It does not wait for
-// an answer.
+// ReportCorrupt reports a peer that sent wrong bytes to the trackers. It does not wait for a reply.
 func ReportCorrupt(servers []string, s Source, err error) {
 	var file *wrongFileError
 	var object *chunk.WrongBytesError

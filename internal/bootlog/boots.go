@@ -17,8 +17,8 @@ import (
 	"pando/internal/trace"
 )
 
-// Continues is how long firmware and boot loader may take to reach /init: their DISCOVERs until then belong to
-// the boot that the first one began.
+// Continues is how long firmware and boot loader may take to reach /init. DISCOVERs until then belong to the boot that
+// the first one began.
 const Continues = 10 * time.Minute
 
 // maxCurrent bounds the boots in memory; the registry has the others.
@@ -31,8 +31,8 @@ type Registry interface {
 	Append(context.Context, ...trace.Event) ([]trace.Event, error)
 }
 
-// Boots knows the latest boot of each MAC. It is a cache of the registry, written through, except for boots of unknown
-// machines that have no record yet: those are in memory only.
+// Boots has the latest boot of each MAC. It is a write-through cache of the registry. Boots of unknown machines without
+// a record are in memory only.
 type Boots struct {
 	registry Registry
 	now      func() time.Time
@@ -50,8 +50,8 @@ func New(reg Registry, now func() time.Time, log *slog.Logger) *Boots {
 	return &Boots{registry: reg, now: now, log: log, behind: newQueue()}
 }
 
-// Entry is the latest boot of one MAC. Its lock is held while the boot is decided about and recorded, so that two
-// packets of one machine do not begin two boots.
+// Entry is the latest boot of one MAC. Code that decides about the boot and records it holds its lock, so that two
+// packets of a machine do not begin two boots.
 type Entry struct {
 	MAC fleet.MAC
 
@@ -65,6 +65,7 @@ type Entry struct {
 	Failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
 	failed  int           // failures that became events
 	Queued  time.Time     // last told to wait for its turn to load
+	offers  int           // of its boot file in a row that it did not ask for
 	Token   string        // in the initramfs that was sent, while it may be asked for again
 	last    uint64        // place in the queue of the last event that is written behind
 }
@@ -190,7 +191,9 @@ func (c *Entry) UnderWay(now time.Time) bool {
 
 // Begin makes c a new boot, in memory. Its lock is held.
 func (c *Entry) Begin(now time.Time) {
-	c.Boot = registry.Boot{ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now}
+	c.Boot = registry.Boot{
+		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
+	}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
 	c.Queued, c.failed = time.Time{}, 0
 }
@@ -230,6 +233,7 @@ func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot,
 	if c.Saved {
 		stored, err := tx.Boot(c.Boot.ID)
 		if err == nil {
+			stored.PXEMenu = c.Boot.PXEMenu
 			change(&stored) // an operator may have renamed the node, a report may have come
 			return stored, tx.PutBoot(stored)
 		}
@@ -241,8 +245,8 @@ func put(tx *registry.Tx, c *Entry, change func(*registry.Boot)) (registry.Boot,
 	return next, tx.CreateBoot(next)
 }
 
-// ByID returns the boot with an id, locked. It is ErrNotFound unless it is the latest of its MAC: an older one
-// has nothing to ask for any more.
+// ByID returns the boot with an id, locked. It returns ErrNotFound unless it is the latest boot of its MAC: an older
+// one may not request anything.
 func (b *Boots) ByID(ctx context.Context, id fleet.BootID) (*Entry, error) {
 	var found registry.Boot
 	err := b.registry.View(ctx, func(tx *registry.Tx) (err error) {

@@ -92,8 +92,8 @@ func (c *Entry) isNewFailure(stage trace.Stage, message string) bool {
 	return true
 }
 
-// Fail records that a stage failed, unless the same failure was the last one, and reports whether it did. The boot's
-// lock is held.
+// Fail records that a stage failed, unless the same failure was the last one, and reports whether it did. The
+// caller holds the boot's lock.
 func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) bool {
 	isNew := c.isNewFailure(stage, message)
 	if isNew {

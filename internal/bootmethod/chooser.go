@@ -37,7 +37,7 @@ type Next struct {
 	Args     []string // kernel arguments
 }
 
-// New returns a Chooser. next says what a node's next boot runs, and release is that of the agents which it gets.
+// New returns a Chooser. next returns what a node's next boot runs; release is that of the agents in it.
 func New(
 	reg *registry.Registry,
 	s *store.Dir,
@@ -105,7 +105,7 @@ func SameDrivers(a, b image.Manifest) bool {
 	return slices.EqualFunc(a.Drivers, b.Drivers, func(a, b image.Driver) bool { return a.Object == b.Object })
 }
 
-// keptOf says what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
+// keptOf reports what nodes of a group have that a soft reboot cannot hand over, "" for nothing.
 func keptOf(g fleet.Group) string {
 	switch {
 	case len(g.PersistList()) > 0 && g.StateOn != nil:
@@ -157,7 +157,7 @@ func Args(ctx context.Context, reg *registry.Registry, id fleet.BootID) (args []
 	return args, known, err
 }
 
-// Command returns the command to a node for a method, and what people are told about it.
+// Command returns the command to a node for a method, and its description for people.
 func Command(m fleet.BootMethod) (kind api.NodeCommandKind, did string) {
 	switch m {
 	case fleet.MethodSoftReboot:

@@ -40,14 +40,13 @@ type Planner struct {
 	reboot   time.Duration
 }
 
-// New returns a planner. rebootAfter is after what time a boot that is stuck begins anew, of nodes whose group
-// says nothing.
+// New returns a Planner. rebootAfter is when a stuck boot restarts, unless the node's group sets it.
 func New(reg *registry.Registry, v *versions.Cache, p Programs, rebootAfter time.Duration) *Planner {
 	return &Planner{registry: reg, versions: v, programs: p, reboot: rebootAfter}
 }
 
-// Plan decides what a node boots: its own version if it has one, else the one of a rollout, else its group's. told
-// is what its boot loader says of the machine, which for one that never booted is all that is known.
+// Plan decides what a node boots: its own version if it has one, else that of a rollout, else its group's. told is the
+// hardware as its boot loader reports it; for a node that never booted nothing else is known.
 func (s *Planner) Plan(ctx context.Context, node fleet.Node, told fleet.Hardware) (Plan, error) {
 	p := Plan{Node: node}
 	err := s.registry.View(ctx, func(tx *registry.Tx) (err error) {
@@ -131,7 +130,7 @@ func (s *Planner) RebootAfter(g fleet.Group) time.Duration {
 	return cmp.Or(fleet.ValueOf(g.RebootAfter), s.reboot)
 }
 
-// Member returns the adopted node that has a MAC, and its group with what the node has otherwise.
+// Member returns the adopted node that has a MAC, and its group with the node's overrides.
 func (s *Planner) Member(ctx context.Context, mac fleet.MAC) (fleet.Node, fleet.Group, error) {
 	var node fleet.Node
 	var group fleet.Group

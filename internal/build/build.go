@@ -33,6 +33,9 @@ type Options struct {
 	// gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
 	KernelFrom *KernelFrom
 
+	// release of the kernel among several of the tree, or of KernelFrom; "": the recipe's, or the one to be preferred
+	Kernel string
+
 	Store *store.Dir            // gets the objects and the manifest
 	Work  string                // directory for unfinished work, on a disk with room for the tree and the raw image
 	Keys  []minisign.PrivateKey // sign the manifest; none: it is signed where its key is kept
@@ -166,6 +169,9 @@ func newBuilder(opt Options) (*builder, error) {
 	}
 	if opt.drivers == nil {
 		opt.drivers, opt.needs = initramfs.Drivers, initramfs.CheckNeeds
+	}
+	if opt.Kernel == "" && opt.Recipe != nil {
+		opt.Kernel = opt.Recipe.KernelRelease
 	}
 	enc, err := chunk.NewEncoder(opt.Workers)
 	if err != nil {

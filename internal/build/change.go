@@ -32,7 +32,7 @@ type ChangeOptions struct {
 	Build Options
 }
 
-// UnfinishedError says that a changed copy is kept which could not be made into a version.
+// UnfinishedError means that a changed copy is kept which could not be made into a version.
 type UnfinishedError struct {
 	Image string
 	Path  string
@@ -147,7 +147,10 @@ func (c *change) inside(ctx context.Context) error {
 // build makes a version of the copy.
 func (c *change) build(ctx context.Context) (Result, error) {
 	opt := c.Build
-	if k, err := kernel.Find(c.base.Root); err == nil {
+	if opt.Kernel == "" {
+		opt.Kernel = keptKernel(c.base)
+	}
+	if k, err := kernel.FindRelease(c.base.Root, opt.Kernel); err == nil {
 		was := c.base.Manifest
 		can, _ := kernel.FileSystems(c.base.Root, k.Release)
 		if k.Release == was.Kernel.Release || slices.Contains(can, was.Root.FileSystem) {

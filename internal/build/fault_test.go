@@ -65,7 +65,7 @@ func afterwards(t *testing.T, data string, disk *testkit.Disk, fault testkit.Fau
 	return d
 }
 
-// expected tells whether an error is that of a fault.
+// expected reports whether an error is that of a fault.
 func expected(fault testkit.Fault, err error) bool {
 	return errors.Is(
 		err,

@@ -27,7 +27,7 @@ type KernelFrom struct {
 }
 
 // key names what the kernel is taken from, for the stamp of the tree that got it.
-func (k *KernelFrom) key(ctx context.Context) (string, error) {
+func (k *KernelFrom) key(ctx context.Context, release string) (string, error) {
 	switch {
 	case k == nil:
 		return "", nil
@@ -35,9 +35,12 @@ func (k *KernelFrom) key(ctx context.Context) (string, error) {
 		return " kernel " + string(k.Version), nil
 	case k.Source != nil:
 		state, err := k.Source.State(ctx)
+		if release != "" {
+			state += " release " + release
+		}
 		return " kernel " + k.Source.Key() + " " + state, err
 	}
-	found, err := kernel.Find(k.Tree)
+	found, err := kernel.FindRelease(k.Tree, release)
 	if err != nil {
 		return "", fmt.Errorf("kernel from %s: %w", k.Name, err)
 	}
@@ -66,7 +69,7 @@ func (b *builder) giveKernel(ctx context.Context, tree string) (err error) {
 	case k.Source != nil:
 		return b.kernelOfSource(ctx, tree)
 	}
-	b.kernel, err = kernel.Copy(ctx, k.Tree, tree, nil)
+	b.kernel, err = kernel.Copy(ctx, k.Tree, tree, b.Kernel, nil)
 	return err
 }
 
@@ -84,7 +87,7 @@ func (b *builder) kernelOfSource(ctx context.Context, tree string) error {
 		func(s source.Progress) { b.Progress(steps.Progress{Step: StepTree, Note: s.Note}) },
 	)
 	if err == nil {
-		b.kernel, err = kernel.Copy(ctx, p.Root, tree, nil)
+		b.kernel, err = kernel.Copy(ctx, p.Root, tree, b.Kernel, nil)
 	}
 	if err != nil {
 		return err
@@ -102,6 +105,9 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	m, err := image.Decode(v.Manifest)
 	if err != nil {
 		return err
+	}
+	if b.Kernel != "" && b.Kernel != m.Kernel.Release {
+		return fmt.Errorf("its kernel is %s, and --kernel says %s", m.Kernel.Release, b.Kernel)
 	}
 	packed, err := b.Store.Get(ctx, m.Kernel.Object)
 	if err != nil {
@@ -122,6 +128,6 @@ func (b *builder) kernelOfVersion(ctx context.Context, tree string) (err error) 
 	if err := mounts.File(mount.File{Path: file, Type: m.Root.FileSystem}, at); err != nil {
 		return err
 	}
-	b.kernel, err = kernel.Copy(ctx, at, tree, &kernel.Given{Release: m.Kernel.Release, Image: packed})
+	b.kernel, err = kernel.Copy(ctx, at, tree, "", &kernel.Given{Release: m.Kernel.Release, Image: packed})
 	return err
 }

@@ -24,7 +24,7 @@ type Source interface {
 	// and go on with what an interrupted one of them left.
 	Key() string
 
-	// State says what the source has now: the digest of an image, the size and time of a file. A whole tree that an
+	// State reports what the source has now: the digest of an image, the size and time of a file. A whole tree that an
 	// interrupted build left is used again while the state is the same; "" means that nothing says so.
 	State(ctx context.Context) (string, error)
 
@@ -116,7 +116,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 
 // newMaker makes what makes the tree of the recipe.
 func (b *builder) newMaker(ctx context.Context) error {
-	key, err := b.KernelFrom.key(ctx)
+	key, err := b.KernelFrom.key(ctx, b.Kernel)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (b *builder) newMaker(ctx context.Context) error {
 
 // treeOf names what the tree is made of.
 func (b *builder) treeOf(ctx context.Context) (string, error) {
-	kernel, err := b.KernelFrom.key(ctx)
+	kernel, err := b.KernelFrom.key(ctx, b.Kernel)
 	if err != nil {
 		return "", err
 	}
@@ -181,6 +181,12 @@ func (b *builder) takeDirectory() error {
 	if abs, err = filepath.Abs(abs); err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
+	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
+		return fmt.Errorf(
+			"%s is not a directory: --from-tar takes an archive, --from-disk a disk, --from-oci a container image",
+			abs,
+		)
+	}
 	if abs == "/" {
 		return errors.New("directory /: it changes while it is read; build from a copy")
 	}
@@ -216,6 +222,7 @@ func (b *builder) changeBase(ctx context.Context) (err error) {
 	if err := b.base.Clean(b.at(StepTree)); err != nil {
 		return err
 	}
+	b.kernel = keptKernel(b.base)
 	return systree.SettleChanged(b.root, b.base.Upper, recipe.ListsDir, begin)
 }
 

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/build/base"
 	"pando/internal/build/check"
 	"pando/internal/build/initramfs"
 	"pando/internal/build/kernel"
@@ -19,10 +21,37 @@ import (
 	"pando/internal/image"
 	"pando/internal/rawdigest"
 	"pando/internal/steps"
+	"pando/internal/systree"
 )
 
-// kernelOf is the kernel of the tree: the one that it was given, or its newest.
-func (b *builder) kernelOf() (kernel.Kernel, error) { return kernel.FindRelease(b.root, b.kernel) }
+// kernelOf is the kernel of the tree: the one that was asked for or that it was given, or the one to be preferred.
+func (b *builder) kernelOf() (kernel.Kernel, error) {
+	return kernel.FindRelease(b.root, cmp.Or(b.Kernel, b.kernel))
+}
+
+// keptKernel is the kernel of a version whose copy was changed, "" if the change brought another one: what was chosen
+// once among several stays.
+func keptKernel(c *base.Copy) string {
+	was := c.Manifest.Kernel.Release
+	if k, err := kernel.FindRelease(c.Root, was); err != nil || k.Release != was {
+		return ""
+	}
+	if k, err := kernel.Find(c.Root); err == nil && !systree.Has(c.Lower, "lib/modules/"+k.Release) &&
+		!systree.Has(c.Lower, "usr/lib/modules/"+k.Release) {
+		return ""
+	}
+	return was
+}
+
+// otherKernels warns where a tree has several and nobody said which.
+func (b *builder) otherKernels(k kernel.Kernel) []string {
+	others := kernel.Others(b.root, k)
+	if len(others) == 0 || b.Kernel != "" || b.kernel != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("the tree has several kernels: nodes boot %s; --kernel RELEASE takes another one: %s",
+		k.Release, strings.Join(others, ", "))}
+}
 
 // scanTree is the step that looks through the tree before the long work: what is missing is an error, what should not
 // be in an image is a warning.
@@ -36,6 +65,10 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 		return err
 	}
 	b.Progress(steps.Progress{Step: StepScan, Done: b.scan.Files, Total: b.scan.Files, Unit: "files"})
+	leftOut, err := b.leaveOut(ctx)
+	if err != nil {
+		return err
+	}
 	if b.extends != nil {
 		b.scanExtension()
 		return nil
@@ -53,7 +86,7 @@ func (b *builder) scanTree(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	b.result.Provenance.Warnings = append(check.Inspect(b.root), lacks...)
+	b.result.Provenance.Warnings = slices.Concat(check.Inspect(b.root), lacks, b.otherKernels(kernel), leftOut)
 	if b.format == image.Erofs {
 		b.result.Provenance.Warnings = append(b.result.Provenance.Warnings, b.scan.Warnings()...)
 	}

@@ -217,7 +217,7 @@ func (d *Disk) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	return chunk.Verified{}, false
 }
 
-// Has tells whether the cache has an object, as far as its tables say.
+// Has reports whether the cache has an object, as far as its tables say.
 func (d *Disk) Has(id chunk.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,7 +225,7 @@ func (d *Disk) Has(id chunk.ID) bool {
 	return ok && d.unreadable == nil
 }
 
-// Wants tells whether an object should be put: it is not there, or so old that it would go soon.
+// Wants reports whether an object should be put: it is not there, or so old that it would go soon.
 func (d *Disk) Wants(id chunk.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

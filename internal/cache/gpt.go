@@ -43,7 +43,7 @@ const (
 var (
 	gptMagic = []byte("EFI PART")
 
-	// ErrNoTable says that a disk has no GUID partition table.
+	// ErrNoTable means that a disk has no GUID partition table.
 	ErrNoTable = errors.New("no GUID partition table")
 )
 

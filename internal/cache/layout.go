@@ -29,7 +29,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrNotCache says that an area does not hold a cache, or one that is broken at both ends.
+// ErrNotCache means that an area does not hold a cache, or one that is broken at both ends.
 var ErrNotCache = errors.New("no cache of Pando's")
 
 // layout is where the parts of an area are. It follows from the size alone.

@@ -35,10 +35,10 @@ func (m *Memory) Get(id chunk.ID, _ int64) (chunk.Verified, bool) {
 	return e.Value.(chunk.Verified), true
 }
 
-// Has tells whether an object is kept.
+// Has reports whether an object is kept.
 func (m *Memory) Has(id chunk.ID) bool { return !m.Wants(id) }
 
-// Wants tells whether an object is not kept yet.
+// Wants reports whether an object is not kept yet.
 func (m *Memory) Wants(id chunk.ID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

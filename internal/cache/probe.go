@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Probe tells whether an area begins as a cache does.
+// Probe reports whether an area begins as a cache does.
 func Probe(a io.ReaderAt) bool {
 	b := make([]byte, superSize)
 	if _, err := a.ReadAt(b, 0); err != nil {
@@ -29,7 +29,7 @@ func Cut(a io.ReaderAt, size int64) int64 {
 	return s.size
 }
 
-// Blank tells whether an area has no cache at either end that could be opened, so that one may be made there. An
+// Blank reports whether an area has no cache at either end that could be opened, so that one may be made there. An
 // end that cannot be read is an error: there may be one.
 func Blank(a io.ReaderAt, size int64) (bool, error) {
 	l, err := newLayout(size)

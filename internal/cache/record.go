@@ -105,7 +105,7 @@ func (d *Disk) readCopy(at int64) ([]byte, error) {
 	return b, err
 }
 
-// bears tells whether one of the copies in a slot says that it has this name. Of the others no more than that is
+// bears reports whether one of the copies in a slot says that it has this name. Of the others no more than that is
 // read: a boot waits for it.
 func (d *Disk) bears(slot int, name string) (bool, error) {
 	for n := range 2 {

@@ -28,7 +28,7 @@ func keyOf(id chunk.ID) uint64 { return binary.LittleEndian.Uint64(id.Sum[:8]) }
 // blocks is how many blocks an object of so many bytes takes.
 func blocks(size uint32) int { return (int(size) + block - 1) / block }
 
-// fits tells whether the entry lies in its segment.
+// fits reports whether the entry lies in its segment.
 func (e entry) fits() bool {
 	return e.algo == chunk.SHA256 && e.size > 0 && e.size <= segment && int(e.first)+blocks(e.size) <= segment/block
 }

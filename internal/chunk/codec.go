@@ -74,7 +74,7 @@ func (e *Encoder) Encode(raw []byte) (stored []byte, codec Codec) {
 	return packed, Zstd
 }
 
-// IsZero tells whether all of b is zero.
+// IsZero reports whether all of b is zero.
 func IsZero(b []byte) bool {
 	for len(b) > len(zeros) {
 		if !bytes.Equal(b[:len(zeros)], zeros[:]) {

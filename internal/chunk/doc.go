@@ -1,11 +1,11 @@
-// Package chunk knows how a root file system is cut into pieces, how a piece is packed and named, and how
-// the index says which piece holds which bytes. It is pure: no files, no sockets, no clock.
+// Package chunk defines how a root file system is cut into chunks, how a chunk is compressed and named, and how the
+// index finds the chunk of an offset.
 //
-// The words. A chunk is a raw extent that is compressed and verified as one. An object is a chunk (or an
-// index page) as it is stored and sent; its name is the SHA-256 of those stored bytes, so they are checked
-// before anything looks inside them. A block is the 4 KiB unit of the file system; chunks start and end on
-// blocks. The index maps raw extents to objects in two levels: a root, which the manifest names, lists
-// pages, and a page lists chunks. A reader fetches the pages it needs and no other.
+// A chunk is an extent of raw bytes that is compressed and verified as one; it starts and ends on a block of 4 KiB. An
+// object is a chunk or an index page as it is stored and sent. Its name is the SHA-256 of those bytes, so they are
+// verified before they are decompressed. The index has two levels: the manifest names a root, which lists pages, and a
+// page lists chunks. A reader fetches only the pages that it needs.
 //
-// The bytes of pages and root are specified in docs/formats/chunk-index.md.
+// It owns these formats (docs/formats/chunk-index.md). The build, the store and the nodes use it. It must never open a
+// file or a socket, or read a clock.
 package chunk

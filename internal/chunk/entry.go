@@ -22,7 +22,7 @@ const MaxZeroRun = 65535 * BlockSize
 // raw size in blocks (2), codec (1), digest algorithm (1), stored size (4), digest (32).
 const EntrySize = 40
 
-// Check says what is wrong with an entry. What writes or reads entries calls it.
+// Check returns what is wrong with an entry. What writes or reads entries calls it.
 func (e Entry) Check() error {
 	limit := MaxRaw
 	if e.Codec == Zero {

@@ -22,7 +22,7 @@ type ID struct {
 // Sum returns the ID of an object's stored bytes.
 func Sum(stored []byte) ID { return ID{SHA256, sha256.Sum256(stored)} }
 
-// ParseID reads "sha256:<64 hex>" or the bare 64 hex digits, which are an object's file name.
+// ParseID parses "sha256:<64 hex>" or the bare 64 hex digits, which are an object's file name.
 func ParseID(s string) (ID, error) {
 	id := ID{Algorithm: SHA256}
 	h := strings.TrimPrefix(s, "sha256:")
@@ -48,7 +48,7 @@ type ShortID [8]byte
 // Short is the beginning of an ID.
 func (id ID) Short() ShortID { return ShortID(id.Sum[:8]) }
 
-// ParseShortID reads 16 lower-case hex digits, or the beginning of a whole ID.
+// ParseShortID parses 16 lower-case hex digits, or the beginning of a whole ID.
 func ParseShortID(s string) (ShortID, error) {
 	if len(s) != hex.EncodedLen(len(ShortID{})) {
 		id, err := ParseID(s)
@@ -87,7 +87,7 @@ func (id ID) Verify(stored []byte) error {
 	return nil
 }
 
-// WrongBytesError says that a source sent bytes which are not the object asked for.
+// WrongBytesError means that a source sent bytes which are not the object asked for.
 type WrongBytesError struct {
 	Want, Got ID
 	Size      int

@@ -50,7 +50,7 @@ func TestNamedCommandsExist(t *testing.T) {
 	}
 }
 
-// misnamed says what is wrong with a command line of prose; "": nothing. What is no word, such as NAME or %s,
+// misnamed returns what is wrong with a command line of prose; "": nothing. What is no word, such as NAME or %s,
 // stands for an argument.
 func misnamed(root *cobra.Command, line string) string {
 	words := strings.Fields(line)

@@ -9,7 +9,7 @@ import (
 	"pando/internal/output"
 )
 
-// PrintChange tells what changed of something that nodes boot by.
+// PrintChange reports what changed of something that nodes boot by.
 func PrintChange(env *Env, of string, changed []string, dryRun bool, nodes int) {
 	what := strings.Join(changed, "; ")
 	if what == "" {
@@ -32,7 +32,7 @@ func PrintChange(env *Env, of string, changed []string, dryRun bool, nodes int) 
 	}
 }
 
-// PrintChanges tells what a request did to each node.
+// PrintChanges reports what a request did to each node.
 func PrintChanges(env *Env, did string, ch api.Changes) error {
 	if env.JSON {
 		return output.JSON(env.Out, ch)

@@ -15,7 +15,7 @@ import (
 // Documentation/admin-guide/binfmt-misc.rst).
 const binfmt = "/proc/sys/fs/binfmt_misc"
 
-// ForeignError says that this machine does not run an architecture's programs, and what is to be done about it.
+// ForeignError means that this machine does not run an architecture's programs, and what is to be done about it.
 type ForeignError struct {
 	Architecture string
 	Why          string

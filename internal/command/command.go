@@ -79,7 +79,7 @@ func (c Command) Run(ctx context.Context) error {
 	return fmt.Errorf("%s: %w", c.Args[0], err)
 }
 
-// Error says that a foreign program failed, with the end of what it said.
+// Error means that a foreign program failed, with the end of what it said.
 type Error struct {
 	Program string
 	Status  string // "exit status 25"

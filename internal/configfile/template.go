@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Error says what is wrong with a template, and where.
+// Error returns what is wrong with a template, and where.
 type Error struct {
 	File string // path of the config file, and for whom it is
 	Line int    // 0: unknown

@@ -1,8 +1,8 @@
-// Package connlimit limits the connections of a listener: in all, and of one address.
+// Package connlimit limits the connections of a listener: in total, and from one address.
 //
-// A server and a node's block daemon are open to everybody on their network. Connections above the limits are closed
-// at once and never served, so that a stranger can neither fill the memory nor take the places of others. It owns
-// the counts of one listener, and must not hide the socket: net/http uses its descriptor and sendfile(2).
+// It owns the counts of one listener. The server and the block daemon of a node use it, because everybody on their
+// network can connect to them. A connection above a limit is closed at once. It must not hide the socket: net/http
+// uses its descriptor and sendfile(2).
 package connlimit
 
 import (

@@ -31,7 +31,7 @@ type View struct {
 	NoOffer   string      // why there is none
 	Base      string      // data path as the client sees it
 	Loaders   netboot.Loaders
-	Menu      bool
+	Menu      bool // proxy: offer the boot file by a PXE menu of one entry
 }
 
 // Reply is what to do about a request.
@@ -197,7 +197,7 @@ func (v View) free(now time.Time, a netip.Addr) bool {
 	return v.Holder.Addr != a || !v.Holder.Static && !now.Before(v.Holder.Expires)
 }
 
-// notYours says why an address is denied.
+// notYours returns why an address is denied.
 func (v View) notYours(r Request, now time.Time, a netip.Addr, why string) string {
 	if v.sibling(r, now, a) {
 		why = fmt.Sprintf("used by another NIC of the node, %s", v.Holder.MAC)

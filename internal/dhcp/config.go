@@ -44,7 +44,6 @@ type Config struct {
 	Loaders    netboot.Loaders // the boot files at hand
 	DataPort   uint16          // port of the data path; 0: DefaultDataPort
 	BaseURL    string          // the data path as nodes see it; "": http://<address that answers>:DataPort
-	Menu       bool            // proxy: offer a PXE boot menu of one entry, for ROMs that ignore a plain boot file
 
 	// NoProbe leaves out the probe before an address is offered, for segments where ARP does not work.
 	NoProbe bool

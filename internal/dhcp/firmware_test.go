@@ -28,7 +28,7 @@ func TestRealFirmware(t *testing.T) {
 	}
 	need(t, "qemu-system-x86_64")
 	menu := proxySpec()
-	menu.Config.Menu = true
+	menu.Menu = true
 	chain := ownSpec()
 	chain.Chain = "undionly.kpxe"
 	tests := []struct {

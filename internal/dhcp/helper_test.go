@@ -34,6 +34,7 @@ const helperEnv = "PANDO_DHCP_HELPER"
 type helperSpec struct {
 	Config  Config
 	Leases  []fleet.Lease
+	Menu    bool           // firmware ignores a plain boot file
 	NICs    []fleet.MAC    // of the node whose fixed address is the first of Leases
 	Files   string         // directory of boot files, served by TFTP and HTTP; "": no TFTP, no HTTP
 	Kernel  string         // file; "": scripts tell the machine to wait
@@ -117,6 +118,7 @@ func helper(specJSON string, out *lines) error {
 	}
 	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	leases := newMemory(spec.Leases...)
+	leases.menu = spec.Menu
 	if len(spec.NICs) > 0 {
 		leases.node(spec.Leases[0], spec.NICs...)
 	}

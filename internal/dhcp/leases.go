@@ -12,12 +12,18 @@ import (
 // Registry is the durable record of leases, nodes and boots. Implementations are safe for concurrent use. A packet
 // costs one Snapshot and one Commit; only after an answered probe the records are read again.
 type Registry interface {
-	// Snapshot reads what is recorded for the client of a request: its node (zero: none) and, through read, leases.
-	// All of it is one state of the records. read does not wait for the network; nil: no lease is looked up.
-	Snapshot(ctx context.Context, r Request, read func(Leases) error) (fleet.Node, error)
+	// Snapshot reads what is recorded for the client of a request and, through read, leases. All of it is one state of
+	// the records. read does not wait for the network; nil: no lease is looked up.
+	Snapshot(ctx context.Context, r Request, read func(Leases) error) (Known, error)
 	// Commit records what a packet changes, all or nothing. It is durable when it returns; calls that run at the
 	// same time should share a write. The reply waits for it. Without leases a failure is logged, and no error.
 	Commit(ctx context.Context, c Change) error
+}
+
+// Known is what is recorded for a client.
+type Known struct {
+	Node fleet.Node // zero: none
+	Menu bool       // its firmware seems to ignore a boot file that comes without a PXE menu
 }
 
 // Change is what a packet changes in the records.
@@ -63,7 +69,7 @@ type Seen struct {
 	Reason   string     // why nothing, or a NAK, is answered; for people
 }
 
-// HasAddress tells which address the client has, or is about to have, as far as this packet shows: the one we
+// HasAddress reports which address the client has, or is about to have, as far as this packet shows: the one we
 // acknowledge, or as proxy, the one it asks another server for. The zero Addr: it does not show any.
 func (s Seen) HasAddress() netip.Addr {
 	switch {

@@ -17,8 +17,9 @@ type memory struct {
 	saves     int
 	snapshots int
 	commits   []Change
-	lookUps   int // by MAC and by address
-	ranges    int // reads of a range
+	menu      bool // what is known of every client
+	lookUps   int  // by MAC and by address
+	ranges    int  // reads of a range
 }
 
 // node gives a node of several NICs a fixed address, which none of them took yet.
@@ -82,14 +83,14 @@ func (m *memory) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 }
 
 // Snapshot implements Registry.
-func (m *memory) Snapshot(_ context.Context, _ Request, read func(Leases) error) (fleet.Node, error) {
+func (m *memory) Snapshot(_ context.Context, _ Request, read func(Leases) error) (Known, error) {
 	m.mu.Lock()
 	m.snapshots++
 	m.mu.Unlock()
 	if read == nil {
-		return fleet.Node{}, nil
+		return Known{Menu: m.menu}, nil
 	}
-	return fleet.Node{}, read(m)
+	return Known{}, read(m)
 }
 
 // Commit implements Registry.

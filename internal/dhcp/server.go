@@ -99,7 +99,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// States tells how the server stands on each interface.
+// States reports how the server stands on each interface.
 func (s *Server) States() []State {
 	links := s.all()
 	out := make([]State, 0, len(links))

@@ -28,7 +28,6 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 		Server:    st.Address,
 		BootPort:  boot,
 		Loaders:   s.Config.Loaders,
-		Menu:      s.Config.Menu,
 	}}
 	if err := s.records(ctx, l, r, &v, now); err != nil {
 		return v, err
@@ -51,14 +50,17 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 }
 
 // records takes the snapshot. Where no address is given out, the answer does not depend on it.
-func (s *Server) records(ctx context.Context, l *link, r Request, v *snapshot, now time.Time) (err error) {
+func (s *Server) records(ctx context.Context, l *link, r Request, v *snapshot, now time.Time) error {
 	if s.Config.Mode == Own && !v.BootPort {
-		v.node, err = s.Registry.Snapshot(ctx, r, func(leases Leases) error { return s.lookUp(leases, l, r, v, now) })
+		known, err := s.Registry.Snapshot(ctx, r, func(leases Leases) error { return s.lookUp(leases, l, r, v, now) })
+		v.node = known.Node
 		return err
 	}
-	if v.node, err = s.Registry.Snapshot(ctx, r, nil); err != nil {
+	known, err := s.Registry.Snapshot(ctx, r, nil)
+	if err != nil {
 		s.seldom(l, slog.LevelError, "node and boot not read", "", "mac", r.MAC, "err", err)
 	}
+	v.node, v.Menu = known.Node, known.Menu
 	return nil
 }
 

@@ -78,7 +78,7 @@ func CheckSerial(tx *registry.Tx, n fleet.Node) error {
 }
 
 // claim makes an unknown machine, seen as n, the node that was declared with its serial number and has no MAC yet.
-// found tells whether there is one. Its boots until now are the node's.
+// found reports whether there is one. Its boots until now are the node's.
 func claim(tx *registry.Tx, n fleet.Node, serial string) (node fleet.Node, found bool, err error) {
 	if !fleet.TellingSerial(serial) || n.State != fleet.Discovered {
 		return n, false, nil

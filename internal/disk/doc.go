@@ -1,6 +1,6 @@
-// Package disk finds, describes and prepares the disks of a node: which there are, what is on them, which one is the
-// node's cache.
+// Package disk lists the disks of a node, describes their content, finds the node's cache disk, and prepares a disk as
+// a cache.
 //
-// It owns nothing. Init looks for the cache, the agent lists disks and prepares one. It must not write to a disk that
-// nobody named.
+// It owns no state. Init finds the cache with it; the agent lists disks and prepares one. It must not write to a disk
+// that nobody named.
 package disk

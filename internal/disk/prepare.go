@@ -28,7 +28,7 @@ const (
 // Maker makes a disk something else. They are two steps, so that a refusal is not told as a loss, and a dry run
 // finds it.
 type Maker interface {
-	// Check says what speaks against a disk. It only reads, and a Problem of it says that nothing was written.
+	// Check reports what speaks against a disk. It only reads, and a Problem of it says that nothing was written.
 	Check(d api.Disk, sector int) error
 	// Write comes after Check. What was on the disk is lost when it fails.
 	Write(f *os.File, d api.Disk, sector int) error

@@ -1,10 +1,12 @@
-// Package ext4 makes empty ext4 file systems, on devices of nodes whose images have no program for it. It knows
-// nothing of what they are for.
+// Package ext4 makes empty ext4 file systems, on disks of nodes whose image has no mkfs.ext4.
 //
-// A device is divided into groups of 32,768 blocks of 4 KiB. Each has a bitmap of its blocks, one of its inodes,
-// and a table of inodes; the first has also the super block, the descriptors of all groups, two directories (the
-// root and lost+found), and the journal if there is one. A group that nothing is in is marked as unused in its
-// descriptor, which has a checksum (gdt_csum): nobody reads its bitmaps and its table, so they are not written. So
-// some kilobytes are enough for a device of any size. There are no copies of super block and descriptors
-// (sparse_super2).
+// It owns the layout. node/writelayer calls it. It must never write outside of the device that it is given, or decide
+// which device that is.
+//
+// A device is divided into groups of 32,768 blocks of 4 KiB. A group has a bitmap of its blocks, a bitmap of its
+// inodes, and a table of inodes. The first group also has the super block, the descriptors of all groups, two
+// directories (the root and lost+found), and the journal if there is one. An empty group is marked as unused in its
+// descriptor, which has a checksum (gdt_csum); then the kernel does not read its bitmaps and table, and they need not
+// be written. There are no copies of super block and descriptors (sparse_super2). A device of any size needs only some
+// kilobytes of writes.
 package ext4

@@ -2,9 +2,9 @@ package fleet
 
 import "time"
 
-// Assignment is what the server tells one boot of one node to run. The node gets its exact bytes with a
-// detached signature of the server's key, over the control channel, and obeys nothing else: a version
-// older than the last one boots only because an assignment says so.
+// Assignment tells one boot of one node what to run. The node gets its exact bytes and a detached signature of the
+// server's key over the control port, and accepts nothing else. A version older than the last one boots only because an
+// assignment says so.
 type Assignment struct {
 	Format  int       `json:"format"` // 1
 	Boot    BootID    `json:"boot"`
@@ -15,14 +15,14 @@ type Assignment struct {
 	Issued  time.Time `json:"issued"`
 
 	Servers []string `json:"servers"` // base URLs of the data path, in order of preference
-	// base URLs of objects alone, such as a bucket's, asked before the servers
+	// base URLs that have objects only, such as a bucket's; tried before the servers
 	Stores      []string      `json:"stores,omitempty"`
 	Files       []File        `json:"files"` // config files put in place before init starts
 	LockRoot    bool          `json:"lock_root"`
 	WriteLimit  string        `json:"write_limit,omitempty"`
 	WriteLayer  string        `json:"write_layer,omitempty"` // see ParseWriteLayer
 	RebootAfter time.Duration `json:"reboot_after,omitempty"`
-	// the node may boot this again, from its own disk, when no server answers
+	// the node may boot this again from its own disk if no server answers
 	Offline bool     `json:"offline,omitempty"`
 	Pack    *PackRef `json:"pack,omitempty"`  // the boot pack of this boot; nil: none, or none yet
 	Swarm   *Swarm   `json:"swarm,omitempty"` // how it shares with its peers; nil: it does not
@@ -30,15 +30,15 @@ type Assignment struct {
 	Share int64  `json:"share,omitempty"`
 	Cache *Cache `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
 
-	// RevokedKeys are minisign public keys that sign nothing any more, whatever the node's trust cpio says: one on a
-	// boot medium may be older than the revocation.
+	// RevokedKeys are minisign public keys that the node must not trust, even if its trust archive has them: the one on
+	// a boot medium may be older than the revocation.
 	RevokedKeys []string `json:"revoked_keys,omitempty"`
 
-	// mark until which this boot records what it reads; "": until booted
+	// mark until which this boot records its reads; "": until booted
 	RecordUntil string `json:"record_until,omitempty"`
 
 	Extensions []Extension `json:"extensions,omitempty"` // laid over /usr and /opt
-	// their boot packs, by version; one without comes as chunks
+	// boot packs of extensions, by version; an extension without one is read as chunks
 	ExtensionPacks map[Digest]PackRef `json:"extension_packs,omitempty"`
 
 	Problems []string `json:"problems,omitempty"` // what the server could not give: the node says so, and boots without

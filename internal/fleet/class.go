@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Class is a kind of hardware that somebody gave a name. Which nodes are of it follows from what is known of their
-// hardware, at each boot anew; a node may be of several classes, or of none.
+// Class is a named kind of hardware. Each boot matches the node's hardware against the classes again; a node may match
+// several, or none.
 type Class struct {
 	Name       string   `json:"name"`
 	Match      Match    `json:"match"`
 	KernelArgs []string `json:"kernel_args,omitempty"` // after the image's and the group's, before the node's
 }
 
-// Match says which hardware is of a class: what all its fields say that are not empty. A field is a list of
-// patterns, of which one has to fit; "*" stands for any characters, and capitals do not count.
+// Match says which hardware belongs to a class: all fields that are not empty must match. A field is a list of patterns
+// of which one must match; "*" stands for any characters, and case is ignored.
 type Match struct {
 	Vendor       []string `json:"vendor,omitempty"`
 	Product      []string `json:"product,omitempty"`
@@ -25,7 +25,7 @@ type Match struct {
 	PCI []string `json:"pci,omitempty"`
 }
 
-// field is one list of patterns, with what it is held against.
+// field is one list of patterns and the values to match.
 type field struct {
 	name     string
 	patterns []string
@@ -46,8 +46,8 @@ func (m Match) fields(h Hardware) []field {
 // Covers reports whether the hardware is of the class. What is not known fits no pattern.
 func (m Match) Covers(h Hardware) bool { return len(m.Why(h)) > 0 }
 
-// Why says for each field what of the hardware fits which pattern: "product Wyse 5070 Thin Client fits Wyse*". It
-// is empty for hardware that is not of the class.
+// Why returns for each field which value matches which pattern: "product Wyse 5070 Thin Client fits Wyse*". It is empty
+// for hardware outside of the class.
 func (m Match) Why(h Hardware) []string {
 	var out []string
 	for _, f := range m.fields(h) {
@@ -91,7 +91,7 @@ func ClassesOf(h Hardware, all []Class) []Class {
 	return out
 }
 
-// Like reports whether a name is like a pattern, in which "*" stands for any characters.
+// Like reports whether a name matches a pattern, in which "*" stands for any characters.
 func Like(pattern, name string) bool { return fits(pattern, name) }
 
 // fits compares a word with a pattern.
@@ -129,7 +129,7 @@ const (
 	maxPattern  = 128
 )
 
-// Validate returns an error that says what of a class cannot be used.
+// Validate returns an error for an invalid field of a class.
 func (c Class) Validate() error {
 	if err := ValidName("class", c.Name); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ConfigFile is a config file as it was declared. Its nodes get what it says for each of them.
+// ConfigFile is a config file as it was declared. It is rendered for each of its nodes.
 type ConfigFile struct {
 	For      Scope  `json:"for"`
 	Path     string `json:"path"`               // absolute, in the node's root
@@ -34,7 +34,7 @@ const (
 // systems are mounted there.
 var notOnRoot = []string{"/dev", "/proc", "/run", "/sys", "/tmp"}
 
-// ValidConfigPath checks where a config file is put: an absolute path of the root, without "..", that names a file.
+// ValidConfigPath checks the path of a config file: absolute, without "..", and naming a file.
 func ValidConfigPath(p string) error {
 	if !strings.HasPrefix(p, "/") || path.Clean(p) != p || p == "/" || len(p) > maxConfigPath || !printable(p) {
 		return fmt.Errorf(
@@ -67,7 +67,7 @@ func ValidOwner(owner string) error {
 	return nil
 }
 
-// Validate says what of a config file cannot be used. A template is not read here.
+// Validate reports what of a config file cannot be used. A template is not read here.
 func (f ConfigFile) Validate() error {
 	if err := f.For.Validate(); err != nil {
 		return err
@@ -98,13 +98,13 @@ func (f ConfigFile) Validate() error {
 	return nil
 }
 
-// Compare orders config files by path, and those of one path so that the last one wins.
+// Compare orders config files by path, and those of one path by precedence, the winner last.
 func (f ConfigFile) Compare(other ConfigFile) int {
 	return cmp.Or(strings.Compare(f.Path, other.Path), f.For.Compare(other.For))
 }
 
-// ConfigFilesOf are the config files of a node, by path: of two for the same path the node's own wins over one of
-// its classes, that over its group's, and of two classes the one whose name comes later.
+// ConfigFilesOf returns the config files of a node, by path. For one path the node's own file wins over one of its
+// classes, and that over its group's. Of two classes the later name wins.
 func ConfigFilesOf(n Node, classes []Class, all []ConfigFile) []ConfigFile {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, ConfigFile.Compare)

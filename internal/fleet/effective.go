@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Value is one setting as a node has it, and where it comes from.
+// Value is a setting of a node and its origin.
 type Value struct {
 	Setting string   `json:"setting"`
 	Value   string   `json:"value"`          // as flags and files have it
@@ -13,7 +13,7 @@ type Value struct {
 	Over    []string `json:"over,omitempty"` // what it stands in the place of: "debian:stable of group lab"
 }
 
-// Layers are what the values of a node come from.
+// Layers are the origins of a node's settings.
 type Layers struct {
 	Node        Node
 	Group       Group

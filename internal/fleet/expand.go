@@ -50,7 +50,7 @@ func product(heads, tails []string) []string {
 	return out
 }
 
-// ranges spells out what stands in brackets: 001-003,7. The digits of a range's begin say how wide its numbers are.
+// ranges expands brackets: 001-003,7. The digits of a range's begin give the width of its numbers.
 func ranges(s string, limit int) ([]string, error) {
 	var out []string
 	for part := range strings.SplitSeq(s, ",") {

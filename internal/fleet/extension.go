@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Extension is one version that is laid over what a node runs.
+// Extension is a version that is mounted over what a node runs.
 type Extension struct {
 	Name    string `json:"name"`
 	Version Digest `json:"version"`
@@ -41,8 +41,7 @@ func validExtensions(refs []string) error {
 	return nil
 }
 
-// ExtensionsKey stands for a list of extensions: two lists have the same, in whichever order, if their keys are the
-// same. That of none is "none".
+// ExtensionsKey identifies a list of extensions whatever its order. That of an empty list is "none".
 func ExtensionsKey(list []Extension) string {
 	if len(list) == 0 {
 		return "none"

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Fold writes names as short as a node set has them: pc[001-003,007],gate. It is the inverse of ParseSet: the set
-// spells out just these names. They come in natural order, each once.
+// Fold writes names as a short node set: pc[001-003,007],gate. It is the inverse of ParseSet. The names come in natural
+// order, each once.
 func Fold(names []string) string {
 	names = slices.Clone(names)
 	slices.SortFunc(names, CompareNames)

@@ -1,6 +1,6 @@
 package fleet
 
-// Fullness says how much room is left for what a node writes.
+// Fullness says how full the storage for a node's writes is.
 type Fullness int
 
 // The levels. Almost is time to do something, Full that writes fail soon.
@@ -10,7 +10,7 @@ const (
 	Full            // 95 % or more
 )
 
-// FullnessOf judges one resource, of which a total of 0 is not known.
+// FullnessOf judges one resource. A total of 0 is unknown.
 func FullnessOf(used, total int64) Fullness {
 	switch {
 	case total <= 0 || used*100 < total*80:

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Hardware is what is known of a machine: what its boot loader told, and what a node reported of itself.
+// Hardware describes a machine, as its boot loader and the node reported it.
 type Hardware struct {
 	Vendor       string `json:"vendor,omitempty"`  // SMBIOS system manufacturer
 	Product      string `json:"product,omitempty"` // SMBIOS product name
 	Serial       string `json:"serial,omitempty"`
 	UUID         string `json:"uuid,omitempty"`
 	Architecture string `json:"architecture,omitempty"` // "amd64", "arm64"
-	// its maker as the CPU tells: "GenuineIntel", "0x41" of an ARM one
+	// the CPU's maker: "GenuineIntel", or "0x41" for an ARM one
 	CPU    string `json:"cpu,omitempty"`
 	CPUs   int    `json:"cpus,omitempty"`
 	Memory int64  `json:"memory,omitempty"` // bytes
@@ -24,8 +24,8 @@ type Hardware struct {
 	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
 }
 
-// With is h with what was told later: a word that is empty, or a number that is 0, tells nothing. Devices are added,
-// because a boot loader knows of one only.
+// With returns h updated by a later report, in which "" and 0 mean unknown. Devices are added, because a boot loader
+// reports only one.
 func (h Hardware) With(told Hardware) Hardware {
 	for _, w := range []struct{ to, from *string }{{&h.Vendor, &told.Vendor}, {&h.Product, &told.Product},
 		{&h.Serial, &told.Serial},

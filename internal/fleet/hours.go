@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Hours are when nodes are on, as one text: parts with ';' between them. "Mon-Fri 07:45-22:00; Sat 09:00-13:00" are
-// hours of every week, as a Window has them. "2026-12-24..2027-01-01 off" and "2026-12-19 09:00-18:00" are days
-// that are otherwise. A time zone may stand last: "Europe/Berlin"; without one the server's counts. "" is no
-// timetable.
+// Hours is a timetable for nodes as text, in parts separated by ';'. "Mon-Fri 07:45-22:00; Sat 09:00-13:00" applies to
+// every week (see Window). "2026-12-24..2027-01-01 off" and "2026-12-19 09:00-18:00" are exceptions. A time zone may
+// come last ("Europe/Berlin"); the default is the server's. "" is no timetable.
 type Hours string
 
 // Timetable is hours that were read.
@@ -90,8 +89,8 @@ func (t *Timetable) addDays(days, hours string) error {
 	return nil
 }
 
-// stretch is one time during which nodes are on, with its ends as instants: so an hour that a clock skips or
-// repeats makes nobody be switched twice.
+// stretch is a period during which nodes are on, as two instants, so that an hour that a clock skips or repeats
+// switches nobody twice.
 type stretch struct{ from, to time.Time }
 
 // stretches are those that begin on the day of t, on its clock.
@@ -130,11 +129,11 @@ func (t Timetable) On(at time.Time) bool {
 	return false
 }
 
-// edgeDays is how far back an edge is looked for: whoever was away longer begins with the next one.
+// edgeDays is how far back Edge looks. After a longer outage the next edge counts.
 const edgeDays = 40
 
-// Edge is the last time after one and up to another at which nodes are switched, and which way. Both are given on
-// the clock of the timetable's zone.
+// Edge returns the last time in an interval at which nodes are switched, and whether on or off. Both ends are in the
+// timetable's time zone.
 func (t Timetable) Edge(after, until time.Time) (at time.Time, on, found bool) {
 	for back := range edgeDays {
 		day := until.AddDate(0, 0, 1-back)

@@ -10,8 +10,8 @@ import (
 // MAC is a 48-bit Ethernet address, the identity firmware shows before anything else is known of a node.
 type MAC [6]byte
 
-// ParseMAC reads a MAC in any of the usual spellings (colons, dashes, dots, bare hex) and the PXELINUX
-// form of BOOTIF, which puts the ARP hardware type "01-" in front.
+// ParseMAC parses a MAC in any usual spelling (colons, dashes, dots, bare hex), and PXELINUX's BOOTIF form, which has
+// the ARP hardware type "01-" in front.
 func ParseMAC(s string) (MAC, error) {
 	var m MAC
 	t := strings.ToLower(strings.TrimSpace(s))
@@ -41,7 +41,7 @@ func (m MAC) BootIF() string { return "01-" + strings.ReplaceAll(m.String(), ":"
 // IsZero reports whether m was never set.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
-// OfOne reports whether m may be the address of one machine: it is neither zero nor that of a group.
+// OfOne reports whether m may be one machine's address: neither zero nor multicast.
 func (m MAC) OfOne() bool { return !m.IsZero() && m[0]&1 == 0 }
 
 // MarshalText makes a MAC a JSON string.

@@ -23,7 +23,7 @@ func BootMethods() []BootMethod {
 	return []BootMethod{MethodAuto, MethodSoftReboot, MethodKexec, MethodReboot}
 }
 
-// Effective is m, or what is done where nothing is said.
+// Effective returns m, or the default if it is empty.
 func (m BootMethod) Effective() BootMethod {
 	if m == "" {
 		return MethodReboot
@@ -52,20 +52,20 @@ func SystemdOf(version string) int {
 	return n
 }
 
-// Change is what differs between what a node runs and what its next boot gets, as far as methods go.
+// Change is the difference between what a node runs and its next boot, as far as boot methods depend on it.
 type Change struct {
 	Architecture string // of the node
 	Kernel       bool   // another kernel, or other drivers with it
 	Args         bool   // other kernel arguments, or it is not on record which it has
 	Running      int    // version of systemd; 0: not known
 	Next         int    // of the next boot; 0: not known
-	// what the node keeps that a soft reboot does not hand over: "directories on a volume"; "": nothing
+	// what the node keeps that a soft reboot cannot hand over, such as "directories on a volume", or ""
 	Keeps string
 	Cache bool // the group keeps a cache on a disk
 	Agent bool // the server has another release of the node's program
 }
 
-// NotSoft says why a soft reboot does not fit; "": it does.
+// NotSoft returns why a soft reboot is not possible, or "".
 func (c Change) NotSoft() string {
 	switch {
 	case c.Kernel:
@@ -96,8 +96,8 @@ func (c Change) notTried() string {
 	return ""
 }
 
-// Choose is the method by which a node comes to its next boot when m was asked for, and why it is this one. Asked
-// for by name it is that one, or, where it does not fit, a reboot.
+// Choose returns the boot method for a request of m, and the reason. A method that was named is used if it is possible,
+// and else a reboot.
 func (m BootMethod) Choose(c Change) (BootMethod, string) {
 	soft := c.NotSoft()
 	switch m = m.Effective(); {

@@ -38,7 +38,7 @@ func (m Mount) Network() bool {
 	return strings.Contains(","+m.Options+",", ",_netdev,")
 }
 
-// ParseMount reads a line as fstab(5) has them: WHAT WHERE TYPE [OPTIONS].
+// ParseMount parses a line as fstab(5) has them: WHAT WHERE TYPE [OPTIONS].
 func ParseMount(line string) (Mount, error) {
 	f := strings.Fields(line)
 	if len(f) < 3 || len(f) > 4 || len(line) > 1024 {

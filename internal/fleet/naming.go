@@ -9,8 +9,8 @@ import (
 // DefaultNaming is the naming rule of a new site.
 const DefaultNaming = "node[001-]"
 
-// Naming is a rule that makes names: "pc[001-]" makes pc001, pc002, ... The digits before the dash say where it
-// begins and how wide a number is at least; a number after the dash says where it ends.
+// Naming is a rule for names: "pc[001-]" makes pc001, pc002, ... The digits before the dash are the first number and
+// the minimum width; a number after the dash is the last one.
 type Naming struct {
 	prefix, suffix string
 	first, last    int
@@ -20,7 +20,7 @@ type Naming struct {
 // maxNumber bounds the numbers in names and sets.
 const maxNumber = 999_999_999
 
-// ParseNaming reads a naming rule.
+// ParseNaming parses a naming rule.
 func ParseNaming(rule string) (Naming, error) {
 	bad := func(why string) (Naming, error) {
 		return Naming{}, fmt.Errorf("naming rule %q: %s; write it like pc[001-] or rack1-[01-48]", rule, why)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NodeState tells whether an operator, or the adoption policy, has accepted a node.
+// NodeState reports whether an operator, or the adoption policy, has accepted a node.
 type NodeState string
 
 // The two states of a node.
@@ -84,7 +84,7 @@ func (s Settings) CacheOf() *Cache {
 	return c
 }
 
-// PeerPolicy says whether nodes give each other what they have, and which.
+// PeerPolicy reports whether nodes give each other what they have, and which.
 type PeerPolicy string
 
 // The peer policies.
@@ -102,13 +102,13 @@ func (p PeerPolicy) Effective() PeerPolicy {
 	return p
 }
 
-// Labels of a node that say where it stands: the first one that it has is its place.
+// Labels that give a node's place. The first one that the node has counts.
 const (
 	LabelRack   = "rack"
 	LabelSwitch = "switch"
 )
 
-// Place is the rack or switch that an operator declared a node to stand at, "" when none is.
+// Place is the rack or switch that an operator declared for a node, or "".
 func (n Node) Place() string {
 	if p := n.Labels[LabelRack]; p != "" {
 		return p

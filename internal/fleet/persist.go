@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// FilePrefix is before what is kept as a single file. A path without it is a directory, unless the image has a file
-// there.
+// FilePrefix precedes a path that is kept as a single file. A path without it is a directory, unless the image has a
+// file there.
 const FilePrefix = "file:"
 
 // Kept is a path of a node that outlives its boots.
@@ -16,7 +16,7 @@ type Kept struct {
 	File bool // it was said that it is a file
 }
 
-// ParsePersist reads "/var/log" or "file:/etc/app.conf". What it returns may be no path that can be kept.
+// ParsePersist parses "/var/log" or "file:/etc/app.conf". What it returns may be no path that can be kept.
 func ParsePersist(s string) Kept {
 	path, file := strings.CutPrefix(s, FilePrefix)
 	return Kept{Path: path, File: file}
@@ -34,8 +34,8 @@ func (k Keeping) Kept() []Kept {
 // maxPersist is how many paths a node may keep.
 const maxPersist = 64
 
-// notKept are directories that cannot be kept: they are the system's own, belong to the image, or hold what is put in
-// place for each boot.
+// notKept lists directories that cannot be kept: system directories, those of the image, and those that get files at
+// each boot.
 var notKept = []string{
 	"/",
 	"/bin",

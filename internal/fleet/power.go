@@ -24,7 +24,7 @@ import (
 // (Redfish: how its certificate is judged).
 type Power string
 
-// PowerMethod is what a node is switched by.
+// PowerMethod is the protocol or program that switches a node.
 type PowerMethod string
 
 // The methods.
@@ -36,7 +36,7 @@ const (
 	PowerNone    PowerMethod = "none"
 )
 
-// PowerTo is a Power that was read: where one node's switch is.
+// PowerTo is a parsed Power: the address of one node's switch.
 type PowerTo struct {
 	Method  PowerMethod
 	Host    string // host, or host:port; of Wake-on-LAN a broadcast address, "": the server's own links
@@ -214,8 +214,8 @@ type PowerWish struct {
 	Who  string // "token anna", "hours"
 }
 
-// Wanted reports whether a node should be on now: what was last wanted of it, or what its timetable said since,
-// whichever is later. Without either it is not known. now is on the clock of the timetable's zone.
+// Wanted reports whether a node should be on: the last order or the timetable, whichever is later. Without either it is
+// unknown. now is in the timetable's time zone.
 func Wanted(t *Timetable, wish *PowerWish, now time.Time) (on, known bool) {
 	if t == nil {
 		return wish != nil && wish.On, wish != nil

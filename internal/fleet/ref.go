@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Ref points at an image version as people write it: "name" (its tag "latest"), "name:tag", or
-// "name@sha256:...". The zero Ref points at nothing.
+// Ref names an image version as people write it: "name" (its tag "latest"), "name:tag", or "name@sha256:...". The zero
+// Ref names none.
 type Ref string
 
 // LatestTag is the tag that a build moves and that a bare name means.
@@ -23,8 +23,7 @@ func ValidName(kind, s string) error {
 	return nil
 }
 
-// MarkName is the name of a mark in a boot that people name by words: "firefox ready" is firefox-ready. ValidName
-// tells whether it can be one.
+// MarkName turns the words of a mark into its name: "firefox ready" is firefox-ready. ValidName checks the result.
 func MarkName(words string) string { return strings.Join(strings.Fields(words), "-") }
 
 // Split returns the image name, and either a tag or a digest.

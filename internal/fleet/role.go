@@ -18,7 +18,7 @@ const (
 
 var roles = []Role{Viewer, Operator, Admin}
 
-// ParseRole reads a role's name.
+// ParseRole parses a role's name.
 func ParseRole(s string) (Role, error) {
 	if !slices.Contains(roles, Role(s)) {
 		return "", fmt.Errorf("role %q: there are %s, %s and %s", s, Viewer, Operator, Admin)
@@ -26,7 +26,7 @@ func ParseRole(s string) (Role, error) {
 	return Role(s), nil
 }
 
-// May reports whether who has this role may do what needs another. Who has none may nothing.
+// May reports whether a role includes another. An empty role includes none.
 func (r Role) May(need Role) bool {
 	have, want := slices.Index(roles, r), slices.Index(roles, need)
 	return have >= 0 && want >= 0 && have >= want
@@ -35,8 +35,7 @@ func (r Role) May(need Role) bool {
 // maxPerson is the length of a person's name.
 const maxPerson = 64
 
-// ValidPerson reports what is wrong with the name under which somebody logs in: a name or an address of mail,
-// without spaces.
+// ValidPerson checks a login name: a name or a mail address, without spaces.
 func ValidPerson(name string) error {
 	const marks = ".-_@+"
 	bad := func(r rune) bool {

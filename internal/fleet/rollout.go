@@ -2,9 +2,9 @@ package fleet
 
 import "time"
 
-// Rollout brings the nodes of a group from one version to another, in waves: a few nodes first, the canary, and
-// others when these have passed the gate. While it lives, each of its nodes has a target, which its next boot gets
-// instead of the group's image. When it is done the group's image is To; when it returned it is From, as before.
+// Rollout brings the nodes of a group from one version to another, in waves: first a few nodes, the canary, and others
+// when these have passed the gate. While it is live each of its nodes has a target, which its next boot gets instead of
+// the group's image. When it is done the group's image is To; after a rollback it is still From.
 type Rollout struct {
 	ID     string       `json:"id"` // its group and a number: "lab-3"
 	Group  string       `json:"group"`
@@ -16,7 +16,7 @@ type Rollout struct {
 	Reason string       `json:"reason,omitempty"` // why it halted or returned, or what it waits for
 	Wave   int          `json:"wave"`             // the wave under way; 0 is the canary
 	Waves  int          `json:"waves"`            // how many there are
-	// how long it was looked after: it stands still while no server runs
+	// how long a server has stepped it; it stands still while no server runs
 	Clock   time.Duration `json:"clock"`
 	Moved   time.Duration `json:"moved"`            // Clock when something last went on
 	Passed  time.Duration `json:"passed"`           // Clock when all nodes of the wave had passed; 0: they have not
@@ -43,10 +43,10 @@ const (
 	RolloutReturned  RolloutState = "returned"  // the group's image is the version before
 )
 
-// Live reports whether a rollout in this state has a say in what nodes boot.
+// Live reports whether a rollout in this state decides what nodes boot.
 func (s RolloutState) Live() bool { return s != RolloutDone && s != RolloutReturned }
 
-// RolloutNode is how far a rollout is with one node.
+// RolloutNode is the progress of a rollout with one node.
 type RolloutNode struct {
 	Node     string        `json:"node"`
 	Wave     int           `json:"wave"`
@@ -63,7 +63,7 @@ type RolloutNode struct {
 	Reason   string        `json:"reason,omitempty"` // why it failed, was passed over or was lost
 }
 
-// RolloutPhase is where a rollout is with one node.
+// RolloutPhase is the phase of one node in a rollout.
 type RolloutPhase string
 
 // The phases of a node, in their order.
@@ -119,7 +119,7 @@ const (
 	DefaultDrainFor               = time.Hour
 )
 
-// WithDefaults fills in what a plan does not say.
+// WithDefaults fills in the defaults of a plan.
 func (p RolloutPlan) WithDefaults() RolloutPlan {
 	if p.Canary == "" && len(p.CanaryNodes) == 0 {
 		p.Canary = DefaultCanary

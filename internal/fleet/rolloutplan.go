@@ -24,7 +24,7 @@ func ParsePortion(s string) (Portion, error) {
 // AtLeast is the portion of n nodes, rounded up.
 func (p Portion) AtLeast(n int) int { return p.of(n, 99) }
 
-// AtMost is the portion of n nodes, rounded down, but one: else nothing would ever go on.
+// AtMost returns the portion of n nodes, rounded down, but at least one, so that a rollout advances.
 func (p Portion) AtMost(n int) int { return max(1, p.of(n, 0)) }
 
 func (p Portion) of(n, round int) int {
@@ -59,13 +59,13 @@ const (
 // usualTimes is how many times the usual time a boot may take where the gate does not say it.
 const usualTimes = 3
 
-// Kind is what stands before the colon, Arg what stands behind it.
+// Kind is the part before the colon.
 func (g Gate) Kind() Gate {
 	kind, _, _ := strings.Cut(string(g), ":")
 	return Gate(kind)
 }
 
-// Arg is what stands behind the colon.
+// Arg is the part after the colon.
 func (g Gate) Arg() string {
 	_, arg, _ := strings.Cut(string(g), ":")
 	return arg
@@ -79,7 +79,7 @@ func (g Gate) Times() float64 {
 	return usualTimes
 }
 
-// ParseGates reads gates with commas between them. Quotes around a script's name are taken off, as people type them.
+// ParseGates parses gates with commas between them. Quotes around a script's name are taken off, as people type them.
 func ParseGates(s string) ([]Gate, error) {
 	var out []Gate
 	for part := range strings.SplitSeq(s, ",") {
@@ -119,7 +119,7 @@ func (g Gate) Validate() error {
 // ValidHook checks the name of a hook: that of a file in the server's directory of hooks, and no path.
 func ValidHook(s string) error { return ValidName("hook", s) }
 
-// Validate returns an error that says what of a plan cannot be used.
+// Validate returns an error for an invalid field of a plan.
 func (p RolloutPlan) Validate() error {
 	var err error
 	for name, portion := range map[string]Portion{"canary": p.Canary, "wave": p.Wave,

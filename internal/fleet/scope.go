@@ -20,14 +20,14 @@ const (
 // scopeOrder is the kinds, each before those that win over it.
 var scopeOrder = []ScopeKind{ForAll, ForGroup, ForClass, ForNode}
 
-// Scope is the nodes that something is for: all, those of a group or a hardware class, or one. As text it is "all",
-// "group:lab", "class:nvidia" or "node:pc001".
+// Scope is the set of nodes that something applies to: all, those of a group or a hardware class, or one. As text it is
+// "all", "group:lab", "class:nvidia" or "node:pc001".
 type Scope struct {
 	Kind ScopeKind
 	Name string // "" for all
 }
 
-// ParseScope reads a scope. "@lab" and "@all", as node sets have them, are taken too.
+// ParseScope parses a scope. It also accepts "@lab" and "@all", as in node sets.
 func ParseScope(text string) (Scope, error) {
 	if g, ok := strings.CutPrefix(text, "@"); ok {
 		text = string(ForGroup) + ":" + g
@@ -40,7 +40,7 @@ func ParseScope(text string) (Scope, error) {
 	return s, s.Validate()
 }
 
-// Validate says why a scope cannot be used.
+// Validate returns why a scope cannot be used.
 func (s Scope) Validate() error {
 	switch s.Kind {
 	case ForAll:
@@ -74,7 +74,7 @@ func (s *Scope) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Compare orders scopes: those that win come later, and those of one kind by their names.
+// Compare orders scopes: winners come later, and those of one kind are ordered by name.
 func (s Scope) Compare(other Scope) int {
 	if d := slices.Index(scopeOrder, s.Kind) - slices.Index(scopeOrder, other.Kind); d != 0 {
 		return d
@@ -82,7 +82,7 @@ func (s Scope) Compare(other Scope) int {
 	return CompareNames(s.Name, other.Name)
 }
 
-// Covers reports whether a node is one of those that s is for.
+// Covers reports whether s applies to a node.
 func (s Scope) Covers(n Node, classes []Class) bool {
 	switch s.Kind {
 	case ForAll:

@@ -16,7 +16,7 @@ type Secret struct {
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Validate says what of a secret cannot be used.
+// Validate reports what of a secret cannot be used.
 func (s Secret) Validate() error {
 	if err := ValidName("secret", s.Name); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (s Secret) Covers(n Node, classes []Class) bool {
 	return false
 }
 
-// SecretPolicy says what a boot has to show before it gets secrets. With ",wait" behind it a boot that has not
-// shown it waits, and else goes on without secrets.
+// SecretPolicy says what a boot must prove before it gets secrets. With ",wait" a boot waits until it has proved it;
+// without, it continues without secrets.
 type SecretPolicy string
 
 // The secret policies.
@@ -61,15 +61,15 @@ func (p SecretPolicy) Effective() SecretPolicy {
 	return p
 }
 
-// Wait reports whether a boot waits for what it has to show.
+// Wait reports whether a boot waits until it has proved it.
 func (p SecretPolicy) Wait() bool { return strings.HasSuffix(string(p), secretsWait) }
 
-// Kind is what a boot has to show.
+// Kind is what a boot must prove.
 func (p SecretPolicy) Kind() SecretPolicy {
 	return SecretPolicy(strings.TrimSuffix(string(p.Effective()), secretsWait))
 }
 
-// Validate says why a policy cannot be used.
+// Validate returns an error for an invalid policy.
 func (p SecretPolicy) Validate() error {
 	switch p.Kind() {
 	case SecretsApprove, SecretsTPM:
@@ -82,7 +82,7 @@ func (p SecretPolicy) Validate() error {
 	return fmt.Errorf("secrets %q: want mac, approve-each-boot or tpm, the last two perhaps with ,wait", string(p))
 }
 
-// Claim is what is known of a boot when it is decided whether it gets secrets.
+// Claim is what the server knows of a boot when it decides whether the boot gets secrets.
 type Claim struct {
 	Policy   SecretPolicy
 	Approved bool   // an operator approved this very boot
@@ -90,7 +90,7 @@ type Claim struct {
 	Trusted  string // that of the machine that an operator approved; "": none
 }
 
-// Withheld says why the boot gets no secrets; "": it gets them.
+// Withheld returns why the boot gets no secrets, or "".
 func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:

@@ -2,7 +2,7 @@ package fleet
 
 import "strings"
 
-// noSerials are what firmware says in the place of a serial number that nobody filled in, in small letters.
+// noSerials are placeholders of firmware for a missing serial number, in lower case.
 var noSerials = []string{
 	"none",
 	"default string",

@@ -16,9 +16,8 @@ import (
 //	room=b12              nodes with this value of the label; "room=" those without a value
 //	room="B & C"          a value in quotes may have any of , & ! ^ ( ) in it
 //
-// Terms are joined as ClusterShell joins them, from left to right and none before another: "," adds what follows,
-// "&" keeps what both have, "!" takes away what follows, and "^" keeps what only one of the two has. A set in
-// parentheses is one term.
+// Terms are joined from left to right, without precedence, as in ClusterShell: "," is union, "&" intersection, "!"
+// difference, and "^" symmetric difference. A set in parentheses is one term.
 type Set struct {
 	text string
 	root steps
@@ -60,7 +59,7 @@ func (s steps) match(n Node) bool {
 	return in
 }
 
-// ParseSet reads a node set. The empty set is an error: nobody means it.
+// ParseSet parses a node set. The empty set is an error, because nobody means it.
 func ParseSet(s string) (Set, error) {
 	set := Set{text: s, known: map[string]bool{}, macs: map[MAC]bool{}}
 	p := setParser{rest: s, set: &set}
@@ -80,14 +79,14 @@ func (s Set) String() string { return s.text }
 // Names are the names that the set spells out, in the order written: those that are taken away, too.
 func (s Set) Names() []string { return s.names }
 
-// Groups are the groups that the set names, each as often as it stands there.
+// Groups returns the groups that the set names, with repetitions.
 func (s Set) Groups() []string { return s.groups }
 
 // Match reports whether n is in the set.
 func (s Set) Match(n Node) bool { return s.root.match(n) }
 
-// Select returns the nodes of the set, in the order of nodes, and the terms that name one node which is not
-// among them: a typing error, as a rule.
+// Select returns the nodes of the set, in the order of nodes. missing has the terms that name a single node which does
+// not exist, usually a typing error.
 func (s Set) Select(nodes []Node) (selected []Node, missing []string) {
 	names, macs := map[string]bool{}, map[MAC]bool{}
 	for _, n := range nodes {

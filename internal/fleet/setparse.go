@@ -71,7 +71,7 @@ func (p *setParser) term(depth int) (func(Node) bool, error) {
 	return p.set.has(word)
 }
 
-// word cuts a term off: what stands in brackets, and in quotes after "=", belongs to it.
+// word cuts off one term, with its brackets, and with quotes after "=".
 func (p *setParser) word() (string, error) {
 	bracket := false
 	for i := 0; i < len(p.rest); i++ {

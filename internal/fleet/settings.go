@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// Settings are the settings of a group, or those of one node that override its group's. A nil field is not set: a node
-// then has its group's value, and a group the default. A node's value replaces the group's as a whole: lists are not
-// merged.
+// Settings are the settings of a group, or of one node that override its group's. A nil field is not set: a node then
+// has its group's value, and a group the default. A node's value replaces the group's; lists are not merged.
 //
-// The image and the kernel arguments are not among them. A rollout may decide the image, and kernel arguments of
-// image, group, class and node are all used.
+// Image and kernel arguments are not settings: a rollout may decide the image, and the kernel arguments of image,
+// group, class and node are joined.
 type Settings struct {
 	AuthorizedKeys *[]string      `json:"authorized_keys,omitempty"` // root's, one OpenSSH line each
 	UnlockRoot     *bool          `json:"unlock_root,omitempty"`     // root's password stays as it is in the image
@@ -31,7 +30,7 @@ type Settings struct {
 	Keeping
 }
 
-// Keeping are the settings of what a node keeps across boots, mounts and lays over its root.
+// Keeping has the settings for what a node keeps across boots, mounts, and mounts over its root.
 type Keeping struct {
 	WriteLayer *string   `json:"write_layer,omitempty"` // see ParseWriteLayer
 	StateOn    *string   `json:"state_on,omitempty"`    // where persistent directories are kept: see ParseState
@@ -219,8 +218,8 @@ func each(items []string, check func(string) error) error {
 	return nil
 }
 
-// Of returns the group as a node sees it whose own settings are s. A setting that belongs to one in s (the size of a
-// cache belongs to the cache) has its default, not the group's value, unless s sets it too.
+// Of returns the group as a node with the settings s sees it. A setting that depends on one in s (a cache's size on the
+// cache) gets its default, not the group's value, unless s sets it too.
 func (s Settings) Of(g Group) Group {
 	for _, x := range settingTable {
 		if x.goesWith(s) {
@@ -237,7 +236,7 @@ func (x Setting) goesWith(s Settings) bool {
 	return ok && first.IsSet(s)
 }
 
-// Merge sets what by sets.
+// Merge overwrites s with what by sets.
 func (s *Settings) Merge(by Settings) {
 	for _, x := range settingTable {
 		if other := x.slot(&by); other.isSet() {
@@ -246,8 +245,7 @@ func (s *Settings) Merge(by Settings) {
 	}
 }
 
-// Normal returns s without the values that equal the default, as a group is stored: what a group does not set is the
-// default anyway.
+// Normal returns s without the values that equal the default, as a group is stored.
 func (s Settings) Normal() Settings {
 	for _, x := range settingTable {
 		if v := x.slot(&s); v.isDefault() {
@@ -295,7 +293,8 @@ type SettingChange struct {
 // String is the change for people: "write limit: 50% -> 2g".
 func (c SettingChange) String() string { return c.Label() + ": " + c.Was + " -> " + c.Is }
 
-// Diff returns the settings that differ. What is not set is shown as the word unset or, if that is "", as its default.
+// Diff returns the settings that differ. A setting that is not set is shown as the text unset or, if that is "", as its
+// default.
 func (s Settings) Diff(is Settings, unset string) []SettingChange {
 	text := func(x Setting, of Settings) string {
 		if unset != "" && !x.IsSet(of) {

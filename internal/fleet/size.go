@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// ParseSize reads a number of bytes: 64MB, 20GB, 1.5TB, 16GiB, or a plain number.
+// ParseSize parses a number of bytes: 64MB, 20GB, 1.5TB, 16GiB, or a plain number.
 func ParseSize(s string) (int64, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	i := strings.LastIndexAny(text, "0123456789") + 1

@@ -2,9 +2,8 @@ package fleet
 
 import "strings"
 
-// Spelling says how a name is written: small letters and digits, and what else is allowed. A pattern would say the
-// same, but the package that reads patterns is large, and the node's program, which checks names too, is sent with
-// every boot.
+// Spelling defines the allowed characters of a name: lower-case letters and digits, and others. It is no regular
+// expression because package regexp is large, and the node's program, which checks names too, is sent with every boot.
 type Spelling struct {
 	Capitals bool   // A to Z are letters too
 	Inner    string // characters allowed beside letters and digits, but not at the start
@@ -12,7 +11,7 @@ type Spelling struct {
 	Max      int    // bytes; there is at least one
 }
 
-// Allows reports whether s is written like this.
+// Allows reports whether s has only allowed characters.
 func (p Spelling) Allows(s string) bool {
 	if s == "" || len(s) > p.Max || !p.letter(s[0]) || !p.End && !p.letter(s[len(s)-1]) {
 		return false

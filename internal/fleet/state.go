@@ -19,7 +19,7 @@ const (
 	StateVolume    StateKind = "volume"    // a block device of its own that the server has for it
 )
 
-// StatePartition is the name in the partition table of what state may be kept on.
+// StatePartition is the GPT name of a partition that state may be kept on.
 const StatePartition = "pando-state"
 
 // State is where the persistent directories of a node are kept.
@@ -34,8 +34,9 @@ type State struct {
 // diskFileSystems are those that a disk gets.
 var diskFileSystems = []string{"ext4", "xfs"}
 
-// ParseState reads where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system that is mounted
-// for it, "directory /DIR" on what is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", "" for nowhere.
+// ParseState parses where state is kept: "nfs SERVER:/DIR [OPTIONS]" or another type of file system to mount,
+// "directory /DIR" on a file system that is mounted anyway, "disk [ext4|xfs]", "volume SIZE [ext4|xfs]", or "" for
+// nowhere.
 func ParseState(s string) (State, error) {
 	f := strings.Fields(s)
 	if len(f) == 0 {
@@ -108,10 +109,10 @@ func diskState(s string, out State, more []string) (State, error) {
 	return out, nil
 }
 
-// systems are those of notKept below which nothing is kept, or mounted, either.
+// systems are those of notKept below which nothing may be kept or mounted.
 var systems = []string{"/boot", "/dev", "/proc", "/run", "/sys", "/var/run"}
 
-// within tells whether a directory is somewhere below another.
+// within reports whether a directory is somewhere below another.
 func within(dir, of string) bool { return strings.HasPrefix(dir, of+"/") }
 
 // validPlace checks a directory of a node that something is mounted on.
@@ -134,5 +135,5 @@ func placeRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._@:-", r)
 }
 
-// StateText says where state is kept, "" for nowhere.
+// StateText returns where state is kept, "" for nowhere.
 func (k Keeping) StateText() string { return ValueOf(k.StateOn) }

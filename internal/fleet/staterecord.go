@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// StateRecord is what the server knows of what a node keeps, also of a node that was deleted.
+// StateRecord is what the server knows of a node's state. It outlives the node's deletion.
 type StateRecord struct {
 	Node    string       `json:"node"`             // or NODE.deleted-TIME
 	Dir     string       `json:"dir,omitempty"`    // name of its directory where several nodes have theirs
@@ -15,7 +15,7 @@ type StateRecord struct {
 	Last    *StateResult `json:"last,omitempty"`   // the order that ended last
 }
 
-// StatePlace is what a node said that it keeps in one place.
+// StatePlace is what a node reported to keep in one place.
 type StatePlace struct {
 	Place string     `json:"place"` // the same for all nodes that find each other's state there
 	On    string     `json:"on"`    // as the setting has it
@@ -24,7 +24,7 @@ type StatePlace struct {
 	Boot  BootID     `json:"boot,omitempty"` // by which
 }
 
-// Shared tells whether nodes have a directory each there: a disk and a volume are of one node.
+// Shared reports whether the place has a directory for each node. A disk and a volume belong to one node.
 func (p StatePlace) Shared() bool {
 	return p.Place != string(StateDisk) && p.Place != string(StateVolume)
 }
@@ -36,7 +36,7 @@ type KeptPath struct {
 	Bytes int64     `json:"bytes"`          // on the disk; -1: not measured yet
 }
 
-// StateOrderKind is what is to be done to a state.
+// StateOrderKind is what an order does to a state.
 type StateOrderKind string
 
 // The kinds of orders.
@@ -48,11 +48,11 @@ const (
 	SendState   StateOrderKind = "send" // give it to the server, for a node that gets at it in no other way
 )
 
-// StateOrder is something that a node's next boot does to its state, before anything starts, and once.
+// StateOrder is an order that a node's next boot carries out once on its state, before anything starts.
 type StateOrder struct {
 	ID   string         `json:"id"`
 	Kind StateOrderKind `json:"kind"`
-	// where: a node that keeps its state elsewhere by then does nothing
+	// where; a node that by then keeps its state in another place does nothing
 	Place   string    `json:"place"`
 	Paths   []string  `json:"paths,omitempty"`    // of a reset; none: everything
 	From    string    `json:"from,omitempty"`     // node of a copy
@@ -62,21 +62,22 @@ type StateOrder struct {
 	Who     string    `json:"who,omitempty"`
 
 	To string `json:"to,omitempty"` // of a send: the node that it is for, whose copy has the same ID
-	// of a copy: the other node sends its state to the server, and this one fetches it
+	// of a copy: the other node sends its state to the server, and this node fetches it there
 	Through bool      `json:"through,omitempty"`
 	Sent    time.Time `json:"sent,omitzero"`    // of such a copy: when the server had it; zero: not yet
 	Bytes   int64     `json:"bytes,omitempty"`  // and how much the server has
 	Digest  string    `json:"digest,omitempty"` // and its SHA-256
 }
 
-// StateResult is how an order ended.
+// StateResult is the result of an order.
 type StateResult struct {
 	StateOrder
 	At    time.Time `json:"at"`
 	Error string    `json:"error,omitempty"` // why it was not done
 }
 
-// StateReport is the file below the run directory in which a node finds what it keeps, for its server.
+// StateReport is the file below the run directory in which a node's script lists what it keeps, for the report to the
+// server.
 const StateReport = "state-report"
 
 // StateSender is the template of units that send a node's state to the server; an order's id is behind its '@'.
@@ -95,10 +96,10 @@ func (o StateOrder) String() string {
 	return string(o.Kind)
 }
 
-// Waits tells whether it is a copy that another node has to send first.
+// Waits reports whether the order is a copy that another node has to send first.
 func (o StateOrder) Waits() bool { return o.Through && o.Sent.IsZero() }
 
-// In returns what is known of one place.
+// In returns what is known of one place, or nil.
 func (r *StateRecord) In(place string) *StatePlace {
 	for i := range r.Places {
 		if r.Places[i].Place == place {
@@ -108,10 +109,10 @@ func (r *StateRecord) In(place string) *StatePlace {
 	return nil
 }
 
-// Shared tells whether nodes that keep their state so have a directory each in one place.
+// Shared reports whether nodes that keep their state this way have a directory each in one place.
 func (s State) Shared() bool { return s.Kind == StateNetwork || s.Kind == StateDirectory }
 
-// Done says how an order ended.
+// Done describes the result of an order.
 func (r StateResult) Done() string {
 	switch {
 	case r.Error != "":

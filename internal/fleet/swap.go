@@ -13,7 +13,7 @@ const (
 	SwapVolume = "volume" // a block device that the server has for one boot: docs/adr/0037-swap-on-volumes.md
 )
 
-// SwapPartition is the name in the partition table of what swap space may be on.
+// SwapPartition is the GPT name of a partition that swap space may be on.
 const SwapPartition = "pando-swap"
 
 // Bounds of swap space on a volume, in bytes.
@@ -22,13 +22,13 @@ const (
 	MaxSwap int64 = 1e12
 )
 
-// Swap is where a node puts memory that it has no room for.
+// Swap is where a node's swap space is.
 type Swap struct {
 	Kind string
 	Size int64 // bytes of SwapVolume
 }
 
-// ParseSwap reads swap space: "none", "zram", "disk", "volume SIZE"; "" is none.
+// ParseSwap parses swap space: "none", "zram", "disk", "volume SIZE"; "" is none.
 func ParseSwap(s string) (Swap, error) {
 	f := strings.Fields(s)
 	switch {
@@ -65,7 +65,7 @@ func (k Keeping) SwapText() string {
 	return SwapNone
 }
 
-// swapNote says what swap space costs that is on the server, "" for any other.
+// swapNote reports what swap space costs that is on the server, "" for any other.
 func swapNote(s Settings) string {
 	if s.SwapSpace().Kind != SwapVolume {
 		return ""
@@ -73,7 +73,7 @@ func swapNote(s Settings) string {
 	return "while the server is away, programs stand still whose memory is in its swap space"
 }
 
-// SwapSpace is the swap space. One that cannot be read is none: it was refused when it was set.
+// SwapSpace is the parsed swap space. An invalid value counts as none: it was refused when it was set.
 func (k Keeping) SwapSpace() Swap {
 	s, err := ParseSwap(k.SwapText())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Setting is one line of the settings table. Flags, API description, fleet files, diffs and displays are made from it,
-// so none of them names a setting, and a new setting is a field of Settings and a line here.
+// Setting is one line of the settings table. Flags, API description, fleet files, diffs and displays are made from the
+// table and name no setting. A new setting is a field of Settings and a line of the table.
 type Setting struct {
 	Key      string // its name in JSON, in fleet files and in --inherit: "write_limit"
 	Flag     string // its flag; a list's is called as one of its items: "mount"
@@ -145,7 +145,8 @@ func (x Setting) Label() string { return strings.ReplaceAll(x.Key, "_", " ") }
 // IsSet reports whether s sets the setting.
 func (x Setting) IsSet(s Settings) bool { return x.slot(&s).isSet() }
 
-// Items returns the value as flags and fleet files write it: one word, or the items of a list. The default has none.
+// Items returns the value as flags and fleet files write it: one word, or the items of a list. The default has no
+// items.
 func (x Setting) Items(s Settings) []string { return x.slot(&s).items() }
 
 // Text returns the value in one line, or the default. Every display shows a setting this way.
@@ -186,7 +187,7 @@ func (x Setting) Set(s *Settings, words ...string) error {
 	return nil
 }
 
-// validate says why the value cannot be used.
+// validate returns why the value cannot be used.
 func (x Setting) validate(s Settings) error {
 	for _, word := range x.Items(s) {
 		if len(x.Values) > 0 && !slices.Contains(x.Values, word) {
@@ -206,7 +207,7 @@ func (x Setting) validate(s Settings) error {
 	return x.check(s)
 }
 
-// ParseBool reads a word that means true or false.
+// ParseBool parses a word that means true or false.
 func ParseBool(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "true", "yes", "allow":

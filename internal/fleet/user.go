@@ -19,7 +19,7 @@ type User struct {
 
 var userName = Spelling{Inner: "._-", Max: 32}
 
-// ParseUser reads "NAME uid=2000 [groups=sudo,video] [shell=/bin/bash] [home=/home/NAME]", or "group NAME gid=3000".
+// ParseUser parses "NAME uid=2000 [groups=sudo,video] [shell=/bin/bash] [home=/home/NAME]", or "group NAME gid=3000".
 func ParseUser(line string) (User, error) {
 	f := strings.Fields(line)
 	u := User{Shell: "/bin/bash"}

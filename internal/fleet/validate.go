@@ -29,8 +29,7 @@ func isHostName(s string) bool {
 	return true
 }
 
-// ValidNodeName checks the name of a node. It becomes the node's host name, so it is one: at most 64 of a-z, 0-9,
-// dash and dot.
+// ValidNodeName checks the name of a node, which is also its host name: at most 64 of a-z, 0-9, dash and dot.
 func ValidNodeName(s string) error {
 	if len(s) > 64 || !isHostName(s) {
 		return fmt.Errorf("node name %q: use a host name: 1 to 64 of a-z 0-9 - and dots between labels", s)
@@ -53,7 +52,7 @@ func ValidLabel(key, value string) error {
 	return nil
 }
 
-// ValidKernelArgs checks arguments that are put on a kernel command line one after another.
+// ValidKernelArgs checks kernel arguments.
 func ValidKernelArgs(args []string) error {
 	for _, a := range args {
 		// iPXE expands ${...}; blanks and quotes would split or join arguments.
@@ -76,7 +75,7 @@ func printable(s string) bool {
 	return true
 }
 
-// ValidAddress checks an address that a node may have: IPv4, of one machine.
+// ValidAddress checks a node's address: IPv4 unicast.
 func ValidAddress(a netip.Addr) error {
 	if !a.Is4() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() ||
 		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
@@ -85,7 +84,7 @@ func ValidAddress(a netip.Addr) error {
 	return nil
 }
 
-// Validate returns an error that says which field of a node cannot be used.
+// Validate returns an error for an invalid field of a node.
 func (n Node) Validate() error {
 	if err := ValidNodeName(n.Name); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (n Node) Validate() error {
 	return nil
 }
 
-// Validate returns an error that says which field of a group cannot be used.
+// Validate returns an error for an invalid field of a group.
 func (g Group) Validate() error {
 	if err := ValidName("group", g.Name); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Window is a time of the week: "Mon-Fri 20:00-06:00", "Sat,Sun 00:00-24:00", or "22:00-05:00" for every day. A
-// window that ends before it begins ends on the day after; the day that counts is the one on which it begins.
+// Window is a weekly time: "Mon-Fri 20:00-06:00", "Sat,Sun 00:00-24:00", or "22:00-05:00" for every day. A window whose
+// end is before its begin ends on the next day; it belongs to the day on which it begins.
 type Window string
 
 // span is a window that was read.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// LayerKind is what takes the writes of a node to its root.
+// LayerKind is the kind of a write layer.
 type LayerKind string
 
 // The kinds.
@@ -15,18 +15,17 @@ const (
 	LayerDisk   LayerKind = "disk"  // a partition of the node that bears WritePartition
 )
 
-// WritePartition is the name in the partition table of what takes a node's writes, and the label of the file system
-// that it gets.
+// WritePartition is the GPT name of a write partition, and the label of its file system.
 const WritePartition = "pando-write"
 
-// WriteLayer is what takes the writes of a node to its root.
+// WriteLayer is the storage that takes a node's writes to its root.
 type WriteLayer struct {
 	Kind LayerKind
 	Keep bool // of LayerDisk: what was written outlives a reboot into the same version
 }
 
-// ParseWriteLayer reads "tmpfs", "zram", "disk", "disk wipe" or "disk keep"; "" is tmpfs, and a disk is wiped
-// unless it is kept.
+// ParseWriteLayer parses "tmpfs", "zram", "disk", "disk wipe" or "disk keep". "" is tmpfs, and a disk is wiped at each
+// boot unless it is kept.
 func ParseWriteLayer(s string) (WriteLayer, error) {
 	switch strings.Join(strings.Fields(s), " ") {
 	case "", string(LayerMemory):
@@ -41,7 +40,7 @@ func ParseWriteLayer(s string) (WriteLayer, error) {
 	return WriteLayer{}, fmt.Errorf("write layer %q: want tmpfs, zram, 'disk wipe' or 'disk keep'", s)
 }
 
-// String is the write layer as ParseWriteLayer reads it, always in the same words.
+// String returns the write layer in the form that ParseWriteLayer parses.
 func (l WriteLayer) String() string {
 	switch {
 	case l.Kind != LayerDisk:
@@ -52,7 +51,7 @@ func (l WriteLayer) String() string {
 	return string(LayerDisk) + " wipe"
 }
 
-// WriteLayerText is what takes the writes of a node, as files have it; LayerMemory if nothing was said.
+// WriteLayerText returns the write layer as fleet files have it, LayerMemory by default.
 func (k Keeping) WriteLayerText() string {
 	if s := ValueOf(k.WriteLayer); s != "" {
 		return s
@@ -60,7 +59,7 @@ func (k Keeping) WriteLayerText() string {
 	return string(LayerMemory)
 }
 
-// Layer is what takes the writes of a node. A setting that cannot be read was refused when it was set.
+// Layer returns the parsed write layer. An invalid value was refused when it was set.
 func (k Keeping) Layer() WriteLayer {
 	l, err := ParseWriteLayer(k.WriteLayerText())
 	if err != nil {
@@ -69,7 +68,7 @@ func (k Keeping) Layer() WriteLayer {
 	return l
 }
 
-// WantsDisks tells whether nodes with these settings need drivers of disks before they have a root.
+// WantsDisks reports whether nodes with these settings need disk drivers before they have a root.
 func (s Settings) WantsDisks() bool {
 	return ValueOf(s.Cache) == CacheDisk || s.Layer().Kind == LayerDisk
 }

@@ -1,7 +1,10 @@
 // Package fleetfile reads and writes what people declare of a fleet: fleet files in YAML, and tables of machines in
-// CSV or YAML. It owns the two formats; an api.Declaration is what it makes of a text, and what it makes a text of.
-// The CLI calls it for apply, export and node import. It opens no file and asks no server.
+// CSV or YAML. It converts each to and from an api.Declaration.
 //
-// A fleet file declares policy, classes, groups, nodes, config files and secrets' names; with owns it says of what it
-// is the whole truth. A table has a row for each node and declares only its columns. Errors name the line.
+// It owns the two formats. The command line calls it for apply, export and node import. It must never open a file or
+// call a server.
+//
+// A fleet file declares policy, classes, groups, nodes, config files and the names of secrets. Its key `owns` lists
+// the kinds that `apply --prune` may delete when the file does not name them. A table has a row for each node and
+// declares only its columns. Errors name the line.
 package fleetfile

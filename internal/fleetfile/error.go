@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with a file, and where.
+// Error returns what is wrong with a file, and where.
 type Error struct {
 	File   string
 	Line   int    // 0: unknown

@@ -30,7 +30,7 @@ var columns = map[string]string{
 // labelColumn begins the name of a column that has the values of one label.
 const labelColumn = "label:"
 
-// ParseTable reads the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
+// ParseTable parses the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
 // is declared with what the table has of it, and nothing else.
 func ParseTable(name string, text []byte) (File, error) {
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {

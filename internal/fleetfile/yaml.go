@@ -119,7 +119,7 @@ func (r *reader) words(n *yaml.Node) []string {
 	return out
 }
 
-// unknown says what was meant by a word that is not one of the known.
+// unknown reports what was meant by a word that is not one of the known.
 func unknown(word string, known []string) string {
 	best, distance := "", 1+len(word)/2
 	for _, k := range known {

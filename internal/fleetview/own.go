@@ -27,7 +27,7 @@ func OwnNodes(ctx context.Context, reg *registry.Registry) (map[string]bool, err
 // ownTime is how long the answer of OwnNodes is used while a caller follows events.
 const ownTime = 2 * time.Second
 
-// EventFilter tells which events a caller may see.
+// EventFilter says which events a caller may see.
 type EventFilter struct {
 	ctx context.Context
 	reg *registry.Registry

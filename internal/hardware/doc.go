@@ -1,5 +1,4 @@
-// Package hardware reads what a machine says of itself in sysfs and proc: maker, serial, memory, PCI devices.
+// Package hardware reads a machine's description in sysfs and proc: maker, serial, memory, PCI devices.
 //
-// It owns nothing. Registration, the choice of drivers and the bounds of what is kept in memory use it. It must not
-// open devices.
+// It owns no state. Registration, the choice of drivers and the limits on memory use it. It must not open devices.
 package hardware

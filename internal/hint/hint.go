@@ -1,7 +1,7 @@
-// Package hint joins an error with what an operator can do about it.
+// Package hint joins an error with a hint: what an operator can do about it.
 //
-// It owns nothing. Parts below the HTTP handlers return such errors; whoever writes an error for people, in a boot
-// script, in the log or as an answer of the API, asks for the hint. It must never change what an error is.
+// It owns no state. Code below the HTTP handlers returns such errors. Code that writes an error for people (boot
+// script, log, reply of the API) reads the hint. It must never change the identity of an error (errors.Is).
 package hint
 
 import (

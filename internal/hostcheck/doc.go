@@ -1,6 +1,6 @@
-// Package hostcheck looks at this machine for what keeps nodes from booting: ports, firewall, boot files, tools,
-// disk, clock.
+// Package hostcheck checks this machine for what keeps nodes from booting: ports, firewall, boot files, tools, disk
+// space, clock.
 //
-// Each check returns findings with their fix. The commands `doctor` and `up` run the checks. It must never change
-// the machine.
+// It owns no state. Each check returns findings with their fix. The commands `doctor` and `up` run the checks. It must
+// never change the machine.
 package hostcheck

@@ -31,7 +31,7 @@ type Keys struct {
 	Secret [32]byte
 }
 
-// KeyError says that the keys directory cannot be used.
+// KeyError means that the keys directory cannot be used.
 type KeyError struct {
 	Path string
 	hint string
@@ -43,7 +43,7 @@ func (e *KeyError) Error() string { return fmt.Sprintf("keys %s: %v", e.Path, e.
 // Unwrap returns the reason.
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// Hint says what the administrator can do, "" if nothing is known.
+// Hint reports what the administrator can do, "" if nothing is known.
 func (e *KeyError) Hint() string { return e.hint }
 
 const restoreHint = "restore the keys directory from its backup; new keys mean that every node must boot again " +
@@ -83,7 +83,7 @@ func Open(dir string) (Keys, error) {
 	return read(dir)
 }
 
-// look tells which of the secret files are there. The public key can be made from the secret one.
+// look reports which of the secret files are there. The public key can be made from the secret one.
 func look(dir string) (present, absent []string, err error) {
 	files := []string{SiteKeyFile, ServerKeyFile, SecretFile}
 	if _, err := os.Lstat(filepath.Join(dir, TrustFile)); err == nil {

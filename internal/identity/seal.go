@@ -13,7 +13,7 @@ const purposeSeal = "pando sealed secrets v1\x00"
 // sealVersion begins what is sealed.
 const sealVersion = 1
 
-// ErrSealed says that something was not sealed by this site, or for something else, or was changed.
+// ErrSealed means that something was not sealed by this site, or for something else, or was changed.
 var ErrSealed = errors.New("it cannot be opened with this site's keys: were they replaced? give it once more")
 
 // Seal encrypts a small secret (AES-256-GCM with a random nonce), so that who reads the record and not the keys

@@ -77,7 +77,7 @@ var (
 	driverName    = fleet.Spelling{Inner: "_-", End: true, Max: 64}
 )
 
-// Validate says what is wrong with a manifest, by the name of the field.
+// Validate returns what is wrong with a manifest, by the name of the field.
 func (m Manifest) Validate() error {
 	for _, check := range []func() error{m.checkHead, m.checkDrivers, m.checkCommandLine, m.checkRoot} {
 		if err := check(); err != nil {

@@ -14,10 +14,10 @@ type Extends struct {
 	Base fleet.Digest `json:"base"` // the only version that it fits
 }
 
-// IsExtension tells whether a version is laid over others and boots nothing.
+// IsExtension reports whether a version is laid over others and boots nothing.
 func (m Manifest) IsExtension() bool { return m.Extends != nil }
 
-// Fits says why a version cannot be laid over base, and what can be done; nil when it can.
+// Fits returns why a version cannot be laid over base, and what can be done; nil when it can.
 func (m Manifest) Fits(base fleet.Digest) error {
 	switch {
 	case !m.IsExtension():

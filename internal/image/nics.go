@@ -66,7 +66,7 @@ const maxFor = 64
 
 var moduleName = fleet.Spelling{Capitals: true, Inner: "_", End: true, Max: 64}
 
-// checkUse says what is wrong with what a cpio is said to be for. before are those that stand before it.
+// checkUse returns what is wrong with what a cpio is said to be for. before are those that stand before it.
 func (d Driver) checkUse(before []Driver) error {
 	if d.InsteadOf != "" {
 		i := slices.IndexFunc(before, func(b Driver) bool { return b.Name == d.InsteadOf })

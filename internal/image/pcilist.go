@@ -94,7 +94,7 @@ func isPCIWord(s string) bool {
 	return true
 }
 
-// check says what is wrong with a list: only the one canonical text passes.
+// check returns what is wrong with a list: only the one canonical text passes.
 func (l PCIList) check() error {
 	if l == "" {
 		return nil

@@ -38,7 +38,7 @@ const LacksUploader = "journal-upload"
 // UploaderPackage brings that program, in Debian, Ubuntu, Fedora and openSUSE.
 const UploaderPackage = "systemd-journal-remote"
 
-// NoUploader tells whether nodes of the version have no program that sends their journal. Of builds that did not
+// NoUploader reports whether nodes of the version have no program that sends their journal. Of builds that did not
 // look for it, the packages tell, where they are known.
 func (p Provenance) NoUploader() bool {
 	has := func(name string) bool {

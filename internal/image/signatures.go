@@ -90,7 +90,7 @@ func SignaturesBy(data, signature []byte, comment string, keys []string) []byte 
 		)...)
 }
 
-// ParseKey reads a minisign public key: its base64, or the text of its file. It returns the base64.
+// ParseKey parses a minisign public key: its base64, or the text of its file. It returns the base64.
 func ParseKey(text string) (string, error) {
 	var k minisign.PublicKey
 	if err := k.UnmarshalText(bytes.TrimSpace([]byte(text))); err != nil {

@@ -23,8 +23,8 @@ const (
 	erofsFlatInline = 2 // whole blocks, and the tail behind the inode
 )
 
-// ErofsImage walks an EROFS image to find where files lie. It is for images that mkfs.erofs has just made,
-// but believes nothing it reads: a broken image gives an error.
+// ErofsImage finds the files of an EROFS image. It is for images that mkfs.erofs has just made, and still trusts
+// nothing: a broken image gives an error.
 type ErofsImage struct {
 	r         io.ReaderAt
 	blockSize int64
@@ -108,8 +108,7 @@ const (
 	erofsLink    = 0o120000
 )
 
-// Files lists all regular Files that have bytes, each inode once, in order of their place in the image.
-// inodes counts all inodes.
+// Files lists all regular files that have bytes, each inode once, in order of offset. inodes counts all inodes.
 func (e *ErofsImage) Files() (files []Extent, inodes int64, err error) {
 	err = e.walk(func(name string, n erofsInode) error {
 		inodes++
@@ -236,7 +235,7 @@ type dirent struct {
 	name string
 }
 
-// readDirents reads one block of a directory: 12-byte entries first, then their names, the last of which
+// readDirents parses one block of a directory. It has 12-byte entries first and their names after them; the last name
 // ends with the block or with a zero byte.
 func readDirents(b []byte) ([]dirent, error) {
 	le := binary.LittleEndian

@@ -11,9 +11,8 @@ import (
 	"slices"
 )
 
-// SortXattrs brings the extended attributes of each inode into one order. mkfs.erofs before 1.9.3 writes
-// them in the order in which the tree's file system lists them, and ext4 and tmpfs list one set of
-// attributes in two orders: the same tree would be two images.
+// SortXattrs sorts the extended attributes of each inode. mkfs.erofs before 1.9.3 writes them in the order of the
+// tree's file system. ext4 and tmpfs differ in it, so the same tree would give two images.
 func SortXattrs(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
@@ -83,8 +82,8 @@ func sortedXattrs(b []byte) ([]byte, error) {
 	return append(slices.Clone(b[:ErofsXattrHeader]), bytes.Join(entries, nil)...), nil
 }
 
-// The super block's checksum is a CRC-32C, not inverted at the end, of the first block from the super block
-// on, its own four bytes being zero. Inodes lie in that block too.
+// The super block's checksum is a CRC-32C, not inverted at the end. It covers the first block from the super block on,
+// with its own four bytes as zero. Inodes lie in that block too.
 func superChecksum(f *os.File) (sum, stored uint32, err error) {
 	block := make([]byte, 4096-erofsSuperOffset)
 	if _, err := f.ReadAt(block, erofsSuperOffset); err != nil {

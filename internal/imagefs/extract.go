@@ -12,9 +12,8 @@ import (
 	"pando/internal/store"
 )
 
-// Extract writes the root file system of a version out of the store into a file, as mkfs.erofs once made it.
-// Every object is checked on the way; where the file system has zeros, the file has holes. each is told of the
-// bytes that are done.
+// Extract writes the root file system of a version from the store into a file. It verifies every object; zeros of the
+// file system become holes of the file. each is called with the bytes that are done.
 func Extract(ctx context.Context, d *store.Dir, m image.Manifest, file string, each func(bytes int64)) (err error) {
 	r, err := Open(ctx, d, m)
 	if err != nil {

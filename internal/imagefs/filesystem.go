@@ -10,23 +10,23 @@ import (
 	"pando/internal/image"
 )
 
-// FileSystem is a raw root file system of one kind. Where its files lie is read from the file system itself.
+// FileSystem is a raw root file system of one kind.
 type FileSystem interface {
 	Size() int64 // bytes, in whole blocks
-	// Files lists where the bytes of regular Files are, in order of their place, and counts the inodes.
+	// Files lists where the bytes of regular files are, in order of offset, and counts the inodes.
 	Files() (files []Extent, inodes int64, err error)
 	// list lists all inodes by one of their names. With readable set, what cannot be read is left out.
 	list(readable bool) ([]File, error)
 }
 
-// Extent is where bytes of one regular file lie.
+// Extent is a range of bytes of one regular file.
 type Extent struct {
 	Path  string // without a leading slash
 	Start int64  // offset in the image in bytes
 	Size  int64  // bytes
 }
 
-// OpenFileSystem reads what kind says that it is.
+// OpenFileSystem opens a raw image of that kind.
 func OpenFileSystem(kind string, r io.ReaderAt) (FileSystem, error) {
 	switch kind {
 	case image.Erofs:

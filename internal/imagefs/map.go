@@ -12,7 +12,7 @@ import (
 	"pando/internal/store"
 )
 
-// File is where a file or directory lies in a root file system. Blocks are chunk.BlockSize bytes.
+// File is a file or directory and its position in a root file system. A block has chunk.BlockSize bytes.
 type File struct {
 	Path          string // without a leading slash
 	Start, Blocks uint32 // its bytes; no blocks: it has none, or they lie with its inode
@@ -25,8 +25,8 @@ type File struct {
 	Target string // of a symbolic link whose bytes may lie in two places
 }
 
-// Map is the layout of the root file system of a version. It is read from the file system itself, so it
-// also exists for a version that was copied here, and cannot disagree with it.
+// Map is the layout of the root file system of a version. It is read from the file system itself, so every version has
+// one and it cannot disagree with the root.
 type Map struct {
 	Size int64 // bytes of the file system
 
@@ -36,13 +36,12 @@ type Map struct {
 	loose  map[string]int // by path without its numbers, -1 where two have the same
 }
 
-// ReadMap reads the map of a version's root from the store: its inodes and directories, a few MB.
+// ReadMap reads the map of a version's root from the store. It reads inodes and directories, a few MB.
 func ReadMap(ctx context.Context, d *store.Dir, m image.Manifest) (*Map, error) {
 	return mapRoot(ctx, d, m, false)
 }
 
-// ReadMapInPart is ReadMap for a store that lost something: files whose inodes or directories cannot be read are left
-// out.
+// ReadMapInPart is ReadMap for a damaged store: it leaves out files whose inodes or directories cannot be read.
 func ReadMapInPart(ctx context.Context, d *store.Dir, m image.Manifest) (*Map, error) {
 	return mapRoot(ctx, d, m, true)
 }
@@ -63,10 +62,10 @@ func mapRoot(ctx context.Context, d *store.Dir, m image.Manifest, readable bool)
 	return NewMap(m.Root.Size, files), nil
 }
 
-// BlockOf is the block in which an offset lies.
+// BlockOf returns the block that contains an offset.
 func BlockOf(off int64) uint32 { return uint32(off / chunk.BlockSize) }
 
-// NewMap makes a map of files that are known already.
+// NewMap makes a map of known files.
 func NewMap(size int64, files []File) *Map {
 	m := &Map{
 		Size:   size,
@@ -103,8 +102,8 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 func withoutNumbers(path string) string { return numbers.ReplaceAllString(path, "0") }
 
-// FindLike is Find, or else the one file whose path differs in numbers only: libssl.so.3.0.16 for libssl.so.3.0.15, a
-// module of the next kernel.
+// FindLike is Find, or else returns the one file whose path differs only in numbers: libssl.so.3.0.16 for
+// libssl.so.3.0.15, or a module of the next kernel.
 func (m *Map) FindLike(path string) (File, bool) {
 	if f, ok := m.Find(path); ok {
 		return f, true
@@ -115,7 +114,7 @@ func (m *Map) FindLike(path string) (File, bool) {
 	return File{}, false
 }
 
-// At returns the file or directory whose bytes a block holds; false for inodes and the super block.
+// At returns the file or directory that has bytes in a block; false for a block of inodes or the super block.
 func (m *Map) At(block uint32) (File, bool) {
 	n, found := slices.BinarySearchFunc(
 		m.data,
@@ -146,7 +145,7 @@ func (m *Map) InodesIn(block uint32) []File {
 	return m.files[first:last]
 }
 
-// Files returns all files and directories, in order of their inodes. Nothing may change what it returns.
+// Files returns all files and directories, in order of their inodes. The caller must not change the slice.
 func (m *Map) Files() []File { return m.files }
 
 // In returns the files and directories that have bytes, or their inodes, in a range of bytes of the file system.

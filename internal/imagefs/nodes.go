@@ -45,7 +45,7 @@ type xattr struct {
 	value  []byte
 }
 
-// treeScanner reads a tree, without what is below /boot, and numbers its inodes from 1 on.
+// treeScanner reads a tree except /boot, and numbers its inodes from 1.
 type treeScanner struct {
 	root     string
 	prefixes []string // of the attributes that the file system holds

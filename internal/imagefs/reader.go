@@ -45,7 +45,7 @@ func Open(ctx context.Context, d *store.Dir, m image.Manifest) (*Reader, error) 
 // Size is the number of bytes of the file system.
 func (r *Reader) Size() int64 { return r.root.RawSize() }
 
-// Entry returns the index Entry that covers an offset, and the offset at which it starts.
+// Entry returns the index entry that covers an offset, and the offset at which it starts.
 func (r *Reader) Entry(off int64) (chunk.Entry, int64, error) {
 	i, start := r.root.Find(off)
 	page, ok := r.pages[i]
@@ -69,7 +69,7 @@ func (r *Reader) zero(off int64) (bool, error) {
 	return e.Codec == chunk.Zero, err
 }
 
-// Block reads block n into b, unless it is zeros that the index has no object for, or beyond the end.
+// Block reads block n into b. ok is false for zeros, which the index has no object for, and beyond the end.
 func (r *Reader) Block(b []byte, n uint32) (ok bool, err error) {
 	off := int64(n) * chunk.BlockSize
 	if off >= r.root.RawSize() {
@@ -82,7 +82,7 @@ func (r *Reader) Block(b []byte, n uint32) (ok bool, err error) {
 	return err == nil, err
 }
 
-// ReadAt fills b; beyond the end is an error.
+// ReadAt fills b. Reading beyond the end is an error.
 func (r *Reader) ReadAt(b []byte, off int64) (int, error) {
 	done := 0
 	for done < len(b) {

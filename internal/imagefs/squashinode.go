@@ -163,7 +163,7 @@ func (w *squashWriter) attributes(attrs []xattr) (uint32, error) {
 // squashPrefixes are the attributes that squashfs holds.
 var squashPrefixes = []string{"user.", "trusted.", "security."}
 
-// lost says what of the tree is not in the image.
+// lost reports what of the tree is not in the image.
 func (w *squashWriter) lost() []string {
 	var out []string
 	if n := len(w.lists); n > 0 {

@@ -13,10 +13,11 @@ import (
 	"pando/internal/chunk"
 )
 
-// Squashfs 4.0 on disk, as far as an image needs it in which nothing is compressed. Names and layout are those of
-// the kernel's fs/squashfs/squashfs_fs.h. mksquashfs puts files behind one another without a gap, so that a file
-// that grew by a byte moves all bytes behind it by one, and the next version shares nothing with this one. Here
-// each file begins with a block of 4 KiB.
+// Squashfs 4.0 on disk, as far as an uncompressed image needs it. Names and layout are those of the kernel's
+// fs/squashfs/squashfs_fs.h.
+//
+// Each file begins at a multiple of 4 KiB. mksquashfs packs files without gaps, so a file that grows by a byte moves
+// all later bytes, and the next version shares no chunk.
 const (
 	squashMagic     = 0x73717368
 	squashSuperSize = 96
@@ -29,8 +30,8 @@ const (
 	squashNone      = 0xffffffff
 	squashNowhere   = 1<<64 - 1
 
-	// Nothing of inodes, data, fragments, attributes and ids is compressed; there are no fragments; inodes have a
-	// table for file handles, which an overlay wants.
+	// Inodes, data, attributes and ids are uncompressed; there are no fragments. Inodes have an export table for file
+	// handles, which overlayfs needs.
 	squashFlags    = 0x1 | 0x2 | 0x8 | 0x10 | 0x80 | 0x100 | 0x800
 	squashNoXattrs = 0x200
 )
@@ -67,11 +68,11 @@ type squashWriter struct {
 	xattrCount uint32
 }
 
-// SquashfsRevision counts the changes of this writer that make other bytes of the same tree.
+// SquashfsRevision counts the changes of this writer that give the same tree other bytes.
 const SquashfsRevision = "1"
 
-// WriteSquashfs writes the tree below root into a file. now is the time of the super block, Unix seconds. lost says
-// what of the tree the file system has no room for.
+// WriteSquashfs writes the tree below root into a file. now is the time in the super block, Unix seconds. lost lists
+// what the file system cannot represent.
 func WriteSquashfs(ctx context.Context, root, file string, now int64) (lost []string, err error) {
 	f, err := os.Create(file)
 	if err != nil {

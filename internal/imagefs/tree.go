@@ -63,7 +63,7 @@ func (t *Tree) Content(f File) ([]byte, error) {
 	return b, nil
 }
 
-// Packages lists the packages that are installed in the root, by dpkg or apk.
+// Packages lists the installed packages, from dpkg or apk.
 func (t *Tree) Packages() []image.Package {
 	return systree.ReadPackages(func(name string) (io.ReadCloser, error) {
 		b, err := t.ReadFile(name)
@@ -71,7 +71,7 @@ func (t *Tree) Packages() []image.Package {
 	})
 }
 
-// Owners tells which package installed a file, by its path in the image without a leading slash, as far as dpkg knows.
+// Owners maps a file's path, without a leading slash, to the package that installed it, as far as dpkg records it.
 func (t *Tree) Owners() (map[string]string, error) {
 	owners := map[string]string{}
 	for _, f := range t.files {
@@ -99,7 +99,7 @@ func (t *Tree) Owners() (map[string]string, error) {
 	return owners, nil
 }
 
-// System tells ID and VERSION_ID of the root's os-release, "" where it does not say.
+// System returns ID and VERSION_ID of the root's os-release, or "".
 func (t *Tree) System() (id, version string) {
 	b, err := t.ReadFile("usr/lib/os-release")
 	if err != nil {

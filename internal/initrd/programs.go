@@ -91,7 +91,7 @@ func programArchitecture(path string) string {
 	return runtime.GOARCH
 }
 
-// Has says what is missing for nodes of an architecture to boot, nil if nothing is.
+// Has reports what is missing for nodes of an architecture to boot, nil if nothing is.
 func (s Programs) Has(architecture string) error {
 	if s[architecture] != nil {
 		return nil

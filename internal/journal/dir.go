@@ -31,7 +31,7 @@ const (
 	DefaultFree  = 1 << 30
 )
 
-// ErrNone means that nothing is kept of a node or a boot.
+// ErrNone means that no journal of a node or a boot is kept.
 var ErrNone = errors.New("no journal is kept")
 
 // ErrFull means that the disk has no room.
@@ -40,7 +40,7 @@ var ErrFull = errors.New("the disk of the journals is full")
 // ErrBusy means that a boot is sending already, or that too many do.
 var ErrBusy = errors.New("busy")
 
-// Options are what a directory of journals is opened with. The zero value of a number is its default.
+// Options are the options of a directory of journals. A zero number means its default.
 type Options struct {
 	Path  string
 	Total int64 // bytes of all journals
@@ -78,7 +78,7 @@ const (
 	mostFollows = 64
 )
 
-// Find tells where systemd-journal-remote is on this machine. The error says what to install.
+// Find returns the path of systemd-journal-remote on this machine. Its error says what to install.
 func Find() (string, error) {
 	if path, err := exec.LookPath(remoteName); err == nil {
 		return path, nil
@@ -127,8 +127,7 @@ func Open(o Options) (*Dir, error) {
 	return d, d.scan()
 }
 
-// unprivileged is the user that systemd-journal-remote has for itself: what a node says is read by nobody with more
-// rights.
+// unprivileged is the user of systemd-journal-remote: the program reads what nodes send without further rights.
 func unprivileged() *syscall.Credential {
 	u, err := user.Lookup(remoteName)
 	if err != nil || os.Geteuid() != 0 {
@@ -273,7 +272,7 @@ func (d *Dir) usage(node string) (n int64) {
 	return n
 }
 
-// Rename gives what is kept of a node to a node of another name; it is no error when nothing is kept.
+// Rename moves the journals of a node to another name. It is no error if there are none.
 func (d *Dir) Rename(node, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -288,7 +287,7 @@ func (d *Dir) Rename(node, to string) error {
 	return nil
 }
 
-// Delete removes what is kept of a node.
+// Delete removes the journals of a node.
 func (d *Dir) Delete(node string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

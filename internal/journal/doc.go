@@ -1,8 +1,10 @@
-// Package journal keeps the journals of nodes: what their systemd-journal-upload sends becomes journal files of one
-// boot each, which journalctl reads.
+// Package journal stores the journals of nodes. It takes uploads of systemd-journal-upload and has
+// systemd-journal-remote write them as journal files of one boot each, which journalctl reads.
 //
-// An upload is cut into whole entries here, bounded, and handed to systemd-journal-remote, which writes the files;
-// what it did not write is not acknowledged, so the node sends it again. An entry that was written already is left
-// out by its cursor. The files of a boot are a directory, PATH/NODE/BOOT; the oldest go when there is no room.
-// Nothing of systemd's own formats is read here but its export format.
+// It cuts an upload into entries, bounds it, and leaves out entries that it has already (by their cursor). It
+// acknowledges only what systemd-journal-remote has written; a node sends the rest again. Of systemd's formats it
+// reads only the export format.
+//
+// It owns the directories PATH/NODE/BOOT; it deletes the oldest when its space is used up. The server's room logs
+// calls it. It must never acknowledge an entry that is not on disk.
 package journal

@@ -20,7 +20,7 @@ const (
 	maxSkip   = 1 << 30   // bytes of a field that is left out; systemd's own bound is 768 MiB
 )
 
-// FormatError says that a stream is not in the Journal Export Format.
+// FormatError means that a stream is not in the Journal Export Format.
 type FormatError struct{ What string }
 
 func (e *FormatError) Error() string { return "journal export format: " + e.What }
@@ -43,9 +43,8 @@ type entries struct {
 
 func newEntries(r io.Reader) *entries { return &entries{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the next whole entry as it is to be handed on, valid until the next call, and where it stood. The
-// error is io.EOF at the end of the stream, io.ErrUnexpectedEOF when it ends within an entry, and a *FormatError
-// for what is no such stream.
+// next returns the next whole entry in the form to pass on, valid until the next call, and its cursor. The error is
+// io.EOF at the end of the stream, io.ErrUnexpectedEOF if it ends within an entry, or a *FormatError.
 func (e *entries) next() ([]byte, cursor, error) {
 	for {
 		entry, at, err := e.read()
@@ -199,7 +198,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// check tells whether a field is handed on, and whether one is wrong for which systemd-journal-remote would stop
+// check reports whether a field is handed on, and whether one is wrong for which systemd-journal-remote would stop
 // reading.
 func (f field) check() (keep, wrong bool) {
 	if !validName(f.name) {
@@ -246,7 +245,7 @@ func parseCursor(text string) cursor {
 	return c
 }
 
-// after tells whether an entry is one that was not written yet, when c was the last of those.
+// after reports whether an entry is one that was not written yet, when c was the last of those.
 func (c cursor) after(last cursor) bool {
 	return c.source != last.source || c.number > last.number || c.source == ""
 }

@@ -22,7 +22,7 @@ const (
 	maxLine  = 4 << 20 // bytes of one entry as journalctl prints it
 )
 
-// Query says which lines of a journal are wanted. The zero value is all.
+// Query selects lines of a journal. The zero value selects all.
 type Query struct {
 	Unit     string // a unit, or a pattern such as nfs-*; ".service" may be left out
 	Grep     string // regular expression (PCRE) that the message matches; without capitals in it, case does not count
@@ -82,8 +82,8 @@ func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, erro
 	return out, err
 }
 
-// Follow calls fn for the lines that a query wants, and for those that come later, until fn or ctx ends it; the
-// latter is no error. A boot of which nothing has come yet is waited for.
+// Follow calls fn for the selected lines, and for those that come later, until fn returns an error or ctx ends; the
+// latter is no error. It waits for a boot that has sent nothing yet.
 func (d *Dir) Follow(ctx context.Context, node, id string, q Query, fn func(Line) error) error {
 	select {
 	case d.follows <- struct{}{}:

@@ -60,7 +60,7 @@ func (d *Dir) oldest(node string) (id string) {
 	return id
 }
 
-// shortens tells whether a boot has more than the file that is written.
+// shortens reports whether a boot has more than the file that is written.
 func (d *Dir) shortens(node, id string) bool {
 	files, err := parts(d.dir(node, id))
 	return err == nil && len(files) > 1

@@ -21,9 +21,9 @@ const (
 // cursorName is the file that says which entry of a boot was written last.
 const cursorName = "cursor"
 
-// Take writes what a node sends of one boot, until its end. When it returns nil everything is in the journal file;
-// when it does not, what is there is not taken a second time, so the node may send all of it again. The error is a
-// *FormatError, io.ErrUnexpectedEOF for a stream that broke off, ErrFull or ErrBusy among others.
+// Take writes the journal that a node sends of one boot, until its end. When it returns nil all of it is in the journal
+// file. After an error the node may send all of it again: entries that are there are skipped. The error is a
+// *FormatError, io.ErrUnexpectedEOF, ErrFull or ErrBusy among others.
 func (d *Dir) Take(ctx context.Context, node, id string, r io.Reader) error {
 	return d.noteFull(d.take(ctx, node, id, r))
 }

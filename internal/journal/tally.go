@@ -26,7 +26,7 @@ type counts struct {
 	full           time.Time // when there was no room; zero: there is
 }
 
-// Tally tells how things stand.
+// Tally returns the current figures.
 func (d *Dir) Tally() Tally {
 	d.mu.Lock()
 	defer d.mu.Unlock()

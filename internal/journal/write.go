@@ -23,7 +23,7 @@ const (
 	writeNice = 10 // boots are served first
 )
 
-// written is how systemd-journal-remote says what it did. Its exit status tells nothing of that.
+// written matches the output in which systemd-journal-remote reports what it wrote. Its exit status does not.
 var written = regexp.MustCompile(`writing (\d+) entries`)
 
 // write has systemd-journal-remote add the entries of a file to the journal of a boot.
@@ -79,7 +79,7 @@ func checkWritten(out []byte, err error, count int) error {
 // otherwise.
 const inDir = "/proc/self/fd/3"
 
-// program runs one of systemd's programs on a directory, and returns what it said.
+// program runs one of systemd's programs on a directory, and returns its output.
 func (d *Dir) program(ctx context.Context, dir string, stdin *os.File, args ...string) ([]byte, error) {
 	cmd, done, err := d.command(ctx, dir, args...)
 	if err != nil {

@@ -15,7 +15,7 @@ type CommandLine struct {
 	Init      string              // init=: the image's init, "" to look for it
 }
 
-// ParseCommandLine reads /proc/cmdline. Words that it does not know are other programs' business, and a word
+// ParseCommandLine parses /proc/cmdline. Words that it does not know are other programs' business, and a word
 // that it knows with a value that makes no sense counts as absent: a node that can boot without it should.
 func ParseCommandLine(line string) CommandLine {
 	c := CommandLine{Blacklist: map[string]bool{}, Options: map[string][]string{}}

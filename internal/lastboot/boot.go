@@ -12,8 +12,8 @@ import (
 	"pando/internal/problem"
 )
 
-// Boot is what a boot was told to run. Nothing of it is believed because it lies on the disk: assignment,
-// manifest and map of the boot pack are signed.
+// Boot is what a boot was told to run. Its assignment, manifest and pack map are signed, because the disk is not
+// trusted.
 type Boot struct {
 	Assignment        []byte
 	Signature         []byte
@@ -61,8 +61,8 @@ func (b *Boot) verify(cfg api.BootConfig, kernel string) (err error) {
 	return nil
 }
 
-// Pick is the newest boot with this kernel that came up, or else one that never did: that may be of a
-// version that cannot come up, or that the cache has only the beginning of.
+// Pick returns the newest boot with this kernel that came up. If there is none it returns one that never came up: its
+// version may be unable to, or the cache may have only a part of it.
 func Pick(records Records, cfg api.BootConfig, kernel string) (*Boot, error) {
 	kept, err := readKept(records)
 	if err == nil && len(kept) == 0 {
@@ -92,8 +92,8 @@ func Pick(records Records, cfg api.BootConfig, kernel string) (*Boot, error) {
 	return nil, first
 }
 
-// KeepIn keeps a boot beside those of the index. The parts of those that stay are not touched, and the new index
-// comes last: when the power fails before, they are whole.
+// KeepIn writes a boot to the records. It does not touch the parts of boots that stay, and writes the index last, so
+// that a power failure leaves the old boots intact.
 func (b Boot) KeepIn(records Records) error {
 	if !b.As.Offline {
 		return forgetBoots(records)
@@ -154,8 +154,8 @@ func markBooted(records Records, boot fleet.BootID) error {
 	return nil
 }
 
-// forgetBoots takes back what was kept, the index first: without it the rest is nothing. Releases before this one
-// kept boots in two records of their own.
+// forgetBoots deletes all kept boots, the index first: without it the parts are never read. It also deletes the two
+// records in which older releases kept boots.
 func forgetBoots(records Records) error {
 	names := []string{keptRecord, "boot", "boot before"}
 	for slot := range keptParts {

@@ -46,7 +46,7 @@ func readKept(records Records) (keptBoots, error) {
 	return k, nil
 }
 
-// sane bounds what is read of a disk that may say anything.
+// sane checks the limits of what was read: the disk is not trusted.
 func (k keptBoots) sane() bool {
 	for _, b := range k {
 		if len(b.Version)+len(b.Assignment) > keptParts {
@@ -77,7 +77,7 @@ func (k keptBoots) parts() (out []keptPart) {
 	return out
 }
 
-// holding names parts, and says where they are on the disk already, whole.
+// holding names parts, and finds those that the disk already has intact.
 func (k keptBoots) holding(records Records, parts [][]byte) (out []keptPart) {
 	for _, data := range parts {
 		part := keptPart{nowhere, chunk.Sum(data)}
@@ -95,8 +95,8 @@ func (k keptBoots) holding(records Records, parts [][]byte) (out []keptPart) {
 	return out
 }
 
-// place finds room for the parts of one more boot, and says which boots stay meanwhile: all of them if there is
-// room, and always the newest that came up. It is false when there is no room.
+// place finds records for the parts of one more boot, and which boots stay meanwhile: all if there is room, and always
+// the newest that came up. It returns false if there is no room.
 func (k keptBoots) place(parts []keptPart) (keptBoots, []keptPart, bool) {
 	placed, ok := placeParts(parts, k.parts())
 	if !ok {
@@ -116,11 +116,11 @@ func (k keptBoots) good() keptBoots {
 	return k
 }
 
-// with is what is kept after one more boot.
+// with adds a boot to those that are kept.
 func (k keptBoots) with(b keptBoot) keptBoots { return append(keptBoots{b}, k...).worth() }
 
-// worth are the boots that may be wanted again: the last one, the newest that came up with its kernel, and one with
-// another kernel, because the boot medium gets a boot's kernel some time after it.
+// worth returns the boots that may be needed again: the last one, the newest that came up with its kernel, and one with
+// another kernel. The boot medium gets a boot's kernel some time after the boot.
 func (k keptBoots) worth() (out keptBoots) {
 	last, good, other := k[0], 0, 0
 	for i, b := range k {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/chunk"
 )
 
-// keptParts is how many records hold parts of boots that are kept. A cache has sixteen, of which the index takes
-// one, and two were taken by releases before this one and are never free again. So there is room for 1.7 MB.
+// keptParts is the number of records for parts of boots. A cache has sixteen: the index takes one, and older releases
+// used two that are never free again. That is room for 1.7 MB.
 const keptParts = 13
 
 // keptPart is where a part of a boot is.

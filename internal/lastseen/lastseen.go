@@ -1,7 +1,7 @@
 // Package lastseen remembers when each running node reported last.
 //
 // It owns that table, in memory only. The room that takes reports writes it; rooms that show nodes or wait for them
-// read it. It must never be written for a report whose sender was not authenticated: that bounds its size.
+// read it. It must never record a report whose sender was not authenticated: that bounds its size.
 package lastseen
 
 import (

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing says what of n the kernel does not have, and which interface n is now.
+// Missing reports what of n the kernel does not have, and which interface n is now.
 func Missing(n Network) (index int, gone []string, err error) {
 	link, err := findInterface(n)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package listing has tables and lines that several commands print: groups, rollouts, boots, events and the state
+// Package listing prints tables and lines that several commands share: groups, rollouts, boots, events and the state
 // of DHCP.
 //
-// It turns values of the HTTP API into text. The commands call it. It must never call the server.
+// It owns no state: it turns values of the HTTP API into text. The commands call it. It must never call the server.
 package listing

@@ -16,7 +16,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Faults tells what is wrong, and what to do.
+// Faults reports what is wrong, and what to do.
 func Faults(w io.Writer, boots []api.Boot) {
 	if len(boots) == 0 {
 		fmt.Fprintf(w, "no node's latest boot has anything wrong with it\n")
@@ -98,7 +98,7 @@ func PhaseCounts(r api.Rollout) string {
 	return strings.Join(parts, ", ")
 }
 
-// DHCPText says what the server does about DHCP, and what other servers it sees.
+// DHCPText reports what the server does about DHCP, and what other servers it sees.
 func DHCPText(d api.DHCP) string {
 	var parts []string
 	switch d.Mode {

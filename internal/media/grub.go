@@ -32,13 +32,12 @@ const (
 		"prefix=($root)/pando\nconfigfile ($root)/pando/local.cfg\n"
 )
 
-// netConfig asks the servers first. UEFI's GRUB gets the machine back when iPXE finds nothing. That of BIOS does
-// not: it hands iPXE a second GRUB to start then, as the initial RAM disk that iPXE takes for an image. A script of
-// a server frees the images before it starts a kernel; if the server dies in that moment, nothing is left to start,
-// and the machine begins again.
+// netConfig starts iPXE, which contacts the servers first. UEFI's GRUB regains control when iPXE finds no server. BIOS
+// does not return to GRUB: there iPXE starts a second GRUB, which it got as the initial RAM disk. A server's script
+// frees that before it starts a kernel; if the server dies in that moment the machine restarts.
 //
-// A server's script asks until it is answered. From "medium" it knows that it need not: it ends then, as if no
-// server had been found.
+// A server's script normally retries for ever. The parameter "medium" makes it end instead, as if no server had been
+// found.
 const netConfig = `echo "Pando: looking for a server"
 if [ "$grub_platform" = efi ]; then
   if chainloader ($root)/pando/ipxe.efi; then boot; fi

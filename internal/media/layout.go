@@ -6,7 +6,7 @@ import (
 	"pando/internal/cache"
 )
 
-// Sector is what a layout counts in. Disks whose smallest unit is larger are not for BIOS, and are refused.
+// Sector is the unit of a layout. Disks with larger sectors do not boot by BIOS, and are refused.
 const Sector = 512
 
 const mib = 1 << 20

@@ -12,14 +12,14 @@ import (
 // headerSize is the part of a slot before the kernel: a script of GRUB, filled up with line ends.
 const headerSize = 8 * Sector
 
-// K is what a slot starts.
+// K is the kernel and initrd that a slot starts.
 type K struct {
 	Kernel    []byte
 	Initramfs []byte
 	Args      []string // kernel arguments
 }
 
-// Header is what a slot says of itself. The zero Header is of a slot that nothing is in.
+// Header describes the content of a slot. The zero Header is an empty slot.
 type Header struct {
 	Sequence uint64 // of two slots the one with the higher number is started
 	Digest   string // of everything but the sequence: 64 hex digits
@@ -78,7 +78,7 @@ func (k K) Digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ParseHeader reads the first sector of a slot. What is no header is the zero Header.
+// ParseHeader parses the first sector of a slot. What is no header is the zero Header.
 func ParseHeader(sector []byte) Header {
 	var h Header
 	text, ok := strings.CutPrefix(string(sector[:min(len(sector), Sector)]), magic)

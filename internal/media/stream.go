@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// A list of writes goes over a wire one after the other, each with where it goes and how long it is, 8 bytes each,
-// big-endian. The end is said by a place of -1, so that a list that broke off is not taken for a whole one.
+// A list of writes is sent one after the other, each with its offset and length, 8 bytes each, big-endian. An offset of
+// -1 ends the list, so that a truncated list is detected.
 const wireEnd = -1
 
 // Send writes a list of writes to a stream.

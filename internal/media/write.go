@@ -7,16 +7,16 @@ import (
 	"pando/internal/cache"
 )
 
-// Write is one step of writing a medium. The steps are carried out in order, each durable before the next begins:
-// that is what keeps a slot whole or empty at any moment.
+// Write is one step of writing a medium. The steps are carried out in order, each durable before the next, so that a
+// slot is complete or empty at any moment.
 type Write struct {
 	At   int64 // bytes from the start of the medium
 	Data []byte
 }
 
-// Medium is all that makes a disk of so many bytes a boot medium with K in its first slot, and an empty cache
-// behind it. What was on the disk is lost: its partition table is gone with the first write, and the new one comes
-// last, so that a disk that is half written has none.
+// Medium returns the writes that make a disk of that size a boot medium, with K in its first slot and an empty cache
+// behind it. The disk's content is lost: the first write removes its partition table and the last one writes the new
+// table, so a half-written disk has none.
 func Medium(size int64, l Loader, k K) ([]Write, error) {
 	if err := checkSize(size); err != nil {
 		return nil, err
@@ -58,12 +58,12 @@ func (r *recorder) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// ReadAt is there because a cache's area can be read. Nothing that makes one does.
+// ReadAt exists because the area of a cache must be readable. Making a cache reads nothing.
 func (r *recorder) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 func (r *recorder) Sync() error { return nil }
 
-// Renew puts K into the slot that is not the newest. It is nothing when the newest has it already.
+// Renew returns the writes that put K into the older slot; none if the newest slot has it already.
 func Renew(now [Slots]Header, k K) ([]Write, error) {
 	newest, into := newest(now), 1
 	if newest == 1 {

@@ -1,7 +1,7 @@
-// Package metrics is what a monitoring system reads of a server, in Prometheus' text format: what happened since the
-// program started (packets, transfers, requests, boots), and how the site stands at the moment of the question.
+// Package metrics has the metrics of a server in Prometheus' text format: counters since the program started (packets,
+// transfers, requests, boots), and the state of the site at the time of the scrape.
 //
-// A Site holds the instruments. Parts of the server tell it what they did; boots are counted from their events, and
-// the rest is asked for when somebody asks. No series is of one node: a fleet of ten thousand has as many series as
-// its groups and versions make, and those are bounded.
+// It owns the instruments, in a Site. Rooms of the server count with them; server/metrics follows events and reads the
+// rest for a scrape. It must never have a series per node: the number of series follows groups and versions, and is
+// bounded.
 package metrics

@@ -1,7 +1,7 @@
-// Package mount has what changes a root file system where it lies: a file system in a file, an overlay that takes
-// what is written, and commands that run inside, in namespaces of their own. It knows nothing of images, versions
-// or stores.
+// Package mount changes a root file system in place: it mounts a file system from a file, puts an overlay on it that
+// takes the writes, and runs commands inside, in their own namespaces.
 //
-// Whatever is mounted is mounted for this process and its children alone once Private was called; if the process
-// dies, however it dies, the kernel takes the mounts away. A Stack takes them away in time.
+// It owns the mounts of a Stack until they are closed. The rooms of build call it. After Private, mounts exist for
+// this process and its children only, and the kernel removes them when the process dies. It must know nothing of
+// images, versions or stores.
 package mount

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsInside tells whether this process is the first one of a Command's namespaces: its main then calls Inside and
+// IsInside reports whether this process is the first one of a Command's namespaces: its main then calls Inside and
 // nothing else.
 func IsInside() bool { return os.Getenv(insideMark) != "" && os.Getpid() == 1 }
 

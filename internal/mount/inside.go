@@ -31,7 +31,7 @@ type Command struct {
 	Stderr io.Writer `json:"-"`
 }
 
-// ExitError says that a command inside did not end well.
+// ExitError means that a command inside did not end well.
 type ExitError struct {
 	Program string
 	Code    int // as a shell counts: 128 and the signal for a killed one

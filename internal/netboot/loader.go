@@ -25,7 +25,7 @@ func Candidates(c Class) []string {
 	return nil
 }
 
-// owner says which package has a loader of a class.
+// owner reports which package has a loader of a class.
 func owner(c Class) string {
 	switch c {
 	case ClassARM64:

@@ -22,7 +22,7 @@ var settings = [...][2]string{
 	{"product.hex", "${product:hexraw}"},
 }
 
-// ErrNoMAC says that a request for a script does not tell whose: answer it with Chain.
+// ErrNoMAC means that a request for a script does not tell whose: answer it with Chain.
 var ErrNoMAC = errors.New("request names no MAC address")
 
 // Query is what iPXE says about itself in the query of its request for a script.
@@ -39,7 +39,7 @@ type Query struct {
 	Product      string
 }
 
-// ParseQuery reads the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
+// ParseQuery parses the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
 func ParseQuery(raw string) (Query, error) {
 	v, err := url.ParseQuery(raw)
 	if err != nil {

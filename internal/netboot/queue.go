@@ -131,7 +131,7 @@ func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.loading[mac] = &load{number: q.number, taken: now, lastSeen: now}
 }
 
-// room tells whether there is a slot for who stands behind so many that wait: each of them has one kept free. Who is
+// room reports whether there is a slot for who stands behind so many that wait: each of them has one kept free. Who is
 // late has its place when it comes, and until then holds up nobody.
 func (q *Queue) room(now time.Time, behind int) bool {
 	free := q.slots - len(q.loading)
@@ -219,7 +219,7 @@ type QueueState struct {
 	Expect                  time.Duration // until the last one that waits may load
 }
 
-// State tells how the queue stands.
+// State reports how the queue stands.
 func (q *Queue) State(now time.Time) QueueState {
 	q.sweep(now)
 	return QueueState{

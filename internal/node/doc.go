@@ -1,7 +1,7 @@
-// Package node is the node's side of Pando: what runs on a machine between the kernel and its image, and what stays
-// beside the image afterwards.
+// Package node is Pando on a node: what runs on a machine between the kernel and its image, and beside the image
+// afterwards.
 //
-// One program has several roles, told apart by the name that it is called by: init, block daemon and its
-// supervisor, agent, volume, and a few commands. This package only picks the role and gives each room what it needs
-// of the others.
+// It owns the choice of the role by the name of the program (argv[0]): init, block daemon and its supervisor, agent,
+// volume, and a few commands. It wires the rooms of a role by interfaces. cmd/pando-init calls it. It must never do a
+// role's work itself.
 package node

@@ -1,5 +1,5 @@
-// Package nodeauth tells for which boot a request of a node may speak, by the session or the token that it carries.
+// Package nodeauth finds the boot that a node's request belongs to, by the session or the token that it carries.
 //
-// It owns nothing; it reads boots in the registry. Every handler that takes something from a node calls it first.
-// It must never accept an address, a MAC or a name as proof.
+// It owns no state; it reads boots in the registry. Every handler of nodes' requests calls it first. It must never
+// accept an address, a MAC or a name as proof.
 package nodeauth

@@ -25,7 +25,7 @@ func (c *Renderer) Digests(files []fleet.File) map[string]string {
 	return out
 }
 
-// Changes tells which files of a boot are not what the node would be given now: those that are new or other,
+// Changes reports which files of a boot are not what the node would be given now: those that are new or other,
 // and those that are declared no more.
 func Changes(has, gets map[string]string) (old, gone []string) {
 	for _, path := range slices.Sorted(maps.Keys(gets)) {

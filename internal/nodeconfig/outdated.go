@@ -5,7 +5,7 @@ import (
 	"pando/internal/registry"
 )
 
-// Outdated tells which config files of a running node are not what it would be given now.
+// Outdated reports which config files of a running node are not what it would be given now.
 func (c *Renderer) Outdated(tx *registry.Tx, n fleet.Node, b registry.Boot) (old, gone []string, err error) {
 	if b.Session.IsZero() || b.Config == nil {
 		return nil, nil, nil

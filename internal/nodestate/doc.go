@@ -1,6 +1,6 @@
-// Package nodestate renders what a node needs to keep directories across boots, and to mount what its group says:
-// units for systemd and a script, which the node finds in /run. It decides nothing that depends on the time, and
-// touches no files.
+// Package nodestate renders the systemd units and the script that keep a node's directories across boots and mount
+// what its group declares. The node gets them in /run, and the image's systemd runs them, so that they are ordered
+// before the services that need them.
 //
-// The image's systemd does the work, so that it is ordered before what needs it, and seen where people look for it.
+// It owns these texts. The server renders them for a boot. It must never use the time, and never touch a file.
 package nodestate

@@ -89,7 +89,7 @@ func serverAddress(m fleet.Mount) string {
 	return a.String()
 }
 
-// onDemand tells whether a file system is mounted when somebody looks at it: what comes over the network, unless
+// onDemand reports whether a file system is mounted when somebody looks at it: what comes over the network, unless
 // the line has noauto's opposite. A server that is away then holds up who needs it, and not the boot.
 func onDemand(m fleet.Mount) bool {
 	return m.Network() && !strings.Contains(","+m.Options+",", ",auto,")

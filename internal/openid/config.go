@@ -25,7 +25,7 @@ type Grant struct {
 	Value string
 }
 
-// ParseGrant reads ROLE=VALUE.
+// ParseGrant parses ROLE=VALUE.
 func ParseGrant(s string) (Grant, error) {
 	role, value, _ := strings.Cut(s, "=")
 	r, err := fleet.ParseRole(role)
@@ -73,7 +73,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// here tells whether a host is this machine.
+// here reports whether a host is this machine.
 func here(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

@@ -1,10 +1,11 @@
 // Package openid lets people log in through an identity provider that speaks OpenID Connect (OIDC).
 //
-// The words. The provider is where somebody's password is; it is named by its issuer, a URL. A login is an attempt
-// that begins here, goes through the provider's own pages, and comes back with a code, which is exchanged for an ID
-// token that the provider has signed. What the token says of somebody are claims. A grant is a value of one claim,
-// such as the name of a group, and the role that it gives; who has no grant is refused.
+// The provider checks the password; it is named by its issuer, a URL. A login goes through the provider's pages and
+// returns with a code, which the server exchanges for an ID token that the provider has signed. Claims are what the
+// token says of a person. A grant maps a value of one claim, such as the name of a group, to a role; a person without
+// a grant is refused.
 //
-// It is the authorization code flow with a state, a nonce and a proof key (RFC 7636), and nothing else. Tokens of
-// the provider are read once and not kept.
+// It owns the provider's keys and endpoints, which it caches. The server's room access calls it. It implements the
+// authorization code flow with state, nonce and proof key (RFC 7636), and no other. It must never keep a token of the
+// provider.
 package openid

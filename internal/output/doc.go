@@ -1,5 +1,6 @@
-// Package output prints tables, fields and JSON, and writes sizes, rates, durations and times for people.
+// Package output prints tables, fields and JSON, and formats sizes, rates, durations and times for people. It also
+// parses flag values with a unit, in the same formats.
 //
-// It also has the flag values with a unit, which read what it writes. The commands call it. It must never change
-// the name of a JSON field, nor the text of a table by where it is printed.
+// It owns the formats. The commands call it. It must never change the name of a JSON field, and must print the same
+// table whether or not the output is a terminal.
 package output

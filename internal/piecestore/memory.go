@@ -35,7 +35,7 @@ func New(pieces []chunk.Entry, limit int64) Memory {
 	return Memory{memory: memory, ends: ends, full: make([]bool, len(pieces))}
 }
 
-// Mapped tells whether pieces are kept outside of the heap.
+// Mapped reports whether pieces are kept outside of the heap.
 func (m *Memory) Mapped() bool { return m.memory != nil }
 
 // Put returns piece i as it is kept: at its place, or as it is when it is not the first one put there. One goroutine

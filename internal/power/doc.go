@@ -1,10 +1,9 @@
-// Package power switches nodes on and off: by Wake-on-LAN, by Redfish or IPMI of a management controller, or by a
+// Package power switches nodes on and off: by Wake-on-LAN, by the Redfish or IPMI of a management controller, or by a
 // program.
 //
-// The words. A switch does one action of one request: on, off, cycle or status. What it finds is a state: on, off,
-// or unknown, which is all that Wake-on-LAN ever knows. An action that is done already is no failure: to switch on
-// what is on does nothing.
+// A switch performs one action: on, off, cycle or status. A state is on, off or unknown; Wake-on-LAN only ever knows
+// unknown. An action whose result is already there is no failure.
 //
-// The package knows nothing of who asks and when; the server decides about timetables and sweeps (fleet.Timetable,
-// Sweep here), and has nodes that can only be woken shut down by their agents.
+// It owns the protocols. The server's room power calls it; timetables and batches (Sweep) are decided purely here and
+// there. It must never know who requested an action, and never decide when to act.
 package power

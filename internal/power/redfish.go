@@ -24,7 +24,20 @@ type system struct {
 			Types  []string `json:"ResetType@Redfish.AllowableValues"`
 		} `json:"#ComputerSystem.Reset"`
 	}
-	tag string // ETag, for changes
+	Tag    string `json:"@odata.etag"`
+	header string // ETag of the answer
+}
+
+// tags are the values of If-Match for a change, the one that is most likely taken first. Controllers differ: some
+// have the tag only in the body (AMI), take only its strong form, or only "*".
+func (s system) tags() []string {
+	var out []string
+	for _, tag := range []string{s.header, s.Tag, strings.TrimPrefix(s.header, "W/"), strings.TrimPrefix(s.Tag, "W/")} {
+		if tag != "" && !slices.Contains(out, tag) {
+			out = append(out, tag)
+		}
+	}
+	return out
 }
 
 // resets are the ResetTypes by which a step is taken, the best first: vendors differ in which they have.
@@ -68,7 +81,7 @@ func redfish(ctx context.Context, r Request) (State, error) {
 	return state, err
 }
 
-// state is On, Off, or on the way to one of them, which counts as it was before: PoweringOn is not on yet.
+// state returns On or Off. A transition counts as the state before it: PoweringOn is off.
 func (s system) state() State {
 	switch s.PowerState {
 	case "On", "PoweringOff":
@@ -124,7 +137,7 @@ func local(path string) (string, error) {
 func (c *redfishClient) system(ctx context.Context, path string) (system, error) {
 	var s system
 	h, err := c.call(ctx, http.MethodGet, path, "", nil, &s)
-	s.tag = h.Get("ETag")
+	s.header = h.Get("ETag")
 	return s, err
 }
 
@@ -141,17 +154,41 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 		"BootSourceOverrideTarget":  target,
 		"BootSourceOverrideMode":    "UEFI",
 	}
-	patch := func() error {
-		_, err := c.call(ctx, http.MethodPatch, path, sys.tag, map[string]any{"Boot": boot}, nil)
-		return err
-	}
+	patch := func() error { return c.patch(ctx, path, sys, map[string]any{"Boot": boot}) }
 	err := patch()
 	var refused *redfishError
-	if errors.As(err, &refused) && refused.status != http.StatusUnauthorized {
+	if errors.As(err, &refused) && refused.status != http.StatusUnauthorized && !refused.tag() {
 		// Some know no mode, or have one that is not to be changed with the target.
 		delete(boot, "BootSourceOverrideMode")
 		if again := patch(); again == nil {
 			return nil
+		}
+	}
+	return err
+}
+
+// patch changes a system. A tag that is refused is read anew once, and then each other one is tried.
+func (c *redfishClient) patch(ctx context.Context, path string, sys system, change any) error {
+	tag := ""
+	if tags := sys.tags(); len(tags) > 0 {
+		tag = tags[0]
+	}
+	_, err := c.call(ctx, http.MethodPatch, path, tag, change, nil)
+	var refused *redfishError
+	if !errors.As(err, &refused) || !refused.tag() {
+		return err
+	}
+	fresh, again := c.system(ctx, path)
+	if again != nil {
+		return errors.Join(err, again)
+	}
+	for _, t := range append(fresh.tags(), "*") {
+		if t == tag {
+			continue
+		}
+		_, err = c.call(ctx, http.MethodPatch, path, t, change, nil)
+		if !errors.As(err, &refused) || !refused.tag() {
+			return err
 		}
 	}
 	return err
@@ -173,6 +210,11 @@ func (e *redfishError) Error() string {
 		s += ": " + e.says
 	}
 	return s
+}
+
+// tag reports whether it was the value of If-Match that a controller refused, or that there was none.
+func (e *redfishError) tag() bool {
+	return e.status == http.StatusPreconditionFailed || e.status == http.StatusPreconditionRequired
 }
 
 // says is what the body of a refusal has for people.

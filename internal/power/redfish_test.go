@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -221,6 +223,22 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/redfish/", http.StatusFound)
 		},
+		"redirect by //host": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "//"+other.Listener.Addr().String()+"/redfish/")
+			w.WriteHeader(http.StatusPermanentRedirect)
+		},
+		"redirect to another scheme": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "https://"+r.Host+"/redfish/v1/Systems/")
+			w.WriteHeader(http.StatusMovedPermanently)
+		},
+		"redirect for ever": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", r.URL.Path+"/")
+			w.WriteHeader(http.StatusMovedPermanently)
+		},
+		"redirect to what is no Redfish": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/login.html")
+			w.WriteHeader(http.StatusFound)
+		},
 	} {
 		srv := httptest.NewServer(answer)
 		r := Request{
@@ -236,6 +254,96 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 			t.Errorf("%s: %v, went elsewhere: %v", name, err, elsewhere)
 		}
 		srv.Close()
+	}
+}
+
+// moved is a controller that sends every request to another path of its own, as iLO and Lenovo's XCC do, and tells the
+// tag of a system only in the body, as AMI's does.
+type moved struct {
+	status int    // of the redirect
+	host   string // in Location: "" is a path only
+	tags   []string
+	strict func(tag string) bool // what it takes in If-Match
+	header bool                  // it tells the tag in the header too
+	reads  int
+	calls  []string
+}
+
+func (m *moved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if user, password, _ := r.BasicAuth(); user != "admin" || password != "sesame" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if path, ok := strings.CutSuffix(r.URL.Path, "/"); !ok {
+		w.Header().Set("Location", m.host+path+"/")
+		w.WriteHeader(m.status)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	switch {
+	case r.Method == "GET" && r.URL.Path == "/redfish/v1/Systems/":
+		_, _ = w.Write([]byte(`{"Members": [{"@odata.id": "/redfish/v1/Systems/Self"}]}`))
+	case r.Method == "GET":
+		tag := m.tags[min(m.reads, len(m.tags)-1)]
+		m.reads++
+		if m.header {
+			w.Header().Set("ETag", tag)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"@odata.etag": tag, "PowerState": "Off",
+			"Actions": map[string]any{"#ComputerSystem.Reset": map[string]any{
+				"target": "/redfish/v1/Systems/Self/Actions/ComputerSystem.Reset"}}})
+	case r.Method == "PATCH" && !m.strict(r.Header.Get("If-Match")):
+		m.calls = append(m.calls, "refused "+r.Header.Get("If-Match"))
+		status := http.StatusPreconditionFailed
+		if r.Header.Get("If-Match") == "" {
+			status = http.StatusPreconditionRequired
+		}
+		w.WriteHeader(status)
+	default:
+		m.calls = append(m.calls, r.Method+" "+r.Header.Get("If-Match")+" "+string(body))
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// A controller's redirect to another path of its own is followed with method, body and password; its tag is
+// found in the body, and one that is refused is read anew, never repeated.
+func TestRedfishOfMovedPathsAndTags(t *testing.T) {
+	const (
+		patch = ` {"Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideMode":"UEFI",` +
+			`"BootSourceOverrideTarget":"Pxe"}}`
+		reset = `POST  {"ResetType":"On"}`
+	)
+	exact := func(want string) func(string) bool { return func(got string) bool { return got == want } }
+	for name, tt := range map[string]struct {
+		m    moved
+		want []string
+	}{
+		"iLO": {moved{status: 308, tags: []string{`"1"`}, strict: exact(`"1"`)}, []string{`PATCH "1"` + patch, reset}},
+		"XCC": {moved{status: 301, tags: []string{`"1"`}, strict: exact(`"1"`)}, []string{`PATCH "1"` + patch, reset}},
+		"302": {moved{status: 302, tags: []string{`"1"`}, strict: exact(`"1"`)}, []string{`PATCH "1"` + patch, reset}},
+		"changed meanwhile": {moved{status: 307, tags: []string{`"1"`, `"2"`}, strict: exact(`"2"`)},
+			[]string{`refused "1"`, `PATCH "2"` + patch, reset}},
+		"strong only": {moved{status: 307, tags: []string{`W/"1"`}, header: true, strict: exact(`"1"`)},
+			[]string{`refused W/"1"`, `PATCH "1"` + patch, reset}},
+		"any": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`*`)},
+			[]string{`refused "1"`, `PATCH *` + patch, reset}},
+		"none is right": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`x`)},
+			[]string{`refused "1"`, `refused *`}},
+	} {
+		for _, absolute := range []bool{false, true} {
+			m := tt.m
+			srv := httptest.NewServer(&m)
+			if absolute {
+				m.host = srv.URL
+			}
+			_, err := (Switch{}).Do(t.Context(), Request{Action: On, Network: true, Password: "sesame",
+				To: fleet.PowerTo{Method: fleet.PowerRedfish, Host: srv.Listener.Addr().String(), User: "admin",
+					Plain: true}})
+			srv.Close()
+			if wrong := !slices.Contains(tt.want, reset); wrong != (err != nil) || !slices.Equal(m.calls, tt.want) {
+				t.Errorf("%s: %v, %q, want %q", name, err, m.calls, tt.want)
+			}
+		}
 	}
 }
 

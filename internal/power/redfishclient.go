@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -34,7 +36,7 @@ func newRedfishClient(r Request) *redfishClient {
 			DisableKeepAlives:      false,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
-		// the password goes nowhere else
+		// call follows them itself: with method, body and password, and to nobody else
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
@@ -66,26 +68,61 @@ func trusting(how string) *tls.Config {
 	return conf
 }
 
+// maxRedirects is how often a request is sent on; some controllers add a slash, then another path.
+const maxRedirects = 4
+
 // call sends in as JSON (nil: no body) and decodes the answer into out (nil: not wanted). Every service takes basic
 // authentication (DSP0266, 13.3); a session for three requests would be two requests more.
 func (c *redfishClient) call(ctx context.Context, method, path, tag string, in, out any) (http.Header, error) {
 	what := method + " " + path
-	var body io.Reader
+	var body []byte
 	if in != nil {
 		b, err := json.Marshal(in)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		body = bytes.NewReader(b)
+		body = b
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	for range maxRedirects + 1 {
+		res, answer, err := c.send(ctx, method, path, tag, body)
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode/100 == 3 && res.Header.Get("Location") != "" {
+			if path, err = redirected(res); err != nil {
+				return nil, fmt.Errorf("%s: %w", what, err)
+			}
+			if res.StatusCode == http.StatusSeeOther {
+				method, tag, body = http.MethodGet, "", nil
+			}
+			continue
+		}
+		if res.StatusCode/100 != 2 {
+			return nil, &redfishError{what, res.StatusCode, says(answer)}
+		}
+		if out != nil {
+			if err := json.Unmarshal(answer, out); err != nil {
+				return nil, fmt.Errorf("%s: decode answer: %w", what, err)
+			}
+		}
+		return res.Header, nil
+	}
+	return nil, fmt.Errorf("%s: the controller redirects more than %d times, the last time to %s",
+		what, maxRedirects, path)
+}
+
+// send makes one request, and reads the answer.
+func (c *redfishClient) send(
+	ctx context.Context, method, path, tag string, body []byte,
+) (*http.Response, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	req.SetBasicAuth(c.user, c.password)
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("OData-Version", "4.0")
-	if in != nil {
+	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if tag != "" {
@@ -93,20 +130,35 @@ func (c *redfishClient) call(ctx context.Context, method, path, tag string, in, 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, err // it names method and address
+		return nil, nil, err // it names method and address
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
+		return nil, nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	if res.StatusCode/100 != 2 {
-		return nil, &redfishError{what, res.StatusCode, says(answer)}
+	return res, answer, nil
+}
+
+// redirected is the path that an answer sends to. It is of the same controller: the password goes nowhere else.
+func redirected(res *http.Response) (string, error) {
+	to, err := res.Location()
+	if err != nil {
+		return "", fmt.Errorf("redirect: %w", err)
 	}
-	if out != nil {
-		if err := json.Unmarshal(answer, out); err != nil {
-			return nil, fmt.Errorf("%s: decode answer: %w", what, err)
-		}
+	from := res.Request.URL
+	if to.Scheme != from.Scheme || to.User != nil || addressOf(to) != addressOf(from) {
+		return "", fmt.Errorf("the controller redirects to %.100q, another address than %s: if that is the right "+
+			"one, set it (pando node set NODE --power)", to.Redacted(), from.Host)
 	}
-	return res.Header, nil
+	return local(to.RequestURI())
+}
+
+// addressOf is the host of an address, in lower case, and its port, also where that is the scheme's own.
+func addressOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

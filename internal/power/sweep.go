@@ -2,19 +2,19 @@ package power
 
 import "time"
 
-// Seen is what is known of a node when it is asked whether it has given up.
+// Seen is what is known of a node when Sweep decides.
 type Seen struct {
 	Wanted bool          // it should be on
 	Quiet  time.Duration // since its last sign: a packet, a report
 	State  State         // as its switch tells; Unknown before it was asked
 }
 
-// GivenUp is how long a node is quiet before it counts as one that has given up. One that runs says something each
-// minute, one that boots more often; firmware that finds no server for some minutes stops at a screen.
+// GivenUp is how long a node must be silent before it counts as stuck. A running node reports each minute, a booting
+// one more often; firmware that finds no server for some minutes stops at a screen.
 const GivenUp = 5 * time.Minute
 
-// Sweep is what is done to a node after a power cut: one that should be on, and gives no sign, is switched on, or
-// off and on when it has power and stands at a screen. "": nothing.
+// Sweep returns the action for a node after a power cut. A silent node that should be on is switched on, or off and on
+// if it has power and is stuck at a screen. "" is no action.
 func Sweep(s Seen) Action {
 	switch {
 	case !s.Wanted || s.Quiet < GivenUp:

@@ -10,7 +10,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// Action is what is done to a node.
+// Action is one switching of a node.
 type Action string
 
 // The actions.
@@ -42,13 +42,13 @@ type Request struct {
 	Network  bool // of On and Cycle: boot from the network this once, whatever the firmware's order says
 }
 
-// ErrAgent says that only the node itself can do this: Wake-on-LAN switches nothing off.
+// ErrAgent means that only the node itself can do this: Wake-on-LAN cannot switch off.
 var ErrAgent = errors.New("Wake-on-LAN can only switch on")
 
-// ErrNone says that a node is not switched from here.
+// ErrNone means that the node has no power method.
 var ErrNone = errors.New("its power is none: it is not switched from here")
 
-// Timeout bounds one action. A slow controller takes ten seconds to answer, and several requests are made of it.
+// Timeout bounds one action. A slow controller takes ten seconds per request, and an action needs several.
 const Timeout = 45 * time.Second
 
 // Switch switches nodes.
@@ -57,7 +57,7 @@ type Switch struct {
 	Find  func(name string) (string, error) // the path of a program that may be run
 }
 
-// Do does one action. Its state is what was found before anything was done, and of Status nothing is done.
+// Do performs one action. The state is the one before the action; Status changes nothing.
 func (s Switch) Do(ctx context.Context, r Request) (State, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("it has not answered within %s", Timeout))
 	defer cancel()

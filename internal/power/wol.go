@@ -17,15 +17,15 @@ const wolPort = 9
 // wolTimes is how often each is sent: a packet may be lost, and nobody answers.
 const wolTimes = 3
 
-// MagicPacket is what wakes a network card: six bytes of ones, its MAC sixteen times, and the SecureOn password if
-// it has one (AMD, Magic Packet Technology, 1995).
+// MagicPacket wakes a network card: six bytes of ones, its MAC sixteen times, and the SecureOn password if it has one
+// (AMD, Magic Packet Technology, 1995).
 func MagicPacket(mac fleet.MAC, password []byte) []byte {
 	p := bytes.Repeat([]byte{0xff}, 6)
 	p = append(p, bytes.Repeat(mac[:], 16)...)
 	return append(p, password...)
 }
 
-// Woken returns the MAC and the password of a magic packet, which may stand anywhere in b.
+// Woken returns the MAC and the password of a magic packet, at any position in b.
 func Woken(b []byte) (mac fleet.MAC, password []byte, ok bool) {
 	ones := bytes.Repeat([]byte{0xff}, 6)
 	for at := 0; len(b)-at >= 102; at++ {

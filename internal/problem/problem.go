@@ -13,7 +13,7 @@ type Problem struct {
 	Final bool   // trying again in this boot cannot help
 }
 
-// Error says what failed and what was tried.
+// Error reports what failed and what was tried.
 func (p *Problem) Error() string {
 	if p.Tried == "" {
 		return p.Err.Error()

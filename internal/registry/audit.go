@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Audited is one line of the audit log: who asked for which change, and what became of it.
+// Audited is one line of the audit log: who requested which change, and its result.
 type Audited struct {
 	Seq    int64 // grows with each
 	At     time.Time
@@ -23,7 +23,7 @@ const maxAudited = 100_000
 
 const auditColumns = `SELECT seq, at, who, source, method, path, body, status, error FROM audit`
 
-// AppendAudited adds a line to the audit log, and removes what is too old.
+// AppendAudited adds a line to the audit log, and removes expired lines.
 func (t *Tx) AppendAudited(a Audited) error {
 	_, err := t.exec(
 		`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -45,8 +45,7 @@ func (t *Tx) AppendAudited(a Audited) error {
 	return nil
 }
 
-// Audit returns up to limit lines of the audit log, the newest first, of what was before a number; 0: from the
-// newest on.
+// Audit returns up to limit lines of the audit log, the newest first, with numbers below before; 0: from the newest on.
 func (t *Tx) Audit(before int64, limit int) ([]Audited, error) {
 	all, err := list(
 		t,

@@ -18,22 +18,22 @@ const (
 	BootsUnknown = 2000
 )
 
-// Boot is what the server must know of a boot after a restart. How far it got is its Progress, which is
-// folded from its events.
+// Boot is what the server must know of a boot after a restart. Progress has how far it got, from its events.
 type Boot struct {
 	ID        fleet.BootID
 	MAC       fleet.MAC
 	Node      string     // "": nobody adopted the MAC
 	Addr      netip.Addr // that DHCP gave, or saw the MAC ask for
 	Firmware  string     // "bios", "uefi-x86-64", ... for people
+	PXEMenu   bool       // the firmware asked for its boot file when a PXE menu offered it
 	Started   time.Time  // first packet
 	Exchanged time.Time  // last DHCP exchange that gave Addr
 	Scripted  time.Time  // boot script sent to Addr
 	Version   fleet.Digest
 	Image     fleet.Ref // as it was desired
 
-	// Drivers are the lists of driver cpios that the boot was given, one after another: the last is its present one,
-	// those before were sent and led nowhere. Each is names with a space between them, "*" for every NIC.
+	// Drivers are the driver archives that the boot was given: the last list is its present one, those before did not
+	// bring it further. A list has names with a space between them, "*" for every NIC.
 	Drivers []string
 
 	Token     Hash // of the token in the initramfs; zero: none was made
@@ -53,7 +53,7 @@ type Boot struct {
 }
 
 const bootColumns = `SELECT id, mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-	token_used, nonce, session, init, hardware, drivers, server, config, approved, proof FROM boots`
+	token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, pxe_menu FROM boots`
 
 // BootFilter selects boots. The zero filter selects all.
 type BootFilter struct {
@@ -87,11 +87,10 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	return b, nil
 }
 
-// few is up to how many nodes are asked for one by one, each by an index: more of them are found in a walk over all.
+// few is up to how many nodes are looked up one by one by an index. For more of them one scan of all is faster.
 const few = 100
 
-// LatestBoots returns the latest boot of each of these nodes, by its name; where none is named, or many are, of
-// every node.
+// LatestBoots returns the latest boot of each of these nodes, by name; of every node if none or many are named.
 func (t *Tx) LatestBoots(nodes ...string) (map[string]Boot, error) {
 	if len(nodes) > 0 && len(nodes) <= few {
 		return t.latestBootsOf(nodes)
@@ -160,7 +159,7 @@ func (t *Tx) CreateBoot(b Boot) error {
 	}
 	_, err := t.exec(
 		`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
-		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		token_used, nonce, session, init, hardware, drivers, server, config, approved, proof, pxe_menu, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("create boot %s: %w", b.ID, err)
@@ -180,11 +179,11 @@ func (t *Tx) CreateBoot(b Boot) error {
 	return nil
 }
 
-// PutBoot replaces the boot of this id, or says ErrNotFound.
+// PutBoot replaces the boot of this id, or returns ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
 	n, err := t.exec(
 		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
-		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ? WHERE id = ?`,
+		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ?, pxe_menu = ? WHERE id = ?`,
 		bootValues(b)...)
 	if err != nil {
 		return fmt.Errorf("change boot %s: %w", b.ID, err)
@@ -218,6 +217,7 @@ func bootValues(b Boot) []any {
 		pack(b.Config, len(b.Config) == 0),
 		stamp(b.Approved),
 		b.Proof,
+		b.PXEMenu,
 		string(b.ID),
 	}
 }
@@ -249,6 +249,7 @@ func scanBoot(s scanner) (Boot, error) {
 		&config,
 		&approved,
 		&b.Proof,
+		&b.PXEMenu,
 	)
 	if err != nil {
 		return b, err

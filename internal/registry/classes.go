@@ -24,7 +24,7 @@ func (t *Tx) Class(name string) (fleet.Class, error) {
 	return one(t.row(classColumns+` WHERE name = ?`, name), scanClass, "class", name)
 }
 
-// CreateClass adds a hardware class, or says ErrExists.
+// CreateClass adds a hardware class, or returns ErrExists.
 func (t *Tx) CreateClass(c fleet.Class) error {
 	if _, err := t.Class(c.Name); !errors.Is(err, ErrNotFound) {
 		return taken(err, "class", c.Name)
@@ -32,7 +32,7 @@ func (t *Tx) CreateClass(c fleet.Class) error {
 	return t.writeClass(c, `INSERT INTO classes (body, name) VALUES (?, ?)`)
 }
 
-// PutClass replaces the hardware class of this name, or says ErrNotFound. Classes are not renamed.
+// PutClass replaces the hardware class of this name, or returns ErrNotFound. Classes are not renamed.
 func (t *Tx) PutClass(c fleet.Class) error {
 	if _, err := t.Class(c.Name); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (t *Tx) writeClass(c fleet.Class, query string) error {
 	return nil
 }
 
-// DeleteClass removes a hardware class, or says ErrNotFound.
+// DeleteClass removes a hardware class, or returns ErrNotFound.
 func (t *Tx) DeleteClass(name string) error {
 	n, err := t.exec(`DELETE FROM classes WHERE name = ?`, name)
 	if err != nil {
@@ -73,8 +73,8 @@ func scanClass(s scanner) (fleet.Class, error) {
 	return c, err
 }
 
-// Hardware returns what each of these nodes reported of itself last, by its name; where none is named, or many are,
-// of every node. A node that never reported is not there.
+// Hardware returns what each of these nodes reported of its hardware last, by name; of every node if none or many are
+// named. Nodes that never reported are missing.
 func (t *Tx) Hardware(nodes ...string) (map[string]fleet.Hardware, error) {
 	out := map[string]fleet.Hardware{}
 	if len(nodes) == 0 || len(nodes) > few {

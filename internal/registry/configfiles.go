@@ -9,7 +9,7 @@ import (
 
 const configColumns = `SELECT scope, path, body FROM config_files`
 
-// ConfigFiles returns all config files, by path, and those of one path so that the last one wins.
+// ConfigFiles returns all config files, by path, and those of one path by precedence, the winner last.
 func (t *Tx) ConfigFiles() ([]fleet.ConfigFile, error) {
 	f, err := list(t, scanConfigFile, configColumns)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 	return nil
 }
 
-// DeleteConfigFile removes a config file, or says ErrNotFound.
+// DeleteConfigFile removes a config file, or returns ErrNotFound.
 func (t *Tx) DeleteConfigFile(scope fleet.Scope, path string) error {
 	if err := t.mayChange(scope); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (t *Tx) DeleteConfigFile(scope fleet.Scope, path string) error {
 	return nil
 }
 
-// HasScope says ErrNotFound when a scope names a group, class or node that there is not.
+// HasScope returns ErrNotFound if a scope names a group, class or node that there is not.
 func (t *Tx) HasScope(s fleet.Scope) error {
 	var err error
 	switch s.Kind {

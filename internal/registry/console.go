@@ -55,7 +55,7 @@ func newest(text []byte) []byte {
 	return text
 }
 
-// Console is what is kept of a boot's console, "" if nothing is.
+// Console returns the kept console text of a boot, or "".
 func (r *Registry) Console(ctx context.Context, boot fleet.BootID) (string, error) {
 	var text []byte
 	err := r.events.read.QueryRowContext(ctx, `SELECT text FROM consoles WHERE boot = ?`, string(boot)).Scan(&text)

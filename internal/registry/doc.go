@@ -1,19 +1,16 @@
-// Package registry is the server's durable record: nodes, groups, tags, leases, boots, tokens, settings, and the
-// events of all boots.
+// Package registry is the server's database: nodes, groups, tags, leases, boots, tokens, settings, and the events of
+// all boots.
 //
-// The words. The record is two SQLite files. registry.db holds what must not be lost: a write has reached the disk
-// when Update returns. events.db holds history: an event survives a crash of the program at once, and a power
-// failure within moments; it is bounded, the oldest events go first. A boot has one line in the history of boots,
-// which is kept longer than its events, and is thinned out rather than cut off. Each file has one writer, a
-// goroutine that puts all writes that wait into one transaction: a thousand leases that arrive together share one
-// fsync (group commit). A write that fails undoes itself and no other.
+// It owns two SQLite files. registry.db has what must not be lost: a write is on disk when Update returns. events.db
+// has history: an event survives a crash of the program at once, and a power failure after moments. History is
+// bounded: the oldest events are deleted first. Each boot also has one line, which is kept for longer. Each file has
+// one writer, a goroutine that puts all waiting writes into one transaction, so that a thousand leases share one fsync
+// (group commit). A failed write is undone alone.
 //
-// View and Update run a function on a transaction; everything that can be read or written is a method of Tx. The
-// function sees a consistent state and must not wait for anything else. Update is all or nothing: to try a change
-// and not make it, return an error (ErrDryRun).
+// View and Update run a function on a transaction; its methods (Tx) are all that can be read or written. The function
+// sees a consistent state and must not wait for anything else. Update is all or nothing; to try a change without
+// making it, return ErrDryRun. Append is the only way to add an event: it numbers it, updates the progress of its
+// boot, and wakes the followers.
 //
-// Append is the only way an event comes into being. It gives the event its sequence number, folds it into the
-// progress of its boot and wakes everyone who follows.
-//
-// Secrets are not kept: of tokens and sessions only SHA-256 digests are.
+// The rooms of the server call it. It must never store a secret: of tokens and sessions it has only the SHA-256.
 package registry

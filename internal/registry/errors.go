@@ -15,7 +15,7 @@ var (
 	ErrDryRun   = errors.New("dry run") // for Update's function: undo, nothing is wrong
 )
 
-// FileError says that a database file cannot be used.
+// FileError means that a database file cannot be used.
 type FileError struct {
 	Path string
 	hint string
@@ -27,7 +27,7 @@ func (e *FileError) Error() string { return fmt.Sprintf("open database %s: %v", 
 // Unwrap returns the reason.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Hint says what the administrator can do, "" if nothing is known.
+// Hint reports what the administrator can do, "" if nothing is known.
 func (e *FileError) Hint() string { return e.hint }
 
 func notFound(kind, name string) error { return fmt.Errorf("%s %q: %w", kind, name, ErrNotFound) }

@@ -11,8 +11,8 @@ import (
 	"pando/internal/trace"
 )
 
-// EventsPerBoot bounds the timeline of one boot: a node that reports for months, or maliciously, does not push the
-// others' history out. What comes beyond it is folded into the progress and then dropped.
+// EventsPerBoot bounds the timeline of one boot, so that a node that reports for months, or maliciously, does not
+// displace the history of others. Events beyond it update the progress and are dropped.
 const EventsPerBoot = 4096
 
 // EventFilter selects events. The zero filter selects all that are kept.
@@ -22,9 +22,9 @@ type EventFilter struct {
 	Limit int          // the first so many; 0: all
 }
 
-// Append records events in their order and returns them with their sequence numbers; one that a node reported
-// before, or that is beyond EventsPerBoot, has none. It is the one way in:
-// timelines, followers and everything that counts read what Append wrote.
+// Append records events in their order and returns them with their sequence numbers. An event that a node reported
+// before, or that is beyond EventsPerBoot, gets none. It is the only way to add events: timelines, followers and
+// counters read what it wrote.
 func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -70,7 +70,7 @@ func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event)
 	return r.prune(ctx, tx, highest(events), len(events))
 }
 
-// reportedBefore tells whether a node's event is on record: a node whose report was taken but whose answer was lost
+// reportedBefore reports whether a node's event is on record: a node whose report was taken but whose answer was lost
 // reports again. Its own clock (Offset) makes the event the same to the byte.
 func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error) {
 	if e.Boot == "" || e.Offset == 0 {

@@ -23,7 +23,7 @@ type Feeding struct {
 	From    []Sender
 }
 
-// Sender is one who sent a boot bytes of its root.
+// Sender is a peer or server that sent bytes of a boot's root.
 type Sender struct {
 	Node string `json:"node,omitempty"` // a peer
 	// a server or bucket by its host, or the address of a peer whose name is not known; both empty: several
@@ -63,7 +63,7 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 	return nil
 }
 
-// Feedings returns who fed the boots that started in a time, oldest first, at most so many.
+// Feedings returns the senders of the boots that started in an interval, oldest first, up to limit.
 func (r *Registry) Feedings(ctx context.Context, since, until time.Time, limit int) ([]Feeding, error) {
 	rows, err := r.events.read.QueryContext(
 		ctx,

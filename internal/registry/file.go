@@ -134,7 +134,7 @@ func fileError(path string, s schema, err error) error {
 	return &FileError{Path: path, hint: hint, Err: err}
 }
 
-// isFull tells whether a file could not grow, the memory that readers and the writer share included.
+// isFull reports whether a file could not grow, the memory that readers and the writer share included.
 func isFull(err error) bool {
 	var code *sqlite.Error
 	return errors.As(err, &code) &&

@@ -27,7 +27,7 @@ func (t *Tx) Group(name string) (fleet.Group, error) {
 	return one(t.row(groupColumns+` WHERE name = ?`, name), scanGroup, "group", name)
 }
 
-// CreateGroup adds a group, or says ErrExists.
+// CreateGroup adds a group, or returns ErrExists.
 func (t *Tx) CreateGroup(g fleet.Group) error {
 	if !t.sees(g.Name) {
 		return beyond("group " + g.Name)
@@ -71,7 +71,8 @@ func (t *Tx) writeGroup(g fleet.Group, query string) error {
 	return nil
 }
 
-// DeleteGroup removes a group: ErrNotFound when there is none, ErrInUse while it has members or is the default one.
+// DeleteGroup removes a group. It returns ErrNotFound if there is none, and ErrInUse while it has members or is the
+// default group.
 func (t *Tx) DeleteGroup(name string) error {
 	if _, err := t.Group(name); err != nil {
 		return err

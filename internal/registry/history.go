@@ -13,9 +13,8 @@ import (
 	"pando/internal/trace"
 )
 
-// MaxHistory is how many boots are kept in the history: half a year of 300 nodes that boot four times a day. A line
-// is about 500 bytes. Beyond it, every second one of the older half goes, which leaves medians and percentiles of
-// the past what they were.
+// MaxHistory is the number of boots in the history: half a year of 300 nodes that boot four times a day, at 500 bytes a
+// line. Beyond it every second boot of the older half is deleted, which keeps its medians and percentiles.
 const MaxHistory = 200_000
 
 // PastBoot is a boot in the history, where boots stay long after their events have gone.
@@ -55,8 +54,8 @@ type HistoryFilter struct {
 	Limit        int // the newest so many; 0: all
 }
 
-// PutHistory adds boots to the history, or brings them up to date, and notes that the events up to a sequence
-// number have been looked at.
+// PutHistory adds boots to the history or updates them, and records the sequence number of the last event that was
+// read.
 func (r *Registry) PutHistory(ctx context.Context, seq int64, boots ...PastBoot) error {
 	err := r.events.write(ctx, func(tx *sql.Tx) error {
 		for _, b := range boots {

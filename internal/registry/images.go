@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// ImageVersion says that a version is known under an image's name.
+// ImageVersion is a version that is known under an image's name.
 type ImageVersion struct {
 	Image   string
 	Version fleet.Digest
@@ -101,7 +101,7 @@ func (t *Tx) PutTag(tag fleet.Tag) (was fleet.Digest, err error) {
 	return old.Version, nil
 }
 
-// DeleteTag removes a tag, or says ErrNotFound. Whether a group wants it is the caller's question.
+// DeleteTag removes a tag, or returns ErrNotFound. The caller checks whether a group uses it.
 func (t *Tx) DeleteTag(image, tag string) error {
 	n, err := t.exec(`DELETE FROM tags WHERE image = ? AND tag = ?`, image, tag)
 	if err != nil {

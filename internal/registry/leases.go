@@ -44,7 +44,7 @@ func (t *Tx) LeaseByAddr(a netip.Addr) (fleet.Lease, error) {
 	return one(t.row(leaseColumns+` WHERE addr = ?`, a.String()), scanLease, "lease of", a.String())
 }
 
-// PutLease records a lease in the place of the one that its address had.
+// PutLease records a lease, and replaces an earlier one of its address.
 func (t *Tx) PutLease(l fleet.Lease) error {
 	sort := l.Addr.As16()
 	_, err := t.exec(`INSERT INTO leases (addr, sort, mac, host, static, expires, bad) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -57,7 +57,7 @@ func (t *Tx) PutLease(l fleet.Lease) error {
 	return nil
 }
 
-// DeleteLease forgets the lease of an address, or says ErrNotFound.
+// DeleteLease forgets the lease of an address, or returns ErrNotFound.
 func (t *Tx) DeleteLease(a netip.Addr) error {
 	n, err := t.exec(`DELETE FROM leases WHERE addr = ?`, a.String())
 	if err != nil {
@@ -69,7 +69,7 @@ func (t *Tx) DeleteLease(a netip.Addr) error {
 	return nil
 }
 
-// DeleteLeasesOf forgets a MAC's usable leases of other addresses than except: a machine has one.
+// DeleteLeasesOf deletes a MAC's usable leases of addresses other than except: a machine has one lease.
 func (t *Tx) DeleteLeasesOf(m fleet.MAC, except netip.Addr) error {
 	_, err := t.exec(`DELETE FROM leases WHERE mac = ? AND addr != ? AND NOT bad`, m.String(), except.String())
 	if err != nil {

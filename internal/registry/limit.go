@@ -10,9 +10,8 @@ import (
 
 type limitKey struct{}
 
-// Within returns a context in which the registry is that of some groups: other groups, their nodes, boots, rollouts
-// and history are not there to be read, and are neither made nor changed. No groups are no limit. What answers
-// everybody from one memory asks by Whole.
+// Within returns a context that limits the registry to some groups: other groups, their nodes, boots, rollouts and
+// history can be neither read nor changed. No groups mean no limit. Code that fills a cache for everybody uses Whole.
 func Within(ctx context.Context, groups []string) context.Context {
 	if len(groups) == 0 {
 		return ctx
@@ -31,10 +30,10 @@ func LimitOf(ctx context.Context) []string {
 	return groups
 }
 
-// Limited tells whether this transaction is of some groups only.
+// Limited reports whether this transaction is of some groups only.
 func (t *Tx) Limited() bool { return LimitOf(t.ctx) != nil }
 
-// sees tells whether a group is there for who asks.
+// sees reports whether a group is there for who asks.
 func (t *Tx) sees(group string) bool {
 	groups := LimitOf(t.ctx)
 	return groups == nil || slices.Contains(groups, group)
@@ -77,7 +76,8 @@ func (t *Tx) limitNodes(column string) (clause, arg string) {
 	return ` AND ` + column + ` IN (SELECT name FROM nodes WHERE true` + clause + `)`, arg
 }
 
-// seesScope is nil when what is for a scope may be read by who asks: what is for all and for classes may.
+// seesScope returns nil if the caller may read what applies to a scope. Everybody may read what applies to all nodes or
+// to a class.
 func (t *Tx) seesScope(s fleet.Scope) bool {
 	if s.Kind != fleet.ForGroup && s.Kind != fleet.ForNode {
 		return true

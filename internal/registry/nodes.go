@@ -95,7 +95,7 @@ func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
-// NodesBySerial returns the nodes with this serial number, of which there should be one.
+// NodesBySerial returns the nodes with this serial number. There should be at most one.
 func (t *Tx) NodesBySerial(serial string) ([]fleet.Node, error) {
 	n, err := list(t, scanNode, nodeColumns+` WHERE serial = ? AND serial != '' ORDER BY name`, serial)
 	if err != nil {
@@ -123,8 +123,8 @@ func (t *Tx) FixedAddresses() (map[netip.Addr]bool, error) {
 	return out, nil
 }
 
-// Discovered returns how many nodes are discovered and not adopted, and the one of them that was not seen for the
-// longest time.
+// Discovered returns the number of discovered nodes that are not adopted, and the one that was not seen for the longest
+// time.
 func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 	if err := t.row(`SELECT count(*) FROM nodes WHERE state = ?`, string(fleet.Discovered)).Scan(&count); err != nil {
 		return 0, oldest, fmt.Errorf("count discovered nodes: %w", err)
@@ -141,8 +141,8 @@ func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 	return count, oldest, err
 }
 
-// CreateNode adds a node. ErrExists when the name, one of the MACs or the fixed address is taken; ErrNotFound
-// when there is no such group.
+// CreateNode adds a node. It returns ErrExists if the name, a MAC or the fixed address is taken, and ErrNotFound if the
+// group does not exist.
 func (t *Tx) CreateNode(n fleet.Node) error {
 	if err := t.checkNode("", n); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	return t.putMACs(n)
 }
 
-// DeleteNode forgets a node, or says ErrNotFound. Its boots stay as history of its MAC.
+// DeleteNode deletes a node, or returns ErrNotFound. Its boots stay in the history of its MAC.
 func (t *Tx) DeleteNode(name string) error {
 	if _, err := t.Node(name); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (t *Tx) DeleteNode(name string) error {
 	return t.endScope(fleet.ForNode, name)
 }
 
-// checkNode says what keeps n from standing in the record in the place of the node called old ("": a new one).
+// checkNode reports what keeps n from standing in the record in the place of the node called old ("": a new one).
 func (t *Tx) checkNode(old string, n fleet.Node) error {
 	if err := n.Validate(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// PowerOwner says whose password one is.
+// PowerOwner is the owner of a power password.
 type PowerOwner string
 
 // A node's own password comes before its group's.
@@ -45,7 +45,7 @@ func (t *Tx) PutPowerPassword(of PowerOwner, name string, sealed []byte) error {
 	return nil
 }
 
-// PowerWishes returns what somebody, or hours, last wanted of nodes, by their names.
+// PowerWishes returns the last order by an operator or a timetable for each node, by name.
 func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 	all, err := list(t, func(s scanner) (w fleet.PowerWish, err error) {
 		var at int64
@@ -98,8 +98,8 @@ func (t *Tx) PowerHours() (map[fleet.Hours]time.Time, error) {
 	return out, nil
 }
 
-// PutPowerHours notes that timetables were looked after until a time. Others are forgotten: when one is used again,
-// it begins anew.
+// PutPowerHours records until when timetables were carried out. Other timetables are forgotten and begin anew when they
+// are used again.
 func (t *Tx) PutPowerHours(all []fleet.Hours, upto time.Time) error {
 	_, err := t.exec(`DELETE FROM power_hours`)
 	for _, h := range all {
@@ -115,7 +115,7 @@ func (t *Tx) PutPowerHours(all []fleet.Hours, upto time.Time) error {
 // settingAlive is when the server last said that it runs.
 const settingAlive = "alive"
 
-// Alive is when the server that uses this record last said that it runs; zero: never.
+// Alive returns when the server of this registry was last recorded as running, or zero.
 func (t *Tx) Alive() (time.Time, error) {
 	text, err := t.setting(settingAlive, "")
 	if err != nil || text == "" {

@@ -12,7 +12,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Progress is how far a boot got, and what its node said of itself last.
+// Progress is how far a boot got, and its node's last report.
 type Progress struct {
 	trace.Progress
 	Status json.RawMessage // as the node sent it; nil: never

@@ -19,7 +19,7 @@ const (
 // DefaultMaxEvents is how many events are kept: about half a year of 300 nodes that boot twice a day.
 const DefaultMaxEvents = 2_000_000
 
-// Options say where the record is and how large it may grow.
+// Options are the registry's directory and limits.
 type Options struct {
 	Dir       string // exists
 	Log       *slog.Logger
@@ -38,9 +38,8 @@ type Registry struct {
 	closing      sync.Once
 }
 
-// Open opens both files, makes them if they are missing and brings an older schema up to date. A file that is
-// damaged, or was written by a newer release, is a *FileError. The caller makes sure that no other process
-// has the directory open.
+// Open opens both files. It makes missing ones and migrates an older schema. A file that is damaged, or from a newer
+// release, is a *FileError. The caller must hold the directory's lock.
 func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.MaxEvents == 0 {
 		o.MaxEvents = DefaultMaxEvents
@@ -89,9 +88,9 @@ func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
 	return fn(&Tx{ctx: ctx, tx: tx})
 }
 
-// Update runs fn on registry.db, all or nothing. When it returns nil the change is on the disk. An error of
-// fn undoes what fn did and is returned as it is, except for ErrDryRun, which becomes nil. fn runs on the
-// writer's goroutine: it must not call View or Update, nor wait.
+// Update runs fn on registry.db in a transaction. When it returns nil the change is on disk. An error of fn undoes the
+// change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not call View
+// or Update, and must not wait.
 func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
 	err := r.main.write(ctx, func(tx *sql.Tx) error { return fn(&Tx{ctx: ctx, tx: tx}) })
 	if errors.Is(err, ErrDryRun) {

@@ -9,8 +9,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// A rollout is a row of its own and one for each of its nodes, so that a step writes what changed and a boot finds
-// its target by the node's name.
+// A rollout is a row, and has a row for each of its nodes. A step writes only what changed, and a boot finds its target
+// by the node's name.
 const (
 	rolloutColumns     = `SELECT body FROM rollouts`
 	rolloutNodeColumns = `SELECT node, target, body FROM rollout_nodes`
@@ -78,7 +78,7 @@ func (t *Tx) RolloutPhases(id string) (map[fleet.RolloutPhase]int, error) {
 	return out, nil
 }
 
-// CreateRollout records a rollout that begins, and names it. ErrInUse while the group has a live one.
+// CreateRollout records a new rollout, and names it. It returns ErrInUse while the group has a live one.
 func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	if !t.sees(r.Group) {
 		return r, beyond("group " + r.Group)
@@ -191,7 +191,7 @@ func (t *Tx) DeleteRollout(id string) error {
 	return nil
 }
 
-// Target is what a live rollout wants a node to boot.
+// Target is what a live rollout gives a node to boot.
 type Target struct {
 	Rollout string
 	Image   fleet.Ref
@@ -202,7 +202,7 @@ type Target struct {
 const targetColumns = `SELECT n.node, r.id, n.target FROM rollout_nodes n JOIN rollouts r ON r.id = n.rollout
 	JOIN nodes o ON o.name = n.node AND o.grp = r.grp AND o.version = '' WHERE r.live AND n.target != ''`
 
-// Target returns the target of a node; the zero Target when no live rollout has one.
+// Target returns the target of a node; the zero Target if no live rollout has one.
 func (t *Tx) Target(node string) (Target, error) {
 	found, err := one(t.row(targetColumns+` AND n.node = ?`, node), scanTarget, "target of node", node)
 	if errors.Is(err, ErrNotFound) {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// MaxSamples is how many samples are kept: a year of a site that boots for ten minutes a day. Beyond it, the older
-// half is joined in pairs, which halves how finely the past is told, and leaves its sums what they were. What is
-// left of it after that and still too much goes, the oldest first.
+// MaxSamples is the number of samples that are kept: a year of a site that boots for ten minutes a day. Beyond it the
+// older half is joined in pairs, which keeps sums and halves the resolution. If that is not enough the oldest are
+// deleted.
 const MaxSamples = 200_000
 
 // widest is the Width beyond which samples are not joined: in more than an hour no curve of a storm is left.
 const widest = 4096 * time.Second
 
-// Sample is what one server moved in a while that begins at At and is Width long. Widths are seconds, doubled as
-// often as samples were joined; At is a multiple of Width.
+// Sample is what one server sent in an interval that begins at At and is Width long. Widths are seconds, doubled each
+// time that samples were joined; At is a multiple of Width.
 type Sample struct {
 	Server  string
 	At      time.Time
@@ -26,7 +26,7 @@ type Sample struct {
 	Written int64 // and write
 }
 
-// PutSamples records samples. One of a moment that there is one of is added to it.
+// PutSamples records samples, and adds each to an existing one of the same time.
 func (r *Registry) PutSamples(ctx context.Context, samples ...Sample) error {
 	err := r.events.write(ctx, func(tx *sql.Tx) error {
 		for _, s := range samples {

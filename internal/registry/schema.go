@@ -33,6 +33,7 @@ var mainSchema = schema{
 		mainStep16,
 		mainStep17,
 		mainStep18,
+		mainStep19,
 	},
 }
 
@@ -237,6 +238,10 @@ ALTER TABLE groups DROP COLUMN hours;
 ALTER TABLE groups DROP COLUMN sweep;
 ALTER TABLE groups DROP COLUMN secrets;
 ALTER TABLE groups DROP COLUMN keeping;
+`
+
+const mainStep19 = `
+ALTER TABLE boots ADD COLUMN pxe_menu INTEGER NOT NULL DEFAULT 0;
 `
 
 const eventsStep1 = `

@@ -81,7 +81,7 @@ func (t *Tx) PutSecret(s Secret) error {
 	return nil
 }
 
-// DeleteSecret removes a secret, or says ErrNotFound.
+// DeleteSecret removes a secret, or returns ErrNotFound.
 func (t *Tx) DeleteSecret(name string) error {
 	if _, err := t.exec(`DELETE FROM secret_scopes WHERE secret = ?`, name); err != nil {
 		return fmt.Errorf("delete secret %s: %w", name, err)
@@ -96,7 +96,7 @@ func (t *Tx) DeleteSecret(name string) error {
 	return nil
 }
 
-// ApproveBoot notes that an operator said that a boot may have secrets.
+// ApproveBoot records that an operator lets a boot have secrets.
 func (t *Tx) ApproveBoot(id fleet.BootID, at time.Time) error {
 	n, err := t.exec(`UPDATE boots SET approved = ? WHERE id = ?`, stamp(at), string(id))
 	if err != nil {

@@ -14,13 +14,13 @@ const (
 	settingNaming   = "naming"
 )
 
-// Policy says what happens to MACs that nobody knows.
+// Policy says how the site treats unknown MACs.
 type Policy struct {
 	Adoption fleet.AdoptionPolicy
 	Naming   string // rule for names of nodes adopted without one
 }
 
-// DefaultPolicy is the one of a new registry.
+// DefaultPolicy is the policy of a new registry.
 func DefaultPolicy() Policy { return Policy{Adoption: fleet.Open, Naming: fleet.DefaultNaming} }
 
 // Policy returns the adoption policy.

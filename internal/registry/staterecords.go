@@ -21,8 +21,8 @@ func scanRecord(s scanner) (r fleet.StateRecord, err error) {
 	return r, err
 }
 
-// StateRecords returns what is known of the state of all nodes, by name. Those of deleted nodes are nobody's: they
-// are missing for who is for some groups.
+// StateRecords returns what is known of the state of all nodes, by name. Callers that are limited to some groups do not
+// see those of deleted nodes.
 func (t *Tx) StateRecords() (map[string]fleet.StateRecord, error) {
 	clause, arg := t.limitNodes("node")
 	all, err := list(t, scanRecord, recordColumns+` WHERE true`+clause, arg)
@@ -45,7 +45,7 @@ func (t *Tx) DeletedStates() ([]fleet.StateRecord, error) {
 	return all, nil
 }
 
-// StateRecord returns what is known of the state of a node, or of one that was deleted; ErrNotFound when nothing is.
+// StateRecord returns what is known of the state of a node, deleted or not, or ErrNotFound.
 func (t *Tx) StateRecord(node string) (fleet.StateRecord, error) {
 	return one(t.row(recordColumns+` WHERE node = ?`, node), scanRecord, "state of", node)
 }
@@ -65,9 +65,8 @@ func (t *Tx) PutStateRecord(r fleet.StateRecord) error {
 	return nil
 }
 
-// GiveStateDir returns what is known of a node's state, with the name of its directory. A node that has none yet
-// gets its own name, or, while the state of a node that was called so before is there, that with a number: it
-// inherits nothing.
+// GiveStateDir returns the record of a node's state, with the name of its directory. A new directory has the node's
+// name; while the state of an earlier node of that name exists it gets a number, so that the node inherits nothing.
 func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
 	r, err := t.StateRecord(node)
 	if err != nil && !errors.Is(err, ErrNotFound) || r.Dir != "" {
@@ -88,7 +87,7 @@ func (t *Tx) GiveStateDir(node string) (fleet.StateRecord, error) {
 	}
 }
 
-// RetireState keeps what is known of the state of a node that is deleted, under a name that no node gets.
+// RetireState keeps the state record of a deleted node under a name that no node can get.
 func (t *Tx) RetireState(node string, at time.Time) error {
 	r, err := t.StateRecord(node)
 	if errors.Is(err, ErrNotFound) {
@@ -104,12 +103,12 @@ func (t *Tx) RetireState(node string, at time.Time) error {
 	return t.PutStateRecord(r)
 }
 
-// DeletedName is what the state of a deleted node goes by.
+// DeletedName is the name for the state of a deleted node.
 func DeletedName(node string, at time.Time) string {
 	return fmt.Sprintf("%s.deleted-%d", node, at.Unix())
 }
 
-// ForgetState forgets what is known of a state. Where it is, it stays.
+// ForgetState deletes the record of a state. The state itself stays.
 func (t *Tx) ForgetState(node string) error {
 	if _, err := t.exec(`DELETE FROM state_records WHERE node = ?`, node); err != nil {
 		return fmt.Errorf("forget what %s keeps: %w", node, err)

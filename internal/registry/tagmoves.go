@@ -19,7 +19,7 @@ type TagMove struct {
 // tagMovesKept is how many moves are remembered of an image.
 const tagMovesKept = 1000
 
-// AddTagMove remembers a change of a tag. One that changed nothing is not remembered.
+// AddTagMove records a change of a tag, if it changed anything.
 func (t *Tx) AddTagMove(m TagMove) error {
 	if m.Version == m.Was {
 		return nil

@@ -10,11 +10,12 @@ import (
 	"pando/internal/fleet"
 )
 
-// Hash is the SHA-256 of a secret of 256 random bits: as good as the secret for recognising it, and worthless
-// to who reads the file. The zero Hash stands for no secret.
+// Hash is the SHA-256 of a secret of 256 random bits. It recognises the secret and is of no use to a reader of the
+// file. The zero Hash stands for no secret.
 type Hash [32]byte
 
-// HashSecret is the digest under which a secret is kept. The empty secret gives the zero Hash, which nothing equals.
+// HashSecret returns the digest under which a secret is stored. The empty secret gives the zero Hash, which matches
+// nothing.
 func HashSecret(secret string) Hash {
 	if secret == "" {
 		return Hash{}
@@ -76,7 +77,7 @@ func (t *Tx) TokenByHash(h Hash) (Token, error) {
 	return one(t.row(tokenColumns+` WHERE hash = ?`, h[:]), scanToken, "token", "with this secret")
 }
 
-// CreateToken adds a token, or says ErrExists.
+// CreateToken adds a token, or returns ErrExists.
 func (t *Tx) CreateToken(k Token) error {
 	if err := fleet.ValidName("token", k.Name); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (t *Tx) TouchToken(name string, used time.Time) error {
 	return nil
 }
 
-// DeleteToken removes a token, or says ErrNotFound.
+// DeleteToken removes a token, or returns ErrNotFound.
 func (t *Tx) DeleteToken(name string) error {
 	n, err := t.exec(`DELETE FROM tokens WHERE name = ?`, name)
 	if err != nil {

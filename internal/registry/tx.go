@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Tx is a transaction on registry.db. It is used by one goroutine and is worthless when the function that got it
-// has returned.
+// Tx is a transaction on registry.db. One goroutine uses it, and only until the function that got it returns.
 type Tx struct {
 	ctx context.Context // of the call of View or Update; a Tx does not outlive it
 	tx  *sql.Tx
@@ -49,7 +48,7 @@ func list[T any](t *Tx, scan func(scanner) (T, error), query string, args ...any
 	return out, rows.Err()
 }
 
-// one reads one row; none is ErrNotFound with the kind and name of what was looked for.
+// one reads one row. If there is none it returns ErrNotFound with the kind and name.
 func one[T any](row scanner, scan func(scanner) (T, error), kind, name string) (T, error) {
 	v, err := scan(row)
 	if errors.Is(err, sql.ErrNoRows) {

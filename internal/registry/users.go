@@ -43,7 +43,7 @@ func (t *Tx) UserBySubject(issuer, subject string) (User, error) {
 	return one(t.row(userColumns+` WHERE issuer = ? AND subject = ?`, issuer, subject), scanUser, "user", subject)
 }
 
-// CreateUser adds a user, or says ErrExists.
+// CreateUser adds a user, or returns ErrExists.
 func (t *Tx) CreateUser(u User) error {
 	if err := fleet.ValidPerson(u.Name); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (t *Tx) CreateUser(u User) error {
 	return nil
 }
 
-// SetUser writes role, hash and last login of a user, or says ErrNotFound.
+// SetUser writes role, hash and last login of a user, or returns ErrNotFound.
 func (t *Tx) SetUser(u User) error {
 	n, err := t.exec(
 		`UPDATE users SET role = ?, hash = ?, used = ? WHERE name = ?`,
@@ -85,7 +85,7 @@ func (t *Tx) SetUser(u User) error {
 	return nil
 }
 
-// DeleteUser removes a user, or says ErrNotFound.
+// DeleteUser removes a user, or returns ErrNotFound.
 func (t *Tx) DeleteUser(name string) error {
 	n, err := t.exec(`DELETE FROM users WHERE name = ?`, name)
 	if err != nil {

@@ -1,16 +1,16 @@
-// Package rollout decides how a group goes from one version to another.
+// Package rollout decides how a group changes from one version to another.
 //
-// The words. A rollout takes nodes in waves; the first wave is the canary. A node is taken: drained of its work,
-// asked to reboot, and judged when it is back. What judges it is the gate. A node that meets it has passed; one
-// that does not has failed, and the rollout halts, or returns: every node gets the version before again. A node
-// that is not up when its turn comes is passed over, and counts as away. A node is unavailable while it is not up,
-// and from when it is taken until it has passed; only so many may be at a time, whatever the reason.
+// A rollout takes nodes in waves; the first wave is the canary. Each node is drained, rebooted, and judged by the gate
+// once it is back. A node that meets the gate has passed, one that does not has failed; then the rollout halts or
+// rolls back: every node gets the previous version again. A node that is offline when its turn comes is skipped and
+// counted as offline. A node is unavailable while it is offline, and from its drain until it has passed. The
+// disruption budget bounds how many may be unavailable at a time.
 //
-// Step is the whole machine. It is given the rollout, what is seen of the nodes, and the time; it returns the
-// rollout as it is then and what to do. What to do follows from the state and not from its change, so whoever acts
-// may lose or repeat it: the next step says it again. Hence the rule for who calls it: keep the rollout first, then
-// act.
+// Step is the whole state machine: it takes the rollout, the state of its nodes and the time, and returns the new
+// state and the actions. Actions follow from the state, not from its change, so a lost action is returned again by the
+// next step, and a repeated one does no harm. A rollout's clock runs only while a server steps it, so a server's
+// outage costs no node its time.
 //
-// A rollout has a clock of its own, which runs while it is looked after. A server that was away for an hour comes
-// back to nodes that have as much time as before.
+// It owns no state. The server's room rollouts calls it; that must record the new state before it acts. Step must
+// never do I/O or read a clock.
 package rollout

@@ -39,7 +39,7 @@ func (s *step) advance() {
 	s.finishWave()
 }
 
-// waits says what a running rollout waits for; the first reason in a step is told.
+// waits reports what a running rollout waits for; the first reason in a step is told.
 func (s *step) waits(why string) {
 	if s.r.Reason == "" {
 		s.r.Reason = why
@@ -166,7 +166,7 @@ func (s *step) replaceCanaries() {
 	}
 }
 
-// request says what a node's phase needs.
+// request reports what a node's phase needs.
 func (s *step) request(n *fleet.RolloutNode) {
 	ob, here := s.o.Nodes[n.Node]
 	if !here {

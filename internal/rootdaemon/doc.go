@@ -1,5 +1,5 @@
-// Package rootdaemon starts processes that the root file system depends on, and makes this process one of them: locked
-// in memory, spared by the out-of-memory killer, deaf to signals.
+// Package rootdaemon starts processes that the root file system depends on, and turns this process into one: its
+// memory is locked, the out-of-memory killer spares it, and it ignores signals.
 //
-// It owns nothing. Block daemon, supervisor and volume use it. It must not open anything on the root.
+// It owns no state. Block daemon, supervisor and volume use it. It must not open anything on the root.
 package rootdaemon

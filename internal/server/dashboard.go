@@ -51,7 +51,7 @@ func (c Config) checkDashboard() error {
 	return nil
 }
 
-// onLoopback tells whether an address is one that only this machine reaches.
+// onLoopback reports whether an address is one that only this machine reaches.
 func onLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

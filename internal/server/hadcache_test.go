@@ -10,7 +10,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Hello says whether the node had a cache on a disk in its last boot that said something of it: only where the
+// Hello reports whether the node had a cache on a disk in its last boot that said something of it: only where the
 // group keeps one, and never of the boot itself, or of another node.
 func TestHelloKnowsTheCache(t *testing.T) {
 	s := startSite(t)

@@ -252,9 +252,9 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 // observeDHCP plays what the DHCP part tells of one packet.
 func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.t.Helper()
-	n, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
+	known, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
 	if err == nil {
-		err = s.booter.Commit(s.t.Context(), dhcp.Change{Node: n, Seen: seen})
+		err = s.booter.Commit(s.t.Context(), dhcp.Change{Node: known.Node, Seen: seen})
 	}
 	if err != nil {
 		s.t.Error(err)

@@ -27,7 +27,7 @@ const (
 	maxHeader  = 16 << 10
 )
 
-// ListenError says that an address cannot be listened on.
+// ListenError means that an address cannot be listened on.
 type ListenError struct {
 	What string // "data path"
 	Addr string
@@ -42,7 +42,7 @@ func (e *ListenError) Error() string {
 // Unwrap returns the reason.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Hint says what can be done about it.
+// Hint reports what can be done about it.
 func (e *ListenError) Hint() string { return e.hint }
 
 func listenError(what, addr string, err error) error {

@@ -15,14 +15,14 @@ import (
 // lockFile is held by the server that has the data directory.
 const lockFile = "lock"
 
-// InUseError says that another server has the data directory.
+// InUseError means that another server has the data directory.
 type InUseError struct{ Dir, Holder string }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by another pando server%s", e.Dir, e.Holder)
 }
 
-// Hint says what can be done about it.
+// Hint reports what can be done about it.
 func (e *InUseError) Hint() string {
 	return "stop the other one, or use another directory with --data"
 }

@@ -237,7 +237,7 @@ func (s *Server) prepareAgent(ctx context.Context) {
 	}
 }
 
-// DHCP tells how the DHCP part stands on each interface; nil before Listen.
+// DHCP reports how the DHCP part stands on each interface; nil before Listen.
 func (s *Server) DHCP() []dhcp.State {
 	if s.dhcp == nil {
 		return nil

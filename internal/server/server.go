@@ -267,7 +267,7 @@ func (s *Server) netconsolePort() int {
 	return s.listeners.netconsole.LocalAddr().(*net.UDPAddr).Port
 }
 
-// nextVersion says what a node's next boot runs.
+// nextVersion reports what a node's next boot runs.
 func (s *Server) nextVersion(ctx context.Context, n fleet.Node) (bootmethod.Next, error) {
 	p, err := s.planner.Plan(ctx, n, fleet.Hardware{})
 	if err != nil {

@@ -407,7 +407,7 @@ func TestStateIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// saysOn tells whether a timeline of a node has a message.
+// saysOn reports whether a timeline of a node has a message.
 func (s *stateful) saysOn(node, message string) bool {
 	s.t.Helper()
 	events, err := s.registry.Events(s.t.Context(), registry.EventFilter{})

@@ -1,6 +1,6 @@
-// Package ship copies versions between places that keep them: servers and directories.
+// Package ship copies versions between servers and directories.
 //
-// Only what is missing travels, and all of it is verified where it arrives: objects by their names, manifests by
-// signatures of keys that the receiver trusts. What arrived stays when a copy is broken off, and the next one goes
-// on after it.
+// It owns no state. It sends only what the receiver lacks, and the receiver verifies all of it: objects by their
+// names, manifests by signatures of keys that it trusts. An interrupted copy keeps what arrived, and the next one
+// continues. The command line calls it. It must never register a version before all its objects have arrived.
 package ship

@@ -12,7 +12,7 @@ import (
 type Place interface {
 	// Name is for people.
 	Name() string
-	// Find tells which version an image's name and tag mean.
+	// Find reports which version an image's name and tag mean.
 	Find(ctx context.Context, name, tag string) (fleet.Digest, error)
 	// StoredVersion returns a version without its objects.
 	StoredVersion(ctx context.Context, v fleet.Digest) (api.StoredVersion, error)
@@ -21,7 +21,7 @@ type Place interface {
 
 	// Accepts returns an error if this place would not take a version, because of who signed it.
 	Accepts(ctx context.Context, v api.StoredVersion) error
-	// Missing tells which objects are not there.
+	// Missing reports which objects are not there.
 	Missing(ctx context.Context, objects []api.ObjectSize) ([]api.ObjectSize, error)
 	// AddObjects stores objects.
 	AddObjects(ctx context.Context, objects [][]byte) error

@@ -89,7 +89,7 @@ func (f *storm) requested(id int32) {
 	}
 }
 
-// has tells whether a node has what a transfer is to bring.
+// has reports whether a node has what a transfer is to bring.
 func (f *storm) has(n *node, x *flow) bool {
 	switch x.what {
 	case files:

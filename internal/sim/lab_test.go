@@ -90,7 +90,7 @@ func TestSimulatorAgainstTheLab(t *testing.T) {
 	}
 }
 
-// logK says how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is
+// logK reports how K is there in the lab, and how half of the nodes have booted, beside what is simulated. Nothing is
 // promised of those.
 func logK(t *testing.T, x LabStorm, r Result) {
 	t.Helper()

@@ -61,7 +61,7 @@ func (f *storm) stand(id int32) {
 	f.step(s)
 }
 
-// stands tells whether a transfer stands in line.
+// stands reports whether a transfer stands in line.
 func (f *storm) stands(id int32) bool {
 	from := f.flows[id].from
 	return from < 0 && f.servers[-1-from].lines[id] > 0

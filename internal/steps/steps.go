@@ -1,8 +1,8 @@
-// Package steps has the word in which a long job tells how far it is, such as the build of an image.
+// Package steps has the type in which a long job, such as the build of an image, reports its progress.
 //
-// Whoever does a step reports what is done of how much, and the pipeline that called it adds the name of the step; the
-// reader computes rates and the time left. The rooms of build and workdir report, the command line shows it.
-// It owns no state, and it must never decide anything.
+// A step reports how much is done of how much, and the pipeline adds the name of the step. The reader computes rates
+// and the time left. The rooms of build and workdir report; the command line shows it. It owns no state, and must
+// never decide anything.
 package steps
 
 // Progress says how far a step is. The reader computes rates and the time left.

@@ -81,7 +81,7 @@ func newReplaced(t *testing.T) replaced {
 	return r
 }
 
-// expect says which objects there are, and that the store is whole.
+// expect reports which objects there are, and that the store is whole.
 func (r replaced) expect(t *testing.T, alone bool) {
 	t.Helper()
 	for _, id := range append(r.shared, r.stays...) {

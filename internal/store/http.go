@@ -20,10 +20,10 @@ import (
 // root, or a chunk that did not compress.
 const MaxObject = max(chunk.MaxRootSize, chunk.MaxRaw)
 
-// ErrMissing says that a source does not have the object.
+// ErrMissing means that a source does not have the object.
 var ErrMissing = errors.New("the source has no such object")
 
-// ErrBusy says that a source has the object and cannot send it now.
+// ErrBusy means that a source has the object and cannot send it now.
 var ErrBusy = errors.New("the source is busy")
 
 // HTTP is a source that reads the objects of one server by plain GET of URL/o/<64 hex digits>; if URL ends with
@@ -162,7 +162,7 @@ func patiently(ctx context.Context, patience time.Duration) (_ context.Context, 
 	return ctx, func() { timer.Reset(patience) }, func() { timer.Stop(); cancel(nil) }
 }
 
-// isBucket tells whether objects are named as the files of a store are.
+// isBucket reports whether objects are named as the files of a store are.
 func (h *HTTP) isBucket() bool { return strings.HasSuffix(strings.TrimSuffix(h.URL, "/"), "/objects") }
 
 // object is the URL of an object.

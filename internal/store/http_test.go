@@ -202,7 +202,7 @@ func TestCoalescedReadsWakeSeldom(t *testing.T) {
 	}
 	defer sender.Close()
 	g := c.(*coalescedConn)
-	// look tells whether a reader would be woken, when so many bytes are there.
+	// look reports whether a reader would be woken, when so many bytes are there.
 	look := func(bytes int) (ready bool) {
 		err := g.raw.Control(func(fd uintptr) {
 			for there := 0; there < bytes; { // on their way through loopback

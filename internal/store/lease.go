@@ -109,7 +109,7 @@ func (f *remoteCache) find(ctx context.Context, id chunk.ID) (o remoteObject, ok
 // than what is spared when the store is collected.
 const remoteFresh = 6 * time.Hour
 
-// uses tells whether the Remote has an object, and renews its time.
+// uses reports whether the Remote has an object, and renews its time.
 func (f *remoteCache) uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	o, ok, err := f.find(ctx, id)
 	if err != nil || !ok || o.size != size {

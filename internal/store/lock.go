@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockedError says that another process is writing to the store.
+// LockedError means that another process is writing to the store.
 type LockedError struct{ Path, Holder string }
 
 func (e *LockedError) Error() string {

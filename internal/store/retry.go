@@ -78,7 +78,7 @@ func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, err
 	}
 }
 
-// final tells whether another attempt cannot help.
+// final reports whether another attempt cannot help.
 func final(err error) bool {
 	var wrong *chunk.WrongBytesError
 	return errors.Is(err, ErrMissing) || errors.As(err, &wrong)

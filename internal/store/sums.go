@@ -80,7 +80,7 @@ func hexSum(b []byte) string {
 // sidecars are the files beside a manifest that have sums.
 var sidecars = []string{signatureSuffix, provenanceSuffix, packsSuffix}
 
-// wrong tells whether a sidecar is none of those that were written; of one that has no sum nothing is known.
+// wrong reports whether a sidecar is none of those that were written; of one that has no sum nothing is known.
 func (s sums) wrong(suffix string, data []byte) bool {
 	return len(s[suffix]) > 0 && !slices.Contains(s[suffix], hexSum(data))
 }

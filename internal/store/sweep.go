@@ -65,7 +65,7 @@ func (d *Dir) Sweep(ctx context.Context, opt SweepOptions) (s Swept, err error) 
 	return s, d.remove(ctx, s.Versions, gone)
 }
 
-// unheld tells whether a version may go.
+// unheld reports whether a version may go.
 func (d *Dir) unheld(v fleet.Digest, opt SweepOptions) bool {
 	if opt.Hold(v) {
 		return false

@@ -111,7 +111,7 @@ func (d *Dir) rename(from, to string) error {
 	return d.disk.Rename(from, to)
 }
 
-// Uses tells whether the store has an object of so many bytes. It counts as written now: whoever asks is about to
+// Uses reports whether the store has an object of so many bytes. It counts as written now: whoever asks is about to
 // name it.
 func (w *Writer) Uses(ctx context.Context, id chunk.ID, size int64) (bool, error) {
 	if w.dir.cache != nil {

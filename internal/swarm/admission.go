@@ -87,7 +87,7 @@ type queuedObject struct {
 	ObjectRequest
 }
 
-// Admit tells whether an object may be sent to a node now. Otherwise it is queued, small objects apart from large
+// Admit reports whether an object may be sent to a node now. Otherwise it is queued, small objects apart from large
 // ones, until StepObjects returns its ticket.
 func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool) {
 	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {

@@ -11,7 +11,7 @@ type Bitmap []byte
 // NewBitmap returns an empty bitmap of so many pieces.
 func NewBitmap(pieces int) Bitmap { return make(Bitmap, (pieces+7)/8) }
 
-// Has tells whether a piece is in the set; one outside of the bitmap is not.
+// Has reports whether a piece is in the set; one outside of the bitmap is not.
 func (b Bitmap) Has(piece int) bool {
 	return piece >= 0 && piece>>3 < len(b) && b[piece>>3]&(1<<(piece&7)) != 0
 }
@@ -53,7 +53,7 @@ func Expand(full int, rest Bitmap, pieces int) Bitmap {
 	return b
 }
 
-// fits tells whether b is a bitmap of exactly so many pieces.
+// fits reports whether b is a bitmap of exactly so many pieces.
 func (b Bitmap) fits(pieces int) bool {
 	if len(b) != (pieces+7)/8 {
 		return false

@@ -84,7 +84,7 @@ func (l *DemandReads) End(r *DemandRead) (last bool) {
 	return true
 }
 
-// Wait tells whether a node may wait here for an object that this node is fetching: nil, or what to Leave. first: it
+// Wait reports whether a node may wait here for an object that this node is fetching: nil, or what to Leave. first: it
 // has not asked the tracker. Two nodes that fetch the same object must not wait for each other, so until the tracker
 // said who sends it only nodes with the higher address wait.
 func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {

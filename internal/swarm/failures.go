@@ -8,7 +8,7 @@ const (
 	maxReported  = 128 // addresses reported in one boot
 )
 
-// isSlow tells whether a transfer from a peer took much longer than others do.
+// isSlow reports whether a transfer from a peer took much longer than others do.
 func (s *Fetcher) isSlow(took time.Duration) bool {
 	return s.peerSamples >= learnSamples && took > max(minSlow, laggardFactor*s.peerTime)
 }

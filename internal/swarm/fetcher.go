@@ -65,7 +65,7 @@ type Fetch struct {
 	Peer  netip.AddrPort // zero: the origin
 }
 
-// Origin tells whether the transfer is from a server.
+// Origin reports whether the transfer is from a server.
 func (f Fetch) Origin() bool { return !f.Peer.IsValid() }
 
 // Request asks the tracker which pieces may be fetched from the server.
@@ -215,7 +215,7 @@ func NewFetcher(o FetcherOptions) *Fetcher {
 	return s
 }
 
-// SetTracker says whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
+// SetTracker reports whether a tracker answers. When it is lost, pieces that no peer has come from the origin; peers
 // stay. An announcement that only brought more peers leaves the open request open.
 func (s *Fetcher) SetTracker(now time.Duration, available bool) {
 	if available && s.tracker && !s.rejoining {
@@ -238,7 +238,7 @@ func (s *Fetcher) Have() Bitmap { return s.have }
 // TransferTime is the usual time of a transfer from a peer; 0: not known.
 func (s *Fetcher) TransferTime() time.Duration { return s.peerTime }
 
-// HasTracker tells whether a tracker answers.
+// HasTracker reports whether a tracker answers.
 func (s *Fetcher) HasTracker() bool { return s.tracker }
 
 // Missing returns the number of pieces that this node does not have.

@@ -272,7 +272,7 @@ func (t *Tracker) copyDelay(x *queuedRequest) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.announceDelay(t.nodesOf[x.swarm.pack])
 }
 
-// mayCopyAgain tells whether another copy may be sent although the uplink is busy. Beyond TrackerOptions.Copies that
+// mayCopyAgain reports whether another copy may be sent although the uplink is busy. Beyond TrackerOptions.Copies that
 // takes ever longer. It is needed, because the nodes that have the piece may be out of reach of those that ask.
 func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool {
 	s := x.swarm.pieces[p]
@@ -286,14 +286,14 @@ func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool 
 	return now >= s.last+t.copyDelay(x)<<(extraCopyDoublings*max(0, min(more, 2)))
 }
 
-// copyIsLost tells whether a piece was sent long ago and no node ever said that it has it.
+// copyIsLost reports whether a piece was sent long ago and no node ever said that it has it.
 func (t *Tracker) copyIsLost(now time.Duration, w *swarm, p int, x *queuedRequest) bool {
 	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostCopyFactor*t.copyDelay(x)
 }
 
 func (w *swarm) isUnseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }
 
-// answer tells what was granted, and which of the other pieces somebody has or is getting.
+// answer reports what was granted, and which of the other pieces somebody has or is getting.
 func (t *Tracker) answer(now time.Duration, x *queuedRequest, grant []int) Answer {
 	if len(grant) == 0 && len(x.want) > 0 {
 		x.node.sendAway(now)
@@ -335,7 +335,7 @@ type HeldPiece struct {
 	Peers []netip.AddrPort // who, if the piece is urgent
 }
 
-// Busy says whether kernels and initramfs fill the uplink. Then nothing is sent but what the swarm needs.
+// Busy reports whether kernels and initramfs fill the uplink. Then nothing is sent but what the swarm needs.
 func (t *Tracker) Busy(busy bool) { t.kernelBusy = busy }
 
 // Sent ends a granted transfer, whether or not it succeeded.

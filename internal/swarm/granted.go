@@ -73,7 +73,7 @@ func (s *grants) forget(g grant) (x granted, ok bool) {
 	return x, true
 }
 
-// hasRoom tells whether an address may have one more grant. Without a grant its transfer waits in an object queue.
+// hasRoom reports whether an address may have one more grant. Without a grant its transfer waits in an object queue.
 func (s *grants) hasRoom(node netip.Addr) bool { return s.owed[node].transfers < maxOwed }
 
 // expire removes old grants now and then.

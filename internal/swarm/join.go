@@ -61,8 +61,8 @@ func (t *Tracker) bootstrap(now time.Duration, s JoinRequest) (peers []netip.Add
 	return peers, len(peers) == 0
 }
 
-// mayJoinFirst tells whether the server sends the files although the uplink is busy, because no node of that swarm has
-// them. Otherwise another swarm could keep a new version from booting. All such joins together get a part of the
+// mayJoinFirst reports whether the server sends the files although the uplink is busy, because no node of that swarm
+// has them. Otherwise another swarm could keep a new version from booting. All such joins together get a part of the
 // uplink.
 func (t *Tracker) mayJoinFirst(now time.Duration, size int64) bool {
 	if now < t.firstAfter {

@@ -131,7 +131,7 @@ func (w *swarm) updateReliability(m *member) {
 // farShare is the share of peers from other subnets and locations. Without them each would need copies of its own.
 const farShare = 4 // one in four
 
-// mayMeet tells whether two nodes may be peers. Local ones share within their location, or without one within their
+// mayMeet reports whether two nodes may be peers. Local ones share within their location, or without one within their
 // subnet.
 func (m *member) mayMeet(o *member) bool {
 	if !m.localOnly && !o.localOnly {

@@ -108,7 +108,7 @@ const Port = 8481
 // WirePort is the port of a node in a message, which leaves the usual one out.
 type WirePort uint16
 
-// IsZero tells whether the port is left out.
+// IsZero reports whether the port is left out.
 func (p WirePort) IsZero() bool { return p == Port }
 
 // Port returns the port itself.

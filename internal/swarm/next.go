@@ -86,7 +86,7 @@ func (s *Fetcher) originDelay() time.Duration {
 	return max(hedgeMax, directedFactor*s.peerTime, 2*s.retryAfter, delayFactor*s.delay)
 }
 
-// SetDemandReads says how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
+// SetDemandReads reports how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
 // link, but only for a short time: an object that does not come must not stop all others.
 func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	if s.demandReads == 0 && waiting > 0 {
@@ -95,7 +95,7 @@ func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	s.demandReads = waiting
 }
 
-// yieldsToDemand tells whether nothing is fetched ahead now.
+// yieldsToDemand reports whether nothing is fetched ahead now.
 func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	until := s.demandSince + s.hedgeDelay()
 	if s.demandReads == 0 || now >= until {
@@ -105,7 +105,7 @@ func (s *Fetcher) yieldsToDemand(now time.Duration) bool {
 	return true
 }
 
-// IsUrgent tells whether a read waits for a piece.
+// IsUrgent reports whether a read waits for a piece.
 func (s *Fetcher) IsUrgent(p int) bool {
 	return slices.ContainsFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }

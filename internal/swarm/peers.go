@@ -108,7 +108,7 @@ func (s *Fetcher) peersAt(a netip.Addr) (n int) {
 // Peers returns the number of known peers.
 func (s *Fetcher) Peers() int { return s.used.count() }
 
-// Sharing tells whether there is a tracker, and there are or were peers. Then peers may have demand objects.
+// Sharing reports whether there is a tracker, and there are or were peers. Then peers may have demand objects.
 func (s *Fetcher) Sharing() bool {
 	s.everMet = s.everMet || s.Peers() > 0
 	return s.everMet && s.tracker
@@ -152,7 +152,7 @@ func (s *Fetcher) HaveDelay(piece int) time.Duration {
 	return s.peerTime * time.Duration(holders) / haveDelayPart
 }
 
-// Wanting tells whether any piece is still to come.
+// Wanting reports whether any piece is still to come.
 func (s *Fetcher) Wanting() bool {
 	s.fillWindow()
 	return len(s.window)+len(s.transfers)+len(s.urgent) > 0
@@ -261,5 +261,5 @@ func (s *Fetcher) LeaveSwarm(now time.Duration) {
 	s.SetTracker(now, false)
 }
 
-// Banned tells whether nothing is taken from, or sent to, an address.
+// Banned reports whether nothing is taken from, or sent to, an address.
 func (s *Fetcher) Banned(a netip.Addr) bool { return s.banned[a] }

@@ -21,7 +21,7 @@ func (m *member) sendAway(now time.Duration) {
 	}
 }
 
-// isStalled tells whether a member is stalled, where peers should have helped within round.
+// isStalled reports whether a member is stalled, where peers should have helped within round.
 func (m *member) isStalled(now, round time.Duration) bool {
 	m.stalled = m.stalled || m.sentAwayAt > 0 && now > m.sentAwayAt+stalledFactor*round
 	return m.stalled

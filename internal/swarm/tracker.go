@@ -293,7 +293,7 @@ func (t *Tracker) member(node netip.AddrPort) *member {
 	return nil
 }
 
-// Has tells whether a node with this address is in a swarm.
+// Has reports whether a node with this address is in a swarm.
 func (t *Tracker) Has(a netip.Addr) bool { return t.ports[a] > 0 }
 
 // Nodes returns the number of nodes in all swarms.

@@ -54,13 +54,13 @@ type sending struct {
 	started bool          // its node asked for it: it runs, however slowly
 }
 
-// is tells whether it is the transfer of a piece to a node; an ungranted object has no pack.
+// is reports whether it is the transfer of a piece to a node; an ungranted object has no pack.
 func (x sending) is(pack string, node netip.AddrPort, piece int) bool {
 	return x.node == node && x.piece == piece &&
 		(x.swarm == nil && pack == "" || x.swarm != nil && x.swarm.pack == pack)
 }
 
-// free tells whether a piece of so many bytes would be sent at once.
+// free reports whether a piece of so many bytes would be sent at once.
 func (u *uplink) free(now time.Duration, size int64) bool {
 	if u.rate == 0 {
 		return len(u.running) < maxTransfers

@@ -1,6 +1,6 @@
-// Package systemd asks the image's systemd: what it did when it booted, whether the machine goes down, and to start
-// units.
+// Package systemd calls the image's systemd: how long its boot took, whether the machine is shutting down, and to
+// start units.
 //
-// It owns nothing. The agent and what changes a running node use it. It must not be needed: an image without
-// systemd has no figures, and boots all the same.
+// It owns no state. The agent and other code on a running node use it. It must not be needed: an image without systemd
+// has no figures, and boots all the same.
 package systemd

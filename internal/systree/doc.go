@@ -1,7 +1,6 @@
-// Package systree reads the root file system of an operating system that lies in a directory: for which architecture
-// it is, which packages are installed, what its files' attributes are. It also takes the day of an installation out
-// of it.
+// Package systree reads an operating system's root in a directory: its architecture, its installed packages, the
+// attributes of its files. It also removes the date of an installation from it.
 //
-// It owns no state. The rooms of build and imagefs call it. Such a tree is not trusted: links are followed with the
-// tree as "/", and it must never read the machine's own files in the place of the tree's, nor run what is in it.
+// It owns no state. The rooms of build and imagefs call it. It must not trust such a tree: links are followed with the
+// tree as "/". It must never read the machine's own files in place of the tree's, and never run a program of the tree.
 package systree

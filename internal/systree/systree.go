@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -83,7 +84,7 @@ func ReadDir(root *os.Root, name string) []fs.DirEntry {
 	return entries
 }
 
-// KernelPackages says where kernels come from, for whoever built a tree without.
+// KernelPackages reports where kernels come from, for whoever built a tree without.
 func KernelPackages(tree string) string {
 	debian := "linux-image-amd64 or linux-image-arm64"
 	if a := Architecture(tree); a != "" {
@@ -108,6 +109,31 @@ func Xattrs(path string) ([]string, error) {
 		return nil, err
 	}
 	return strings.Split(strings.TrimSuffix(string(buf[:size]), "\x00"), "\x00"), nil
+}
+
+// ForeignXattr tells whether an extended attribute belongs to the file system that a tree lies on, or to the machine,
+// and has no place in an image: btrfs.compression, system.nfs4_acl, lustre.lov. What the overlay of a node would take
+// for its own ("this directory is really that one") must not come from a tree either.
+func ForeignXattr(name string) bool {
+	if name == "system.posix_acl_access" || name == "system.posix_acl_default" {
+		return false
+	}
+	space, rest, _ := strings.Cut(name, ".")
+	switch space {
+	case "trusted":
+		return slices.ContainsFunc(ForeignTrusted(), func(begin string) bool { return strings.HasPrefix(rest, begin) })
+	case "user", "security":
+		return strings.HasPrefix(rest, "overlay.")
+	}
+	return true
+}
+
+// ForeignTrusted are the beginnings of what file systems keep in "trusted.": overlayfs, Lustre, GlusterFS, XFS.
+func ForeignTrusted() []string {
+	return []string{
+		"overlay.", "lov", "lma", "lmv", "link", "fid", "som", "hsm", "dmv", "gfid", "glusterfs.", "afr.", "pgfid.",
+		"ec.", "SGI_",
+	}
 }
 
 const maxShown = 120 // bytes of a path in an error

@@ -1,5 +1,6 @@
-// Package terminal draws on terminals: lines that fit, a screen that is drawn anew, and a bar of progress.
+// Package terminal draws on terminals: lines that fit, a screen that is redrawn, and a progress bar. If the output is
+// no terminal, progress is plain lines.
 //
-// Where the output is no terminal, progress is plain lines. The commands call it. It must never write a character
-// that a node said and that could steer a terminal.
+// It owns no state but what is drawn. The commands call it. It must never write a terminal control character that came
+// from a node.
 package terminal

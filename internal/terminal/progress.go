@@ -115,7 +115,7 @@ func counted(done, total int64) string {
 	return fmt.Sprintf("%d ", done)
 }
 
-// endStep says how long the last step took, when that is worth a line.
+// endStep reports how long the last step took, when that is worth a line.
 func (p *Progress) endStep(now time.Time) {
 	if p.step.Step == "" {
 		return

@@ -1,12 +1,12 @@
-// Package testkit runs real machines on networks of their own: what the real-boot tests and the demo are made of.
+// Package testkit runs real machines in their own networks, for the real-boot tests and the demo.
 //
-// A Net is a network namespace with one bridge in it, cut off from every other network. Machines plug into the
-// bridge with tap devices. Programs run in it as child processes (Net.Command), and this process reaches it by
-// dialing through it (Net.Dial). A Machine is a QEMU guest without a disk that boots from the network: BIOS by the
-// iPXE in its network card's ROM, or UEFI by OVMF's own PXE with the card's ROM taken away. Its serial console
-// is a file that Console follows. A Guest is an ssh session into it, through the Net, with its host key checked.
+// A Net is a network namespace with one bridge, cut off from every other network. Machines attach to the bridge with
+// tap devices. Net.Command runs a child process in it, and Net.Dial connects from this process. A Machine is a QEMU
+// guest without a disk that boots from the network: by BIOS with the iPXE in the ROM of its network card, or by UEFI
+// with OVMF's own PXE and no card ROM. Console follows the file of its serial console. A Guest is an ssh session into
+// it, with its host key checked.
 //
-// Nothing here imports package testing: the demo is built from the same parts. Everything that is started has a
-// Close that also works after a failure half-way; names are unique per process, so that several users of the
-// kit do not meet. All of it needs root.
+// It owns what it starts: each has a Close that also works after a failure half-way. Names are unique per process, so
+// several users do not collide. All of it needs root. It must never import package testing, because the demo uses it
+// too.
 package testkit

@@ -73,7 +73,7 @@ func dialSSH(ctx context.Context, c GuestConfig) (*ssh.Client, error) {
 	return ssh.NewClient(sc, channels, requests), nil
 }
 
-// WrongHostKeyError says that whoever answered is not the machine that was meant.
+// WrongHostKeyError means that whoever answered is not the machine that was meant.
 type WrongHostKeyError struct{ Want, Got ssh.PublicKey }
 
 func (e *WrongHostKeyError) Error() string {

@@ -24,7 +24,7 @@ type S3 struct {
 	net            *Net         // where it runs; nil: beside this process
 }
 
-// ErrNoProgram says that a program is not installed; `make packages` installs it.
+// ErrNoProgram means that a program is not installed; `make packages` installs it.
 var ErrNoProgram = errors.New("not installed; see scripts/install-packages")
 
 // StartVersityGW starts versitygw over a directory. top is the directory of this module, where the program was built.

@@ -25,7 +25,7 @@ const (
 	Gbit Rate = 1000 * Mbit
 )
 
-// ParseRate reads "10mbit", "1gbit", "800kbit".
+// ParseRate parses "10mbit", "1gbit", "800kbit".
 func ParseRate(s string) (Rate, error) {
 	for suffix, unit := range map[string]Rate{"kbit": Kbit, "mbit": Mbit, "gbit": Gbit} {
 		if digits, ok := strings.CutSuffix(s, suffix); ok {

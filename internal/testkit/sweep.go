@@ -30,7 +30,7 @@ func Sweep(prefix string) error {
 	return err
 }
 
-// orphan tells whether a namespace "prefix-PID-COUNT" has outlived its maker.
+// orphan reports whether a namespace "prefix-PID-COUNT" has outlived its maker.
 func orphan(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix+"-")
 	pid, count, two := strings.Cut(rest, "-")

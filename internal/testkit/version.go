@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"aead.dev/minisign"
 
@@ -22,6 +23,19 @@ func SmallVersion(
 	kernel string,
 	chunks int,
 ) (fleet.Digest, error) {
+	root := make([]byte, chunks*chunk.DefaultChunkSize)
+	_, _ = rand.Read(root) // it never fails
+	return PutVersion(ctx, d, key, VersionParts{Kernel: kernel, Root: root})
+}
+
+// VersionParts are what a version consists of.
+type VersionParts struct {
+	Kernel, Drivers string // Drivers "": it has none
+	Root            []byte // whole chunks
+}
+
+// PutVersion puts a version into a store.
+func PutVersion(ctx context.Context, d *store.Dir, key minisign.PrivateKey, p VersionParts) (fleet.Digest, error) {
 	unlock, err := d.Lock(ctx, "test")
 	if err != nil {
 		return "", err
@@ -32,12 +46,19 @@ func SmallVersion(
 	m := image.Manifest{
 		Format:       image.Format,
 		Architecture: "amd64",
-		Kernel:       image.Kernel{Release: "6.1.0", Size: int64(len(kernel))},
+		Kernel:       image.Kernel{Release: "6.1.0", Size: int64(len(p.Kernel))},
 	}
-	if m.Kernel.Object, _, err = w.Put(ctx, []byte(kernel)); err != nil {
+	if m.Kernel.Object, _, err = w.Put(ctx, []byte(p.Kernel)); err != nil {
 		return "", err
 	}
-	if m.Root, err = smallRoot(ctx, w, chunks); err != nil {
+	if p.Drivers != "" {
+		drivers := image.Driver{Name: "base", Size: int64(len(p.Drivers))}
+		if drivers.Object, _, err = w.Put(ctx, []byte(p.Drivers)); err != nil {
+			return "", err
+		}
+		m.Drivers = []image.Driver{drivers}
+	}
+	if m.Root, err = putRoot(ctx, w, p.Root); err != nil {
 		return "", err
 	}
 	if err := w.Sync(ctx); err != nil {
@@ -54,35 +75,32 @@ func SmallVersion(
 	return d.PutVersion(store.Version{Manifest: raw, Signature: image.Sign(key, raw), Provenance: provenance})
 }
 
-func smallRoot(ctx context.Context, w *store.Writer, chunks int) (image.Root, error) {
+func putRoot(ctx context.Context, w *store.Writer, root []byte) (image.Root, error) {
 	enc, err := chunk.NewEncoder(1)
 	if err != nil {
 		return image.Root{}, err
 	}
 	var entries []chunk.Entry
-	for range chunks {
-		raw := make([]byte, chunk.DefaultChunkSize)
-		_, _ = rand.Read(raw) // it never fails
+	for raw := range slices.Chunk(root, chunk.DefaultChunkSize) {
 		stored, codec := enc.Encode(raw)
-		id, _, err := w.Put(ctx, stored)
-		if err != nil {
-			return image.Root{}, err
+		e := chunk.Entry{RawSize: len(raw), Codec: codec}
+		if codec != chunk.Zero {
+			e.StoredSize = len(stored)
+			if e.ID, _, err = w.Put(ctx, stored); err != nil {
+				return image.Root{}, err
+			}
 		}
-		entries = append(entries, chunk.Entry{RawSize: len(raw), StoredSize: len(stored), Codec: codec, ID: id})
+		entries = append(entries, e)
 	}
 	index, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
 	if err != nil {
 		return image.Root{}, err
 	}
-	root := image.Root{
-		FileSystem: "erofs",
-		Size:       int64(chunks) * chunk.DefaultChunkSize,
-		ChunkSize:  chunk.DefaultChunkSize,
-	}
+	out := image.Root{FileSystem: "erofs", Size: int64(len(root)), ChunkSize: chunk.DefaultChunkSize}
 	for _, page := range append(index.Pages, index.Root) {
-		if root.Index, _, err = w.Put(ctx, page); err != nil { // the root is the last one
-			return root, fmt.Errorf("index: %w", err)
+		if out.Index, _, err = w.Put(ctx, page); err != nil { // the root is the last one
+			return out, fmt.Errorf("index: %w", err)
 		}
 	}
-	return root, nil
+	return out, nil
 }

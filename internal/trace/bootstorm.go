@@ -2,11 +2,10 @@ package trace
 
 import "time"
 
-// BootStorm is a run of boots that began within a short time of one another, as indexes of its first and last one.
+// BootStorm is a run of boots that began within a short time of one another: the indexes of its first and last boot.
 type BootStorm struct{ First, Last int }
 
-// BootStorms finds boot storms in start times, which are in order: at least so many boots, none of them later than gap
-// after the one before.
+// BootStorms finds boot storms in sorted start times: at least `least` boots, each at most gap after the one before.
 func BootStorms(starts []time.Time, gap time.Duration, least int) []BootStorm {
 	var out []BootStorm
 	first := 0

@@ -16,7 +16,7 @@ type Span struct {
 	Detail map[string]string
 }
 
-// Process is the spans of one thing: a boot, in most cases.
+// Process is a group of spans, usually a boot.
 type Process struct {
 	Name  string
 	Spans []Span

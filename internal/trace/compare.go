@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// Sure is below which probability a change counts as more than noise: that boots which do not differ would look as
-// different as these. It holds for all stages of one comparison together (Holm's correction), so a lucky stage
-// among fifteen is no finding of its own.
+// Sure is the probability of chance below which a change is called real. It holds for all stages of one comparison
+// together (Holm's correction), so that one stage of fifteen is not reported by luck.
 const Sure = 0.01
 
-// Least is the smallest change that is called one, whatever the test says: with many boots it sees milliseconds.
+// Least is the smallest change that is reported. With many boots the test finds milliseconds.
 const (
 	LeastShare = 0.05
 	LeastTime  = 100 * time.Millisecond
 )
 
-// Change is how one part of a boot differs between two kinds of boots, such as those of two versions.
+// Change is how one part of a boot differs between two sets of boots, such as those of two versions.
 type Change struct {
 	Stage  Stage // "": the whole boot
 	Before Figures
@@ -27,8 +26,8 @@ type Change struct {
 	Real   bool          // more than noise, and more than a trifle
 }
 
-// Compare tells how boots differ from those before: first the whole boot, then each stage's part, in the order of a
-// boot. Boots that did not reach booted are left out, since what they were cut off from cannot be compared.
+// Compare reports how boots differ from earlier ones: the whole boot first, then each stage's part, in the order of a
+// boot. Boots that did not reach booted are left out.
 func Compare(before, after []Ends) []Change {
 	was, is := partsOf(before), partsOf(after)
 	out := []Change{newChange("", was[""], is[""])}
@@ -67,8 +66,8 @@ func newChange(s Stage, before, after []time.Duration) Change {
 	}
 }
 
-// judgeChanges says which changes are real. The whole boot is judged by itself, as the one thing that is asked; the
-// stages share the risk of being taken in by chance.
+// judgeChanges marks the changes that are real. The whole boot is tested alone; the stages share the probability of a
+// false report.
 func judgeChanges(all []Change) {
 	decide := func(c *Change, level float64) bool {
 		c.Real = c.P < level && abs(c.Shift) >= max(LeastTime, time.Duration(LeastShare*float64(c.Before.P50)))
@@ -95,9 +94,8 @@ func judgeChanges(all []Change) {
 	}
 }
 
-// Culprit is the stage that makes most of a real change of the whole boot: of those that changed with it, each by
-// its own test, the one with the largest shift; "" when none stands out. That something changed is certain then, so
-// the stages need not share the risk of being taken in.
+// Culprit returns the stage with the largest shift among those that changed together with the whole boot, or "". The
+// whole boot's change is already certain, so each stage is tested alone.
 func Culprit(all []Change) Stage {
 	if len(all) == 0 || !all[0].Real {
 		return ""

@@ -31,11 +31,10 @@ const (
 	Shutdown   Stage = "shutdown"   // the node said that it goes down
 )
 
-// Rollout is what is said of a rollout, which is no stage of a boot: it stands in the stream of events and in no
-// timeline.
+// Rollout is the stage of events about a rollout. They are in the stream of events and in no timeline.
 const Rollout Stage = "rollout"
 
-// Power is what is said of a node's power, likewise.
+// Power is the stage of events about a node's power. They are in no timeline.
 const Power Stage = "power"
 
 // Order is every stage in the order of a boot.
@@ -66,7 +65,7 @@ const (
 	Info  Kind = "info" // a fact on the way: wrong bytes from a source, a server switched, a link lost
 )
 
-// Event is one record of a boot. The timeline, the dashboard, the gate and the metrics read nothing else.
+// Event is one record of a boot. Timeline, dashboard, gate and metrics are made of events only.
 type Event struct {
 	Seq     int64         `json:"seq,omitempty"`  // given by the registry, grows by one
 	Time    time.Time     `json:"time"`           // server clock; for node events, Init's time plus Offset
@@ -79,7 +78,7 @@ type Event struct {
 	Attempt int           `json:"attempt,omitempty"` // 1 for the first try
 	Message string        `json:"message,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
-	// received so far, by source: "server", "bucket", "peer", "cache", "zero"
+	// bytes received so far, by source: "server", "bucket", "peer", "cache", "zero"
 	Bytes map[string]int64  `json:"bytes,omitempty"`
 	Attrs map[string]string `json:"attrs,omitempty"`
 }

@@ -46,7 +46,7 @@ const AttrCache = "cache"
 // dealt with: its kind.
 const AttrIncident = "incident"
 
-// Diagnosis is what is wrong with a boot: what happened, and what to do.
+// Diagnosis is a fault of a boot: what happened, and what to do.
 type Diagnosis struct {
 	Fault Fault
 	Stage Stage
@@ -55,16 +55,16 @@ type Diagnosis struct {
 	Do    string
 }
 
-// Facts are what Diagnose is told besides a boot's events.
+// Facts is the input of Diagnose besides a boot's events.
 type Facts struct {
 	FailedUnits []string
-	// Usual is how long stages take as a rule, each from the end of what comes before to its own end. What is not
-	// in it is given the time that suits most machines.
+	// Usual is how long each stage usually takes, from the end of the stage before. A missing stage gets a default that
+	// suits most machines.
 	Usual map[Stage]time.Duration
 }
 
-// Diagnose says what is wrong with a boot, from its events. It is false for a boot that does well, that waits for its
-// turn or for an operator, or that may just need a moment longer.
+// Diagnose finds what is wrong with a boot, from its events. It returns false for a boot without a fault, one that
+// waits in a queue or for an operator, and one that may only need a moment longer.
 func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	c := read(events)
 	switch {

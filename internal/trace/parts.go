@@ -5,7 +5,7 @@ import "time"
 // Ends is when the stages of a boot were over, since its first event. A stage that did not end is not in it.
 type Ends map[Stage]time.Duration
 
-// Ends takes the ends from a timeline, up to booted: what the node said while it ran is no part of its boot.
+// Ends returns when the stages of a timeline ended, up to booted. What the node reported later is no part of its boot.
 func (t Timeline) Ends() Ends {
 	out := Ends{}
 	for _, s := range t.Steps {
@@ -49,9 +49,9 @@ func Usual(boots []Ends) map[Stage]time.Duration {
 	return out
 }
 
-// Parts cuts a boot into the parts that its stages had, in their order, without gaps: a part lasts from the end of
-// what came before to the end of its stage. So the kernel's own start counts for init, and the image's for booted;
-// and the parts of a boot add up to the whole of it.
+// Parts cuts a boot into one part per stage, in order and without gaps: a part lasts from the end of the stage before
+// to the end of its own. So the start of the kernel counts for init, that of the image for booted, and the parts add up
+// to the whole boot.
 func (e Ends) Parts() []Part {
 	var out []Part
 	var at time.Duration

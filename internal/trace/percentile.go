@@ -25,7 +25,7 @@ type Figures struct {
 	Max                time.Duration
 }
 
-// Summarize tells how long the stages took in many boots, in the order of a boot. Stages that no boot ended are
+// Summarize reports how long the stages took in many boots, in the order of a boot. Stages that no boot ended are
 // left out.
 func Summarize(boots []Timeline) []Figures {
 	took := make(map[Stage][]time.Duration)

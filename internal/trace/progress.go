@@ -20,7 +20,7 @@ const (
 // node counts those after Init, by where they came from.
 const SourceK = "k"
 
-// Progress is one boot in one line: the fold of its events. The zero value is a boot without events.
+// Progress is the summary of one boot, updated by each of its events. The zero value is a boot without events.
 type Progress struct {
 	State   State            `json:"state"`
 	Stage   Stage            `json:"stage"`             // the furthest it reached; marks do not count

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// rankSum is the two-sided probability of the rank-sum test of Mann and Whitney: how likely two samples of one and
-// the same kind are at least as far apart in their ranks as these. It asks nothing of how boot times are
-// distributed, which is good, because they have a long tail. Small samples without ties are counted exactly; others
-// by the normal distribution, with ties corrected. It is 1 where a sample is empty.
+// rankSum is the two-sided p-value of the Mann-Whitney rank-sum test: how likely two samples from one distribution
+// differ in rank at least this much. It assumes no distribution, because boot times have a long tail. Small samples
+// without ties are counted exactly, others by the normal approximation with tie correction. It is 1 if a sample is
+// empty.
 func rankSum(a, b []time.Duration) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 1
@@ -23,8 +23,8 @@ func rankSum(a, b []time.Duration) float64 {
 	return normalP(u, n, m, ties)
 }
 
-// exactMost is the largest sample for which possibilities are counted: 40 choose 20 is 137,846,528,820, and float64
-// has them exactly.
+// exactMost is the largest sample that is counted exactly: 40 choose 20 is 137,846,528,820, which float64 represents
+// exactly.
 const exactMost = 20
 
 // uStatistic is how many pairs there are in which the value of b is the larger one; an equal pair counts half. ties

@@ -17,8 +17,8 @@ type Read struct {
 // End is the block after the last one of the request.
 func (r Read) End() uint64 { return uint64(r.Start) + uint64(r.Blocks) }
 
-// MaxReads is the largest encoded read trace, in bytes: more than 40,000 requests, of which a node records 32,768. A
-// server's boot makes about 1,500, a desktop's some ten thousand.
+// MaxReads is the limit of an encoded read trace, in bytes: more than 40,000 requests. A node records 32,768. A
+// server's boot makes about 1,500, a desktop's about ten thousand.
 const MaxReads = 256 << 10
 
 const (
@@ -30,9 +30,8 @@ const (
 // maxAt bounds the time of a read, so that sums of times never overflow.
 const maxAt = math.MaxUint32 * time.Millisecond
 
-// EncodeReads returns the bytes of a read trace. Times are cut to milliseconds and made to grow; reads of no
-// blocks or beyond the largest device are left out; what does not fit into MaxReads is cut off at the end,
-// because the beginning is what a boot waits for.
+// EncodeReads returns the bytes of a read trace. Times are rounded down to milliseconds and made increasing. It leaves
+// out reads of no blocks or beyond the largest device, and drops reads at the end that exceed MaxReads.
 func EncodeReads(reads []Read) []byte {
 	b := append([]byte(readsMagic), readsFormat, 0, 0, 0, 0, 0, 0, 0)
 	count, end, at := uint32(0), int64(0), int64(0)
@@ -55,7 +54,7 @@ func EncodeReads(reads []Read) []byte {
 	return b
 }
 
-// DecodeReads is the inverse of EncodeReads. Every byte it accepts is one that EncodeReads would write.
+// DecodeReads is the inverse of EncodeReads. It accepts only bytes that EncodeReads would write.
 func DecodeReads(data []byte) ([]Read, error) {
 	switch {
 	case len(data) > MaxReads:

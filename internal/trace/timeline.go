@@ -18,7 +18,7 @@ type Step struct {
 	Message  string // the last fact that was reported of it
 }
 
-// Timeline is the steps of one boot, by their start.
+// Timeline has the steps of one boot, ordered by their start.
 type Timeline struct {
 	Started time.Time
 	Steps   []Step

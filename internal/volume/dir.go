@@ -26,13 +26,13 @@ type Dir struct {
 	held map[string]*volume
 }
 
-// Want is what a volume should be.
+// Want is the wanted size and file system of a volume.
 type Want struct {
 	Size       int64  // bytes; one that is larger already stays so
 	FileSystem string // that it is made with: ext4, xfs, or "" for none
 }
 
-// Info is what is known of a volume.
+// Info describes a volume.
 type Info struct {
 	Name      string
 	Size      int64 // bytes, as its node sees it

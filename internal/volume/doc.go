@@ -1,8 +1,9 @@
-// Package volume keeps a block device for each node that wants one: a qcow2 file, which is thin and may have
-// snapshots, and which qemu-storage-daemon serves by NBD. The engine is QEMU's; what is here decides who may have
-// which, one at a time.
+// Package volume keeps a block device for a node: a qcow2 file, which is thin and may have snapshots.
+// qemu-storage-daemon serves it over NBD; this package decides which node may connect to which.
 //
-// A volume is attached while a node is connected to it. Each has a process of its own meanwhile, so that a damaged
-// file is one node's trouble. Whoever connects last with the right of that node has it, and who had it before is
-// cut off.
+// A volume is attached while a node is connected to it. An attached volume has its own process, so that a damaged file
+// is one node's trouble. The last connection with the right of that node wins, and the previous one is closed.
+//
+// It owns the files and their processes. The server's room volumes calls it. It must never attach a volume to two
+// connections at a time.
 package volume

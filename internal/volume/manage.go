@@ -28,7 +28,7 @@ func (d *Dir) alone(ctx context.Context, name string, pause bool, do func(ctx co
 	return nil
 }
 
-// has says whether there is a volume.
+// has reports whether there is a volume.
 func (d *Dir) has(name string) error {
 	if _, err := os.Stat(d.file(name)); errors.Is(err, fs.ErrNotExist) {
 		return ErrNone
@@ -38,8 +38,8 @@ func (d *Dir) has(name string) error {
 	return nil
 }
 
-// Snapshot keeps a volume as it is now, under a name. A node that has it waits for a moment. It is what a power cut
-// would leave.
+// Snapshot keeps a volume's content under a name, in the state that a power cut would leave. A connected node waits for
+// a moment.
 func (d *Dir) Snapshot(ctx context.Context, name, snapshot string) error {
 	return d.alone(ctx, name, true, func(ctx context.Context) error {
 		if err := d.has(name); err != nil {
@@ -49,7 +49,7 @@ func (d *Dir) Snapshot(ctx context.Context, name, snapshot string) error {
 	})
 }
 
-// Restore makes a volume what a snapshot of it is.
+// Restore sets a volume back to a snapshot.
 func (d *Dir) Restore(ctx context.Context, name, snapshot string) error {
 	return d.alone(ctx, name, false, func(ctx context.Context) error {
 		if err := d.has(name); err != nil {
@@ -59,7 +59,7 @@ func (d *Dir) Restore(ctx context.Context, name, snapshot string) error {
 	})
 }
 
-// Reset removes a volume. Its node gets another one, as the image has it.
+// Reset removes a volume. Its node gets a new one with the image's content.
 func (d *Dir) Reset(ctx context.Context, name string) error {
 	return d.alone(ctx, name, false, func(context.Context) error {
 		if err := d.has(name); err != nil {
@@ -69,8 +69,7 @@ func (d *Dir) Reset(ctx context.Context, name string) error {
 	})
 }
 
-// Copy makes a volume a copy of another, as it is now, without its snapshots. A node that has the other one waits
-// meanwhile.
+// Copy makes a volume a copy of another one, without its snapshots. A node that uses the other one waits meanwhile.
 func (d *Dir) Copy(ctx context.Context, from, to string) error {
 	return d.alone(ctx, to, false, func(ctx context.Context) error {
 		return d.alone(ctx, from, true, func(ctx context.Context) error {

@@ -107,7 +107,7 @@ func (v *volume) pass(ctx context.Context, p *process, c net.Conn) error {
 	return context.Cause(ctx)
 }
 
-// Wait returns when nothing is served any more. The contexts of Serve have ended.
+// Wait returns when nothing is served any more. The caller ends the contexts of Serve first.
 func (d *Dir) Wait() { d.serving.Wait() }
 
 // process is a qemu-storage-daemon for one volume.
@@ -120,10 +120,10 @@ type process struct {
 	socket string
 }
 
-// start starts the daemon of a volume. One that an earlier server left is ended first.
+// start starts the daemon of a volume, after it has ended one that an earlier server left.
 //
-// Every write is on the disk before it is answered (writethrough): a node does not write again what was answered,
-// so what a killed daemon or a power cut here took away would be missing in the middle of its file system.
+// Every write is on disk before it is acknowledged (writethrough): a node does not repeat an acknowledged write, so a
+// killed daemon or a power cut would leave a hole in its file system.
 func (d *Dir) start(name string) (*process, error) {
 	return startDaemon(d.path, name, d.log,
 		"--blockdev", "driver=file,node-name=file,discard=unmap,filename="+strings.ReplaceAll(name, ",", ",,")+suffix,
@@ -180,9 +180,9 @@ func endStale(pidFile, socket string) {
 	}
 }
 
-// stop ends the daemon when all that it holds is written. It is asked until it is gone: qemu-storage-daemon only
-// notes a signal, so one that comes between its look at the note and its wait for something to do is not acted on
-// before something else happens.
+// stop ends the daemon when all its writes are on disk. It repeats the signal until the daemon is gone:
+// qemu-storage-daemon only sets a flag, and a signal just before its wait for events takes effect only after the next
+// event.
 func (p *process) stop() {
 	for {
 		_ = p.cmd.Process.Signal(unix.SIGTERM) // or it is gone already

@@ -14,16 +14,15 @@ import (
 
 // Swaps is a directory of swap space: a sparse file for each boot of a node that wants one. Make it with OpenSwaps.
 //
-// What is in it is worth something to one boot only, and only as long as the kernel of this machine runs: writes
-// are answered when they are in its page cache, which outlives the daemon and the server, and not a power cut. So a
-// file bears in its name which boot of the node it is of, and under which boot of this machine it was written.
-// Under another it is not given again: pages that never came to the disk would be zeros, or older ones.
+// A file belongs to one boot of the node and to one boot of this machine; both are in its name. Writes are acknowledged
+// when they are in this machine's page cache, which outlives the daemon and the server, but not a power cut. After a
+// reboot of this machine the file is never used again, because pages may be missing.
 type Swaps struct {
 	dir  *Dir   // who has which, by node
 	host string // boot of this machine
 }
 
-// ErrLost means that what a node had put into its swap space is not here, or cannot be trusted.
+// ErrLost means that a node's swap space is gone or cannot be trusted.
 var ErrLost = errors.New("the swap space of this boot is not here any more")
 
 const swapSuffix = ".swap"
@@ -60,15 +59,15 @@ func (s *Swaps) remove(gone func(node, boot, host string) bool) error {
 	return errors.Join(errs...)
 }
 
-// Has says whether a boot of a node can get what it has put into its swap space.
+// Has reports whether the swap space of a node's boot is still usable.
 func (s *Swaps) Has(node, boot string) bool {
 	_, err := os.Stat(s.file(node, boot))
 	return err == nil
 }
 
-// Serve gives a connection to the swap space of a boot until either side ends it, or somebody else of that node
-// takes it. The other end speaks NBD from its first byte, and has the export called volume. One that has nothing in
-// it yet gets a fresh one of size bytes; one that has (used) gets what it has, or ErrLost.
+// Serve connects a client to the swap space of a boot until either side ends it, or another connection of that node
+// replaces it. The client speaks NBD without a handshake; the export is called volume. A boot that has written nothing
+// gets a new file of size bytes; one that has (used) gets its file, or ErrLost.
 func (s *Swaps) Serve(ctx context.Context, node, boot string, size int64, used bool, c net.Conn) error {
 	s.dir.serving.Add(1)
 	defer s.dir.serving.Done()
@@ -111,7 +110,7 @@ func (s *Swaps) fresh(node, boot string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// Remove takes its swap space from a node, and what is in it with it.
+// Remove deletes a node's swap space and its content.
 func (s *Swaps) Remove(ctx context.Context, node string) error {
 	_, give, err := s.dir.of(node).take(ctx)
 	if err != nil {
@@ -122,10 +121,10 @@ func (s *Swaps) Remove(ctx context.Context, node string) error {
 	return s.remove(func(n, _, _ string) bool { return n == node })
 }
 
-// Wait returns when nothing is served any more. The contexts of Serve have ended.
+// Wait returns when nothing is served any more. The caller ends the contexts of Serve first.
 func (s *Swaps) Wait() { s.dir.Wait() }
 
-// Prune removes what is of no boot that may want it again.
+// Prune removes the files of boots that are not wanted.
 func (s *Swaps) Prune(wanted func(node, boot string) bool) error {
 	return s.remove(func(node, boot, _ string) bool { return !s.dir.of(node).attached() && !wanted(node, boot) })
 }

@@ -59,7 +59,7 @@ func Open(
 	}
 }
 
-// sameFile tells whether name still is f: the build that had the lock removes the directory.
+// sameFile reports whether name still is f: the build that had the lock removes the directory.
 func sameFile(f *os.File, name string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(name)

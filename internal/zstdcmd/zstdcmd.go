@@ -13,7 +13,7 @@ import (
 // strongest is zstd's level for what is packed once and sent to every node. Go's package has none above 11.
 const strongest = 19
 
-// ErrMissing says that the program is not installed. Who packs has Go's package then.
+// ErrMissing means that the program is not installed. Who packs has Go's package then.
 var ErrMissing = errors.New("zstd is not installed")
 
 // Program is the path of the program zstd, or "" where it is not installed. What it makes depends on its

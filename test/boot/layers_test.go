@@ -134,7 +134,7 @@ func TestRealBootOnAWriteDisk(t *testing.T) {
 	s.powerOff(m)
 }
 
-// layer says what takes the writes of a group's nodes.
+// layer reports what takes the writes of a group's nodes.
 func (s *site) layer(group, kind string, limit *string) {
 	s.t.Helper()
 	if _, err := s.API.SetGroup(s.t.Context(), group,

@@ -74,7 +74,7 @@ func changeable(file *ast.File, locks map[string]bool) map[string]string {
 	return vars
 }
 
-// stateful says what makes a variable of this type, or with this first value, one that changes.
+// stateful reports what makes a variable of this type, or with this first value, one that changes.
 func stateful(typ, value ast.Expr, locks map[string]bool) string {
 	if c, ok := value.(*ast.CallExpr); ok {
 		if name, ok := c.Fun.(*ast.Ident); ok && (name.Name == "make" || name.Name == "new") {

@@ -25,11 +25,6 @@ var longer = map[string]string{
 	"internal/build/source/omit.go:omissions": "a table",
 }
 
-// larger are packages that are excepted from the limits of packages, with the reason.
-var larger = map[string]string{
-	"internal/lab/storm": "one machine alone becomes a room",
-}
-
 func TestFilesAndFunctionsAreShort(t *testing.T) {
 	used := map[string]bool{}
 	check := func(key string, have, most int) {
@@ -37,7 +32,7 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 			return
 		}
 		used[key] = true
-		if longer[key] == "" && larger[path.Dir(key)] == "" {
+		if longer[key] == "" {
 			t.Errorf("%s has %d lines, at most %d are allowed", key, have, most)
 		}
 	}
@@ -78,16 +73,8 @@ func TestPackagesAreSmall(t *testing.T) {
 		for _, p := range prefixes(names) {
 			wrong = append(wrong, "several files begin with "+p)
 		}
-		switch {
-		case len(wrong) > 0 && larger[dir] == "":
+		if len(wrong) > 0 {
 			t.Errorf("%s has %d lines in %d files: %s", dir, lines[dir], len(names), strings.Join(wrong, ", "))
-		case len(wrong) == 0 && larger[dir] != "":
-			t.Errorf("%s is excepted but not too large any more", dir)
-		}
-	}
-	for dir := range larger {
-		if files[dir] == nil {
-			t.Errorf("%s is excepted but does not exist", dir)
 		}
 	}
 }

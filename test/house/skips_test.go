@@ -42,7 +42,7 @@ func TestLongBootsAreExpectedSkips(t *testing.T) {
 	}
 }
 
-// callsAtOnce tells whether a function itself calls another one.
+// callsAtOnce reports whether a function itself calls another one.
 func callsAtOnce(f *ast.FuncDecl, name string) bool {
 	return slices.ContainsFunc(f.Body.List, func(s ast.Stmt) bool {
 		x, ok := s.(*ast.ExprStmt)

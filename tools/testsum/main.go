@@ -1,7 +1,6 @@
-// Command testsum reads the output of `go test -json` and prints what a person wants of it: one line for each package
-// with its seconds, everything that a failed test said, and at the end the slowest tests and every test that was
-// skipped, with its reason. A skip is a result:
-// with -skips FILE those that the file does not expect fail the run.
+// Command testsum summarises the output of `go test -json`: one line for each package with its seconds, the output of
+// failed tests, and at the end the slowest tests and every skipped test with its reason. With -skips FILE, a skip that
+// the file does not list fails the run.
 //
 // The file has one expected skip on a line, "package test", and comments after '#'.
 package main

@@ -122,7 +122,7 @@ func (b *Copy) putKernel(ctx context.Context, d *store.Dir) error {
 	return root.Chtimes(path.Dir(name), dir.ModTime(), dir.ModTime()) // it is in the image, unlike what is in it
 }
 
-// changed tells whether a path of the tree, which is there, was written since the copy was made.
+// changed reports whether a path of the tree, which is there, was written since the copy was made.
 func (b *Copy) changed(rel string) bool {
 	var st unix.Stat_t
 	err := unix.Lstat(filepath.Join(b.Upper, rel), &st)

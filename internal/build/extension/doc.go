@@ -1,7 +1,7 @@
-// Package extension takes out of a changed copy of a version what running nodes can lay over that version: /usr and
-// /opt.
+// Package extension takes from a changed copy of a version what running nodes can mount over that version: the changes
+// below /usr and /opt.
 //
-// It owns the rules of what an extension carries. The pipeline (internal/build) makes the copy, installs into it, and
-// builds what this package left. What was changed elsewhere is told (Left); it must never drop a change silently that
-// a program of the extension needs.
+// It owns the rules of what an extension contains. The pipeline (internal/build) makes the copy, installs into it, and
+// builds the result. Changes in other directories are reported (Left). It must never drop a change silently that a
+// program of the extension needs.
 package extension

@@ -163,7 +163,7 @@ func releaseFile(osRelease string) string {
 	return out
 }
 
-// EssentialError says that an extension would lack what its programs need.
+// EssentialError means that an extension would lack what its programs need.
 type EssentialError struct {
 	Name string
 	Left []Left // with those that are not essential

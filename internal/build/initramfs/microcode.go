@@ -11,7 +11,7 @@ import (
 // MicrocodeName is the name of the part of K with updates for processors.
 const MicrocodeName = "microcode"
 
-// microcodeFiles says where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst),
+// microcodeFiles reports where a kernel looks for a vendor's updates (Linux, Documentation/arch/x86/microcode.rst),
 // and which files of a firmware directory they are made of: one after another, as distributions do it.
 func microcodeFiles() []struct{ path, files string } {
 	return []struct{ path, files string }{

@@ -31,10 +31,12 @@ func Read(root *os.Root, k Kernel) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+var gzipMagic = []byte{0x1f, 0x8b}
+
 // readKernel reads a kernel, and unpacks it: some distributions have that of arm64 packed with gzip.
 func readKernel(root *os.Root, name string) ([]byte, error) {
 	data, err := root.ReadFile(name)
-	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+	if err != nil || !bytes.HasPrefix(data, gzipMagic) {
 		return data, err
 	}
 	z, err := gzip.NewReader(bytes.NewReader(data))

@@ -20,9 +20,9 @@ type Given struct {
 	Image   []byte
 }
 
-// Copy copies kernel and modules from one tree to another and returns the release. What leads out of either
-// is an error.
-func Copy(ctx context.Context, from, to string, given *Given) (release string, err error) {
+// Copy copies kernel and modules from one tree to another and returns the release: that which is wanted, or for "" the
+// one that Find finds. What leads out of either is an error.
+func Copy(ctx context.Context, from, to, want string, given *Given) (release string, err error) {
 	src, err := os.OpenRoot(from)
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func Copy(ctx context.Context, from, to string, given *Given) (release string, e
 	}
 	defer dst.Close()
 	if given == nil {
-		found, err := Find(from)
+		found, err := FindRelease(from, want)
 		if err != nil {
 			return "", err
 		}

@@ -10,7 +10,7 @@ import (
 	"pando/internal/image"
 )
 
-// FormatError says that the kernel of a tree cannot read the file system that is wanted.
+// FormatError means that the kernel of a tree cannot read the file system that is wanted.
 type FormatError struct {
 	Kernel string
 	Format string   // what was wanted

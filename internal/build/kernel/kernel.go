@@ -20,7 +20,7 @@ type Kernel struct {
 	Architecture string // "amd64", "arm64"
 }
 
-// MissingError says that a tree cannot boot and what is missing.
+// MissingError means that a tree cannot boot and what is missing.
 type MissingError struct {
 	Tree    string
 	Missing string // what
@@ -35,78 +35,104 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// Find finds the newest kernel of a tree that has both an image (in /boot or beside its modules) and
-// modules. The error is a *MissingError that says what is missing. No link is followed out of the tree.
+// Find finds the kernel of a tree that nodes shall boot. It has both an image (see images) and modules; a plain flavour
+// comes before a special one, then the newest. The error is a *MissingError that says what is missing. No link is
+// followed out of the tree.
 func Find(tree string) (Kernel, error) { return FindRelease(tree, "") }
 
-// FindRelease finds the kernel of a release, the newest for "".
+// FindRelease finds the kernel of a release, any for "".
 func FindRelease(tree, release string) (Kernel, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {
 		return Kernel{}, fmt.Errorf("find kernel: %w", err)
 	}
 	defer root.Close()
-	images := slices.DeleteFunc(
-		kernelImages(root),
-		func(k Kernel) bool { return release != "" && k.Release != release },
-	)
-	if len(images) == 0 {
+	found := images(root)
+	if len(found) == 0 {
 		missing := "neither /boot/vmlinuz-* nor /usr/lib/modules/*/vmlinuz is there"
 		if systree.Exists(path.Join(tree, ".dockerenv")) || !systree.Exists(path.Join(tree, "lib/modules")) {
 			missing += "; it looks like a container's tree, and those have no kernel"
 		}
 		return Kernel{}, &MissingError{tree, missing, systree.KernelPackages(tree)}
 	}
-	var lacks []string
-	for _, k := range images {
-		if !hasModules(root, k.Release) {
-			lacks = append(lacks, k.Release)
+	whole := slices.DeleteFunc(slices.Clone(found), func(k Kernel) bool { return !hasModules(root, k.Release) })
+	for _, k := range whole {
+		if release != "" && k.Release != release {
 			continue
 		}
-		k.Architecture, err = kernelArchitecture(root, k)
-		if err != nil {
+		if k.Architecture, err = kernelArchitecture(root, k); err != nil {
 			return k, &MissingError{Tree: tree, Missing: err.Error()}
 		}
 		return k, nil
 	}
-	return Kernel{}, &MissingError{
-		tree,
-		fmt.Sprintf("/%s has no modules in /usr/lib/modules/%s", images[0].Path, strings.Join(lacks, ", ")),
-		systree.KernelPackages(tree),
+	if release != "" && len(whole) > 0 {
+		return Kernel{}, &MissingError{Tree: tree, Missing: fmt.Sprintf("none of release %s; there are %s", release,
+			strings.Join(releases(whole), ", "))}
 	}
+	return Kernel{}, &MissingError{tree, withoutModules(root, found), systree.KernelPackages(tree)}
 }
 
-// kernelImages lists the kernel images of a tree, the newest release first.
-func kernelImages(root *os.Root) []Kernel {
-	var out []Kernel
-	add := func(name, release string) {
-		info, err := root.Stat(name)
-		known := slices.ContainsFunc(out, func(k Kernel) bool { return k.Release == release })
-		if err == nil && info.Mode().IsRegular() && info.Size() > 0 && !known {
-			out = append(out, Kernel{Path: name, Release: release})
+// withoutModules says what is wrong in a tree none of whose kernels has modules.
+func withoutModules(root *os.Root, found []Kernel) string {
+	k := found[0]
+	text := "/" + k.Path
+	if !strings.Contains(k.Path, k.Release) {
+		text += " says it is release " + k.Release + ", and"
+	}
+	text += " has no modules in /usr/lib/modules/" + strings.Join(releases(found), ", ")
+	if have := moduleReleases(root); len(have) > 0 {
+		text += "; there are modules of " + strings.Join(have, ", ")
+	}
+	return text
+}
+
+func releases(list []Kernel) []string {
+	out := make([]string, len(list))
+	for i, k := range list {
+		out[i] = k.Release
+	}
+	return out
+}
+
+// Others lists the releases of the other kernels of a tree that nodes could boot.
+func Others(tree string, k Kernel) []string {
+	root, err := os.OpenRoot(tree)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	var out []string
+	for _, other := range images(root) {
+		if other.Release != k.Release && hasModules(root, other.Release) {
+			out = append(out, other.Release)
 		}
 	}
-	for _, f := range systree.ReadDir(root, "boot") {
-		if release, ok := strings.CutPrefix(f.Name(), "vmlinuz-"); ok && release != "" {
-			add("boot/"+f.Name(), release)
-		}
-	}
-	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
-		for _, f := range systree.ReadDir(root, dir) {
-			add(path.Join(dir, f.Name(), "vmlinuz"), f.Name())
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Kernel) int { return systree.CompareReleases(b.Release, a.Release) })
 	return out
 }
 
 func hasModules(root *os.Root, release string) bool {
+	if release == "" || strings.Contains(release, "/") {
+		return false
+	}
 	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
 		if len(systree.ReadDir(root, path.Join(dir, release, "kernel"))) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// moduleReleases lists the releases whose modules a tree has.
+func moduleReleases(root *os.Root) (out []string) {
+	for _, dir := range []string{"usr/lib/modules", "lib/modules"} {
+		for _, f := range systree.ReadDir(root, dir) {
+			if r := f.Name(); hasModules(root, r) && !slices.Contains(out, r) {
+				out = append(out, r)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // kernelArchitecture reads it from the kernel image: Linux, Documentation/arch/x86/boot.rst and
@@ -123,7 +149,7 @@ func kernelArchitecture(root *os.Root, k Kernel) (string, error) {
 		return "", fmt.Errorf("/%s: %w", k.Path, err)
 	}
 	head = head[:n]
-	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+	if bytes.HasPrefix(head, gzipMagic) {
 		data, err := readKernel(root, k.Path)
 		if err != nil {
 			return "", err
@@ -138,7 +164,7 @@ func kernelArchitecture(root *os.Root, k Kernel) (string, error) {
 		return "", fmt.Errorf("/%s: %w", k.Path, err)
 	}
 	switch {
-	case len(head) > 0x264 && string(head[0x202:0x206]) == "HdrS":
+	case isBzImage(head):
 		return "amd64", checkBzImage(head, info.Size(), k)
 	case isARM64(head):
 		return "arm64", checkEFI(f, info.Size(), k)
@@ -155,14 +181,6 @@ func checkBzImage(head []byte, size int64, k Kernel) error {
 	}
 	if want := (sectors+1)*512 + int64(le.Uint32(head[0x1f4:]))*16; size < want {
 		return fmt.Errorf("/%s is cut off: %d bytes of %d", k.Path, size, want)
-	}
-	at := int(le.Uint16(head[0x20e:])) + 0x200
-	if at > 0x200 && at < len(head) {
-		text, _, _ := bytes.Cut(head[at:], []byte{0})
-		got, _, _ := strings.Cut(string(text), " ")
-		if got != "" && got != k.Release {
-			return fmt.Errorf("/%s says it is release %s; its name says %s", k.Path, got, k.Release)
-		}
 	}
 	return nil
 }

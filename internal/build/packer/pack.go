@@ -37,7 +37,7 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now
 }
 
-// ErrNothing says that an order has no block with bytes.
+// ErrNothing means that an order has no block with bytes.
 var ErrNothing = errors.New("no block of the order has bytes")
 
 // batchBytes is how much of a pack is kept in memory until it is stored. The store's lock is held for one batch at a

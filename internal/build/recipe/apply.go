@@ -16,7 +16,7 @@ import (
 	"pando/internal/systree"
 )
 
-// Apply does in a tree that exists what mmdebstrap does for a recipe that makes one.
+// Apply carries out a recipe in an existing tree.
 func (b *Maker) Apply(ctx context.Context) error {
 	r := b.Recipe
 	for _, p := range r.Repositories {
@@ -70,7 +70,7 @@ func (b *Maker) putFile(ctx context.Context, f File) error {
 	)
 }
 
-// inside runs a script in the tree, as root. The error has the end of what it said.
+// inside runs a script in the tree, as root. Its error has the end of the output.
 func (b *Maker) inside(ctx context.Context, script string, stdin *os.File) error {
 	return RunInside(
 		ctx,
@@ -82,12 +82,12 @@ func (b *Maker) inside(ctx context.Context, script string, stdin *os.File) error
 	)
 }
 
-// InstallPackages is a script that installs Debian packages in a tree that exists.
+// InstallPackages returns a script that installs Debian packages in an existing tree.
 func InstallPackages(names []string) string {
 	return "apt-get -q update\n" + aptInstall + strings.Join(names, " ")
 }
 
-// RunInside runs a script in a tree, as root, with a directory as its /tmp. The error has the end of what it said.
+// RunInside runs a script in a tree, as root, with a directory as its /tmp. Its error has the end of the output.
 func RunInside(ctx context.Context, root, tmp, script string, stdin *os.File, each func(line string)) error {
 	resolver, _ := os.ReadFile("/etc/resolv.conf") // a machine without has none to give
 	if err := os.MkdirAll(tmp, 0o700); err != nil {
@@ -139,7 +139,7 @@ type lineWriter struct {
 	tail []string
 }
 
-// Write never fails.
+// Write collects the output; it never fails.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	w.part = append(w.part, b...)
 	for {
@@ -158,7 +158,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	}
 }
 
-// BaseVersion is the version that a recipe begins with.
+// BaseVersion returns the image version that a recipe begins with.
 func (r *Recipe) BaseVersion() (fleet.Digest, error) {
 	_, _, version, err := r.Base.Split()
 	if err == nil && version == "" {
@@ -167,7 +167,7 @@ func (r *Recipe) BaseVersion() (fleet.Digest, error) {
 	return version, err
 }
 
-// WithBase returns the recipe with the version that its base means, by digest.
+// WithBase returns the recipe with its base resolved to a digest.
 func (r *Recipe) WithBase(version fleet.Digest) *Recipe {
 	name, _, _, _ := r.Base.Split() // it was checked when the recipe was read
 	out := *r

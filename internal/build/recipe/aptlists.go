@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Places of what apt knows of the archive, in a tree and beside one.
+// Paths of apt's package lists, in a tree and beside one.
 const (
 	aptPart  = "apt"               // a layer for commands, which the tree has not
 	ListsDir = "var/lib/apt/lists" // where apt has what it knows of the archive
@@ -27,8 +27,8 @@ const (
 	aptCache = "apt.cache" // what it makes of that
 )
 
-// makeAptLayer makes a layer with the lists of the archive, so that a command installs packages without asking for
-// them again, and with what apt and dpkg are told while a tree is made.
+// makeAptLayer makes a layer with apt's package lists and the settings of apt and dpkg for the time of a build.
+// Commands then install packages without fetching the lists again.
 func (l *layers) makeAptLayer() error {
 	tree, top := l.File(baseTree), l.File(aptPart)
 	for path, text := range map[string]string{

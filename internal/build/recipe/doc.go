@@ -1,7 +1,8 @@
-// Package recipe reads recipes, which say what an image consists of, and makes trees of them.
+// Package recipe reads recipes, which describe the content of an image, and makes trees of them.
 //
-// It owns the format of recipes and the layers of their trees: what mmdebstrap installed is the base, and files,
-// settings and each command are a layer above it, which the next build uses again while nothing below it changed. The
-// pipeline (internal/build) calls a Maker; the command line loads recipes. It must never use a layer of another
-// recipe, of another revision of the build or of an older archive, and never lets a link in a tree lead out of it.
+// It owns the format of recipes and the cached layers of their trees: the packages that mmdebstrap installed are the
+// lowest layer, and files, settings and each command are layers above it. A build reuses a layer while nothing below
+// it has changed. The pipeline (internal/build) calls a Maker; the command line loads recipes. It must never use a
+// layer of another recipe, of another revision of the build or of an older archive. It must never let a link in a tree
+// lead out of the tree.
 package recipe

@@ -21,8 +21,7 @@ import (
 // newTree is the name of a tree while it is installed.
 const newTree = "tree.new"
 
-// Install makes the tree of a recipe with mmdebstrap. lists is a directory that gets what apt knows of the archive;
-// "" none.
+// Install makes the tree of a recipe with mmdebstrap. lists is a directory for apt's package lists, or "".
 func (b *Maker) Install(ctx context.Context, r *Recipe, tree, lists string) error {
 	for _, left := range []string{newTree, "files", "tmp"} {
 		if err := workdir.RemoveTree(b.Work.File(left)); err != nil {
@@ -77,8 +76,8 @@ func (b *Maker) Install(ctx context.Context, r *Recipe, tree, lists string) erro
 	return os.Rename(b.Work.File(newTree), tree)
 }
 
-// MmdebstrapArgs is the command line for the recipe. Without mirrors of the recipe's own, mmdebstrap takes
-// Debian's, with updates and security.
+// MmdebstrapArgs returns mmdebstrap's command line. If the recipe has no mirrors, mmdebstrap uses Debian's, with
+// updates and security.
 func (b *Maker) MmdebstrapArgs(r *Recipe, lists string) ([]string, error) {
 	components := r.Components
 	if len(components) == 0 {
@@ -166,7 +165,7 @@ func (b *Maker) repositoryHooks(recipe *Recipe) ([]string, error) {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Untidy are the files that tidy removes.
+// Untidy lists the files that tidy removes.
 func Untidy() []string {
 	return []string{
 		"etc/ssh/ssh_host_*", "etc/resolv.conf", "etc/hostname", "var/lib/systemd/random-seed",

@@ -20,14 +20,15 @@ import (
 	"pando/internal/workdir"
 )
 
-// A recipe that begins with nothing is made in layers. The base is what is installed: suite, repositories,
-// packages, kernel. Files, settings and each command are steps above it, each with what it changed in a directory
-// of its own, the next one on top. What a recipe has in common with one that was built before is taken from there:
-// the base as long as the archive has nothing newer for it, a step for a day and as long as the base, all steps
-// before it and the archive's lists are the same.
+// A recipe without a base image is made in layers. The lowest is the installed system: suite, repositories, packages,
+// kernel. Files, settings and each command are steps above it. Each step's changes are in a directory, and an overlay
+// stacks them.
 //
-// All layers of one base are in one directory beside those of builds, which has its lock while a build uses it.
-// `pando store gc` removes it when no build used it for a day.
+// A build reuses the layers of an earlier build. It reuses the lowest layer while the archive has nothing newer for it,
+// and a step for a day while all layers below it and the archive's lists are unchanged.
+//
+// All layers of one base are in one directory beside those of builds, which a build locks. `pando store gc` removes it
+// after a day without use.
 
 // Bounds and names of layers.
 const (
@@ -63,8 +64,8 @@ func (r *Recipe) installed() *Recipe {
 	}
 }
 
-// Maker makes the tree of a recipe: it installs Debian's packages with mmdebstrap, and runs what the recipe says in
-// what was installed, or in a tree that exists.
+// Maker makes the tree of a recipe: it installs Debian packages with mmdebstrap, or takes an existing tree, and carries
+// out the recipe's files, settings and commands in it.
 type Maker struct {
 	Recipe   *Recipe
 	Parent   string // directory with the work directories of all builds; layers lie there
@@ -75,7 +76,8 @@ type Maker struct {
 	Fresh    bool          // install again, also where the base of the layers is as new as the archive
 	Revision int           // of the build; layers of another one are not used
 
-	// What gives the tree its kernel and returns the release, and what names it. nil: the recipe installs one.
+	// GiveKernel copies a kernel into the tree, and returns its release and its name. nil: the recipe installs a
+	// kernel.
 	GiveKernel func(ctx context.Context, tree string) (release string, err error)
 	KernelKey  string
 
@@ -86,7 +88,7 @@ type Maker struct {
 	above  mount.Stack  // the tree, where it is made of layers
 }
 
-// Close takes the mounts away that the tree is made of.
+// Close unmounts the layers of the tree.
 func (b *Maker) Close() error {
 	err := b.above.Close()
 	if b.layers != nil {
@@ -95,7 +97,7 @@ func (b *Maker) Close() error {
 	return err
 }
 
-// MakeLayers makes the tree of a recipe that begins with nothing: what is there already, then what is not.
+// MakeLayers makes the tree of a recipe without a base image. It reuses existing layers and makes the others.
 func (b *Maker) MakeLayers(ctx context.Context) (err error) {
 	of := b.Recipe.installed().Key()
 	w, err := workdir.Open(ctx, b.Parent, workdir.LayerPrefix+of, b.Revision, b.Progress)
@@ -236,8 +238,8 @@ func (b *Maker) makeStep(ctx context.Context, s step, part, key string) (err err
 	return l.PutStamp(part, workdir.Stamp{Of: key, Made: b.Now()})
 }
 
-// moveLayer makes a layer of what was an upper one, in another directory: as long as any program sees the overlay
-// of the first, which it may have inherited with all mounts of its time, the kernel refuses to use that one again.
+// moveLayer moves an overlay's upper directory to become a layer. The kernel refuses to use a directory again while any
+// process sees the overlay that it was the upper one of, also by an inherited mount namespace.
 func moveLayer(upper, layer string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(upper, &st); err != nil {

@@ -22,12 +22,12 @@ import (
 	"pando/internal/image"
 )
 
-// Recipe says what a tree is made of. Its YAML form is specified in docs/formats/recipe.md.
+// Recipe describes the content of a tree. docs/formats/recipe.md specifies its YAML form.
 type Recipe struct {
 	Name string `yaml:"-"` // as given: "debian:bookworm", "lab.yaml"
 	Text string `yaml:"-"` // its bytes, for the provenance
 
-	// a built-in recipe, or an image version, that this one adds to; "" none
+	// the built-in recipe or image version that this one adds to, or ""
 	From         string   `yaml:"from"`
 	Suite        string   `yaml:"suite"`        // Debian release: "bookworm"
 	Architecture string   `yaml:"architecture"` // "amd64", "arm64"; "": the one asked for, else this machine's
@@ -38,16 +38,18 @@ type Recipe struct {
 	Customize    []string `yaml:"customize"`    // shell commands run in the tree, after the files
 	CommandLine  []string `yaml:"command_line"` // kernel arguments
 
-	// What older recipes do not have is left out of what names them, where it is not used.
+	// Fields that older recipes lack are omitted from JSON if empty, so that the keys of older recipes stay the same.
 	Repositories []Repository `yaml:"repositories" json:",omitempty"` // beside the archive
 	Kernel       string       `yaml:"kernel" json:",omitempty"`       // its package, in place of the one of From
-	Locale       string       `yaml:"locale" json:",omitempty"`       // "de_DE.UTF-8"
-	Timezone     string       `yaml:"timezone" json:",omitempty"`     // "Europe/Berlin"
-	Users        []User       `yaml:"users" json:",omitempty"`
-	Units        Units        `yaml:"units" json:",omitzero"`
+	// release of the kernel where packages bring several; it changes nothing of the tree
+	KernelRelease string `yaml:"kernel_release" json:"-"`
 
-	// Base is the image version that From names, if it names none of the built-in recipes. A build wants it by its
-	// digest.
+	Locale   string `yaml:"locale" json:",omitempty"`   // "de_DE.UTF-8"
+	Timezone string `yaml:"timezone" json:",omitempty"` // "Europe/Berlin"
+	Users    []User `yaml:"users" json:",omitempty"`
+	Units    Units  `yaml:"units" json:",omitzero"`
+
+	// Base is the image version in From, unless that is a built-in recipe. A build requires its digest.
 	Base fleet.Ref `yaml:"-" json:",omitempty"`
 }
 
@@ -58,7 +60,7 @@ type File struct {
 	Mode    string `yaml:"mode"`    // permission bits in octal; "": 0644
 }
 
-// Error says what is wrong with a recipe and where.
+// Error is a fault in a recipe, with its position.
 type Error struct {
 	Name string
 	Line int // 0: unknown
@@ -75,8 +77,7 @@ func (e *Error) Error() string {
 //go:embed recipes/*.yaml
 var builtin embed.FS
 
-// Builtins lists the names of the recipes that Pando brings: "debian:bookworm". A file's name has "_" for the
-// colon.
+// Builtins lists the built-in recipes, such as "debian:bookworm". Their files are named with "_" for the colon.
 func Builtins() []string {
 	files, err := builtin.ReadDir("recipes")
 	if err != nil {
@@ -92,7 +93,7 @@ func Builtins() []string {
 // Load reads a built-in recipe by its name, or a file.
 func Load(name string) (*Recipe, error) { return LoadFor(name, "") }
 
-// LoadFor reads a recipe for an architecture; "" is the one that it names, or else this machine's.
+// LoadFor reads a recipe for an architecture. "" is the recipe's own, or else this machine's.
 func LoadFor(name, architecture string) (*Recipe, error) {
 	if slices.Contains(Builtins(), name) {
 		return builtinRecipe(name, architecture)
@@ -116,7 +117,7 @@ func builtinRecipe(name, architecture string) (*Recipe, error) {
 	return parseRecipe(name, text, architecture)
 }
 
-// Parse reads a recipe. A key it does not know is an error that names the line and the nearest key.
+// Parse parses a recipe. An unknown key is an error with its line and the most similar key.
 func Parse(name string, text []byte) (*Recipe, error) { return parseRecipe(name, text, "") }
 
 func parseRecipe(name string, text []byte, architecture string) (*Recipe, error) {
@@ -253,7 +254,7 @@ func (r *Recipe) fail(format string, args ...any) error {
 	return &Error{Name: r.Name, Text: fmt.Sprintf(format, args...)}
 }
 
-// Key names what the recipe makes: the same for two recipes that ask for the same tree.
+// Key identifies the tree that the recipe makes: it is the same for two recipes that make the same tree.
 func (r *Recipe) Key() string {
 	what := *r
 	what.Name, what.Text, what.From, what.CommandLine = "", "", "", nil
@@ -265,8 +266,8 @@ func (r *Recipe) Key() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// PublicText is the text without hashes of passwords, for the provenance, which everybody can read. Where YAML has
-// written one in another way, so that it is not found, the whole text is left out.
+// PublicText is the text without password hashes, for the provenance, which everybody can read. If YAML wrote a hash
+// differently, so that it is not found, it returns "".
 func (r *Recipe) PublicText() string {
 	text := r.Text
 	for _, u := range r.Users {

@@ -27,8 +27,8 @@ func (p Repository) sources(r *Recipe) string {
 	return b.String()
 }
 
-// settings are the shell commands for what a recipe says of locale, time zone, users and units, in this order. They
-// run as root in the tree, when the files are in place and before the recipe's own commands.
+// settings returns the shell commands for locale, time zone, users and units, in this order. They run as root in the
+// tree, after the files are there and before the recipe's own commands.
 func (r *Recipe) settings() []string {
 	var out []string
 	if r.Locale != "" {

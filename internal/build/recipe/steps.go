@@ -16,8 +16,8 @@ type step struct {
 	do   func(ctx context.Context, b *Maker) error
 }
 
-// steps are the parts of a recipe above what is installed, in their order: files, settings, each command. Of very
-// many commands the last layer has several.
+// steps returns the steps above the installed system in order: files, settings, each command. If there are too many
+// commands the last step has several.
 func (r *Recipe) steps() []step {
 	var out []step
 	if len(r.Files) > 0 {

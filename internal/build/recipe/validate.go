@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Repository is a Debian repository beside the archive. Nothing is taken from it that its key has not signed.
+// Repository is a Debian repository besides the archive. Its packages must be signed by its key.
 type Repository struct {
 	Name          string   `yaml:"name"`          // of its file below /etc/apt/sources.list.d
 	Address       string   `yaml:"address"`       // URL
@@ -50,6 +50,7 @@ var (
 	unitWord    = regexp.MustCompile(
 		`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|target|path|mount|automount|swap|slice|scope|device)$`,
 	)
+	kernelWord   = regexp.MustCompile(`^[0-9][A-Za-z0-9._+~-]*$`)
 	localeWord   = regexp.MustCompile(`^(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8$`)
 	timezoneWord = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 	hashWord     = regexp.MustCompile(`^\$[a-z0-9]+\$[./A-Za-z0-9$=,]{8,}$`)
@@ -63,6 +64,9 @@ func (r *Recipe) validateMore() error {
 			slices.DeleteFunc(r.Packages, func(p string) bool { return strings.HasPrefix(p, "linux-image-") }),
 			r.Kernel,
 		)
+	}
+	if r.KernelRelease != "" && !kernelWord.MatchString(r.KernelRelease) {
+		return r.fail("kernel_release: %q; want one as uname -r says it, such as 6.12.48+deb13-amd64", r.KernelRelease)
 	}
 	if r.Locale != "" {
 		if !localeWord.MatchString(r.Locale) {

@@ -42,14 +42,21 @@ func checkPath(path, rel string) error {
 	return nil
 }
 
-// checkXattrs refuses extended attributes that an inode of EROFS has no room for. mkfs.erofs would cut them off.
-func checkXattrs(path, rel string) error {
+// addXattrs refuses extended attributes that an inode of EROFS has no room for: mkfs.erofs would cut them off. It
+// counts those that are not for an image.
+func (s *Scan) addXattrs(path, rel string) error {
 	names, err := systree.Xattrs(path)
 	if err != nil {
 		return fmt.Errorf("list attributes of %q: %w", rel, err)
 	}
 	total := 0
 	for _, name := range names {
+		if systree.ForeignXattr(name) {
+			if s.Foreign++; s.Foreign == 1 {
+				s.ForeignName = name + " of /" + rel
+			}
+			continue
+		}
 		size, err := unix.Lgetxattr(path, name, nil)
 		if err != nil {
 			return fmt.Errorf("attribute %s of %q: %w", name, rel, err)

@@ -28,6 +28,9 @@ type Scan struct {
 	Holes    int64  // bytes of regular files that take no room in the tree
 	HoleName string // the file with the most of them
 	holes    int64  // of that
+
+	Foreign     int64  // attributes of the file system that the tree lies on, which an image does not take
+	ForeignName string // the first of them, and its file
 }
 
 // ScanTree goes through a tree without changing it. The fingerprint covers names, types, owners, sizes
@@ -70,7 +73,7 @@ func ScanTree(ctx context.Context, root string, each func(files int64)) (Scan, e
 				path,
 			)
 		}
-		if err := checkXattrs(path, rel); err != nil {
+		if err := s.addXattrs(path, rel); err != nil {
 			return err
 		}
 		s.add(&st, seen, rel)

@@ -54,7 +54,12 @@ func (o *OCI) openArchive(ctx context.Context, keep string) (depot, error) {
 	}
 	t := &tarFiles{f: f, members: map[string]member{}}
 	if err := t.list(); err != nil {
+		head := make([]byte, headSize)
+		n, _ := f.ReadAt(head, 0) // a short one is looked at, too
 		f.Close()
+		if what := whatIs(head[:n]); what != "" && len(t.members) == 0 {
+			return nil, errors.New(what)
+		}
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	a := &ociArchive{ociLayout: ociLayout{files: t, want: o.want}}
@@ -169,8 +174,8 @@ type sectionFile struct{ *io.SectionReader }
 
 func (sectionFile) Close() error { return nil }
 
-// savedImage is the image with a name of an archive of `docker save`, the only one if it has none. Such an archive is
-// verified from the end: the config's name is its digest, and it lists the digests of what layers unpack to.
+// savedImage returns the image of that name in an archive of `docker save`, or the only one. It verifies the archive
+// from the config: its name is its digest, and it lists the digests of the unpacked layers.
 func (a *ociArchive) savedImage(want string) (*ociImage, error) {
 	var names []string
 	var found []savedImage

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/systree"
 )
 
 // attributes are what a file has besides its content.
@@ -18,7 +20,8 @@ type attributes struct {
 	mode     uint32 // permissions, set-uid, set-gid, sticky
 	link     bool   // a symbolic link, which has no mode
 	time     unix.Timespec
-	xattrs   []xattr // by name
+	xattrs   []xattr  // by name
+	lost     []string // keys of ACLs that cannot be kept
 }
 
 type xattr struct{ name, value string }
@@ -48,18 +51,13 @@ func attributesOf(h *tar.Header) (attributes, error) {
 			a.xattrs = append(a.xattrs, xattr{name, value})
 		}
 	}
+	a.otherNotations(h.PAXRecords)
 	slices.SortFunc(a.xattrs, func(x, y xattr) int { return strings.Compare(x.name, y.name) })
 	return a, nil
 }
 
-// foreign tells whether an attribute belongs to the machine that the archive was made on. What the overlay of a
-// node would take for its own ("this directory is really that one") must not come from an archive.
-func foreign(name string) bool {
-	return strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "user.overlay.")
-}
-
-// dress gives a file of the tree its attributes: owner first, because a change of owner takes set-uid away, then
-// mode, then what depends on both. replace is for a directory that stays: the attributes that it had go.
+// dress sets the attributes of a file: the owner first, because chown clears set-uid, then mode, times and the rest.
+// replace is for an existing directory, whose old attributes are removed.
 func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) error {
 	if err := unix.Fchownat(d.fd, leaf, a.uid, a.gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("owner %d:%d: %w", a.uid, a.gid, err)
@@ -76,8 +74,11 @@ func (u *unpacker) dress(d directory, leaf string, a attributes, isDir bool) err
 			return err
 		}
 	}
+	for _, key := range a.lost {
+		u.tally.acls.add(a.name + " " + key)
+	}
 	for _, x := range a.xattrs {
-		if foreign(x.name) {
+		if strings.HasPrefix(x.name, "trusted.") || systree.ForeignXattr(x.name) {
 			u.tally.dropped.add(a.name + " " + x.name)
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxRatio bounds how many bytes come of one that was read, where nobody said how large a tree may be. Root
-	// file systems make 2 to 5 of one; gzip cannot make more than 1032, other packers make millions.
+	// maxRatio bounds the bytes unpacked per byte read, if nobody set a limit for the tree. Root file systems have a
+	// ratio of 2 to 5; gzip cannot exceed 1032, other compressors reach millions.
 	maxRatio = 1000
 
 	// ratioFrom is how many bytes may come before the ratio counts: a tree with an empty swap file is no attack.
@@ -21,7 +21,7 @@ const (
 	maxFiles = 50_000_000
 )
 
-// budget bounds what the archives of one tree may use.
+// budget counts what the archives of one tree use against its limits.
 type budget struct {
 	free  int64        // bytes that the files may have
 	asked bool         // free was given with --max-size
@@ -48,7 +48,7 @@ func newBudget(dir string, l Limits) (*budget, error) {
 	return b, nil
 }
 
-// LimitError says that a tree would be larger than it may be.
+// LimitError means that a tree would be larger than its limit.
 type LimitError struct {
 	What string
 	Hint string

@@ -38,13 +38,28 @@ func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
-		return z.IOReadCloser(), nil
+		return zstdReader{z.IOReadCloser()}, nil
 	case bytes.HasPrefix(head, []byte("BZh")):
 		return io.NopCloser(bzip2.NewReader(in)), nil
 	case bytes.Equal(head, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
 		return xz(ctx, in)
 	}
 	return plainReader{in}, nil
+}
+
+// zstdReader says what to do about archives that cannot be read with the memory that they may have.
+type zstdReader struct{ io.ReadCloser }
+
+func (z zstdReader) Read(b []byte) (int, error) {
+	n, err := z.ReadCloser.Read(b)
+	switch {
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		err = fmt.Errorf("it is packed by zstd with a window of more than %d MiB (--long, --ultra), which needs as "+
+			"much memory: unpack it first, `zstd -d --long=31 FILE`", maxWindow>>20)
+	case errors.Is(err, zstd.ErrUnknownDictionary):
+		err = errors.New("it is packed by zstd with a dictionary: unpack it first, `zstd -d -D DICTIONARY FILE`")
+	}
+	return n, err
 }
 
 // plainReader is an archive that is not packed.
@@ -58,7 +73,11 @@ type program struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
 	ended  bool
+	err    error // of its end
 }
+
+// xzMemory bounds the memory of xz; level 9 takes 65 MiB.
+const xzMemory = "512MiB"
 
 // xz runs the program: the standard library has no decoder. Its memory is bounded, for an archive says how much it
 // wants.
@@ -69,7 +88,7 @@ func xz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 			"it is packed with xz, which is not installed (Debian, Ubuntu: package xz-utils; Fedora: xz)",
 		)
 	}
-	p := &program{cmd: exec.CommandContext(ctx, path, "-dc", "-M", "512MiB"), stderr: &bytes.Buffer{}}
+	p := &program{cmd: exec.CommandContext(ctx, path, "-dc", "-M", xzMemory), stderr: &bytes.Buffer{}}
 	p.cmd.Env = []string{"LC_ALL=C.UTF-8"}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	p.cmd.Stdin, p.cmd.Stderr = r, p.stderr
@@ -83,14 +102,30 @@ func xz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 }
 
 func (p *program) Read(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
 	n, err := p.ReadCloser.Read(b)
 	if errors.Is(err, io.EOF) && !p.ended {
 		p.ended = true
-		if bad := p.cmd.Wait(); bad != nil {
-			return n, fmt.Errorf("xz: %w: %s", bad, strings.TrimSpace(p.stderr.String()))
-		}
+		err = p.wait()
 	}
+	p.err = err
 	return n, err
+}
+
+// wait is how the program ended: EOF if all is well.
+func (p *program) wait() error {
+	bad := p.cmd.Wait()
+	said := strings.TrimSpace(p.stderr.String())
+	switch {
+	case bad == nil:
+		return io.EOF
+	case strings.Contains(said, "emory usage limit"):
+		return errors.New("it is packed by xz with a dictionary that needs more than " + xzMemory +
+			" of memory: unpack it first, `xz -d FILE`")
+	}
+	return fmt.Errorf("xz: %w: %s", bad, said)
 }
 
 func (p *program) Close() error {

@@ -16,19 +16,19 @@ import (
 	"pando/internal/mount"
 )
 
-// Disk is the disk of a virtual machine in a file, raw or qcow2. The root file system on it is found, and those
-// that its fstab mounts below; they are mounted read-only and copied, without what must not travel (see omissions).
+// Disk is the disk of a virtual machine in a file, raw or qcow2. Fill finds its root file system and those that its
+// fstab mounts below, mounts them read-only and copies them, except what must not be copied (see omissions).
 type Disk struct {
 	File   string
 	Choice Choice
 }
 
-// Key is the file's place.
+// Key is the file's path.
 func (d Disk) Key() string {
 	return "disk-" + place(d.File)
 }
 
-// State is how large the file is and from when, and what is left out.
+// State has the file's size and time, and what is left out.
 func (d Disk) State(context.Context) (string, error) {
 	if err := d.Choice.check(); err != nil {
 		return "", err
@@ -92,7 +92,7 @@ var kinds = []struct {
 	{"vdi", "\x7f\x10\xda\xbe", 64}, {"qed", "QED\x00", 0},
 }
 
-// diskKind tells what a disk file is.
+// diskKind reports what a disk file is.
 func diskKind(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -111,6 +111,26 @@ func diskKind(file string) (string, error) {
 	return "raw", nil
 }
 
+// notDisk names a file that is an archive; nil where it may be a disk.
+func notDisk(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := f.ReadAt(head, 0) // a short one is looked at, too
+	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "BZh", "\xfd7zXZ"} {
+		if strings.HasPrefix(string(head[:n]), magic) {
+			return errors.New("it is packed: unpack it first; of a packed tar archive, --from-tar takes it as it is")
+		}
+	}
+	if n == len(head) && string(head[257:262]) == "ustar" {
+		return errors.New("it is a tar archive: --from-tar takes it")
+	}
+	return nil
+}
+
 // raw is the disk as a raw file: itself, or what qemu-img makes of it. A converted disk is kept until the tree is
 // whole.
 func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string, error) {
@@ -120,7 +140,7 @@ func (d Disk) raw(ctx context.Context, p Place, progress func(Progress)) (string
 	}
 	switch kind {
 	case "raw":
-		return d.File, nil
+		return d.File, notDisk(d.File)
 	case "qcow2":
 	default:
 		return "", fmt.Errorf(
@@ -203,7 +223,8 @@ func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// mountDisk finds the root file system of a disk, mounts it and what belongs to it, and says what lies where.
+// mountDisk finds the root file system of a disk, mounts it with the file systems that belong to it, and returns what
+// is mounted where.
 func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string, error) {
 	var seen []string
 	for i, p := range parts {
@@ -242,7 +263,7 @@ func mountDisk(s *mount.Stack, raw string, parts []partition, at string) (string
 	)
 }
 
-// isRoot tells whether a tree is the root of a system.
+// isRoot reports whether a tree is the root of a system.
 func isRoot(dir string) bool {
 	for _, name := range []string{"etc/os-release", "usr/lib/os-release"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

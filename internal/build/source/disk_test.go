@@ -95,8 +95,9 @@ func TestDisk(t *testing.T) {
 // root in a subvolume.
 func TestDiskXFSAndBtrfs(t *testing.T) {
 	for kind, make := range map[string]string{
-		"xfs":   `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
-		"btrfs": `truncate -s 256M r; mkfs.btrfs -q r; mount -o loop r m; btrfs -q subvolume create m/@; cp -a "$2/." m/@/; umount m`,
+		"xfs": `truncate -s 320M r; mkfs.xfs -q r; mount -o loop r m; cp -a "$2/." m/; umount m`,
+		"btrfs": `truncate -s 256M r; mkfs.btrfs -q r; mount -o loop r m; btrfs -q subvolume create m/@; cp -a "$2/." m/@/
+			setfattr -n btrfs.compression -v zstd m/@/etc; umount m`,
 	} {
 		t.Run(kind, func(t *testing.T) {
 			needPrograms(t, "sfdisk", "mkfs."+kind)

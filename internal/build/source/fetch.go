@@ -60,8 +60,8 @@ func (i *ociImage) distinct() []*ociLayer {
 	return out
 }
 
-// fetchLayer fetches a layer, or what is missing of it, and verifies it. Nobody has verified the part that an
-// earlier call left: where that was wrong, all is fetched again.
+// fetchLayer fetches a layer, or the rest of it, and verifies it. The part that an earlier call left is not verified;
+// if the whole is wrong, all of it is fetched again.
 func (i *ociImage) fetchLayer(ctx context.Context, l *ociLayer, keep string, bar *bar) error {
 	file := filepath.Join(keep, l.desc.Digest.Algorithm+"-"+l.desc.Digest.Hex)
 	if info, err := os.Stat(file); err == nil && info.Size() == l.desc.Size {
@@ -111,7 +111,7 @@ func (i *ociImage) continued(ctx context.Context, l *ociLayer, f *os.File, bar *
 	return resumed, sum.is(l.desc.Digest)
 }
 
-// retried asks until all is there. What a registry refuses is not asked for again.
+// retried retries until the layer is complete. An error that the registry reports is final.
 func (i *ociImage) retried(ctx context.Context, l *ociLayer, f *os.File, sum *hashing, bar *bar) error {
 	for failed := 0; sum.n < l.desc.Size; {
 		before := sum.n

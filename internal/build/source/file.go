@@ -78,7 +78,7 @@ func (u *unpacker) hardLink(d directory, leaf, target string) error {
 	return nil
 }
 
-// sameFile tells whether a hard link's target is the file that has its name already.
+// sameFile reports whether a hard link's target is the file that has its name already.
 func (u *unpacker) sameFile(target string, st *unix.Stat_t) (bool, error) {
 	name, err := cleanName(target)
 	if err != nil {

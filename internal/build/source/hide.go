@@ -31,8 +31,8 @@ func (u *unpacker) entry(dir uint64, leaf string) uint64 {
 	return h.Sum64()
 }
 
-// whiteout does what an entry says if it is one of those names. A whiteout hides what the layers below have, never
-// what its own layer has, whichever comes first.
+// whiteout applies an entry that is a whiteout. It hides only what lower layers have, whatever its place in its own
+// layer.
 func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 	above, leaf := split(name)
 	for _, part := range strings.Split(above, "/") {

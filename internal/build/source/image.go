@@ -18,7 +18,7 @@ const (
 	maxLayers   = 1000    // of an image; overlayfs has 500
 )
 
-// depot is where images lie: a registry, a layout, an archive of one.
+// depot is where images are read from: a registry, a layout, or an archive of one.
 type depot interface {
 	// top is what the reference names: a manifest, or an index of several.
 	top(ctx context.Context) (v1.Descriptor, []byte, error)
@@ -26,7 +26,7 @@ type depot interface {
 	document(ctx context.Context, d v1.Descriptor) ([]byte, error)
 	// blob is a layer from an offset on, not verified.
 	blob(ctx context.Context, d v1.Descriptor, from int64) (io.ReadCloser, error)
-	// local tells whether blobs need not be fetched.
+	// local reports whether blobs need not be fetched.
 	local() bool
 	close()
 }
@@ -103,7 +103,7 @@ func (o *OCI) find(ctx context.Context, keep string) (*ociImage, error) {
 	return img, nil
 }
 
-// readImage goes from what a reference names to the manifest of one architecture, and reads that.
+// readImage resolves a reference to the manifest of one architecture, and reads that.
 func readImage(ctx context.Context, d depot, architecture string) (*ociImage, error) {
 	desc, raw, err := d.top(ctx)
 	for depth := 0; err == nil && desc.MediaType.IsIndex(); depth++ {
@@ -138,7 +138,7 @@ func readImage(ctx context.Context, d depot, architecture string) (*ociImage, er
 	return img, img.describe(raw, m.Layers)
 }
 
-// describe takes platform and layers from the config, and from the manifest what it says of them.
+// describe takes platform and layers from the config, and the sizes of the layers from the manifest.
 func (i *ociImage) describe(config []byte, layers []v1.Descriptor) error {
 	c, err := v1.ParseConfigFile(bytes.NewReader(config))
 	if err != nil {
@@ -183,8 +183,8 @@ func (i *ociImage) check(architecture string) error {
 	return nil
 }
 
-// choose picks one of an index: of Linux and the architecture. Entries without a platform are taken where nothing
-// else is there; what builders add besides images says "unknown".
+// choose picks the entry of an index for Linux and the architecture. An entry without a platform is taken only if there
+// is no other; builders mark entries that are no images as "unknown".
 func choose(index []byte, architecture string) (v1.Descriptor, error) {
 	var none v1.Descriptor
 	m, err := v1.ParseIndexManifest(bytes.NewReader(index))
@@ -211,7 +211,7 @@ func choose(index []byte, architecture string) (v1.Descriptor, error) {
 	if len(found) == 0 {
 		return none, fmt.Errorf("it has no image for linux/%s, but for %s", architecture, strings.Join(has, ", "))
 	}
-	// Of one architecture's variants the plain one comes first, and runs everywhere.
+	// An architecture's entry without a variant runs on all machines of it, and sorts first.
 	best := slices.MinFunc(found, func(a, b v1.Descriptor) int { return strings.Compare(variant(a), variant(b)) })
 	for _, d := range found {
 		if variant(d) == variant(best) && d.Digest != best.Digest {

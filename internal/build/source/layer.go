@@ -82,7 +82,7 @@ func (h *hashing) is(want v1.Hash) error {
 	return nil
 }
 
-// DigestError says that bytes are not those that a digest names.
+// DigestError means that bytes do not match their digest.
 type DigestError struct {
 	Got, Want string // "sha256:..."
 }

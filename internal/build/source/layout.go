@@ -92,8 +92,7 @@ func (l *ociLayout) top(ctx context.Context) (v1.Descriptor, []byte, error) {
 	return none, nil, fmt.Errorf("it has no image %s, but %s", l.want, strings.Join(names, ", "))
 }
 
-// named tells whether an entry is the one that was asked for. Docker writes the tag alone, and the whole name
-// elsewhere.
+// named reports whether an entry has the requested name. Docker annotates the tag alone, other programs the full name.
 func (l *ociLayout) named(d v1.Descriptor) bool {
 	name, full := d.Annotations[refName], d.Annotations["io.containerd.image.name"]
 	return l.want == "@"+d.Digest.String() || l.want == name || strings.HasSuffix(name, ":"+l.want) ||

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is a machine that runs: this one, or another that ssh leads to. Its root is copied, with the file systems
-// that belong to it, without what must not travel (see omissions). An interrupted copy goes on where it was.
+// Machine is a running machine: this one, or another over ssh. Fill copies its root with the file systems that belong
+// to it, except what must not be copied (see omissions). An interrupted copy continues.
 type Machine struct {
 	Remote string   // "root@pilot", "root@pilot:/srv/tree" for a tree below /; "": this machine
 	SSH    []string // the program that leads there, and its arguments; none: ssh
@@ -33,7 +33,7 @@ func (m Machine) Key() string {
 	return "ssh-" + short(m.Remote)
 }
 
-// State is "": a machine that runs is another one a second later.
+// State is "": a running machine changes all the time.
 func (m Machine) State(context.Context) (string, error) { return "", m.Choice.check() }
 
 func (m Machine) root() string {
@@ -104,8 +104,8 @@ func ownFileSystems(root string) []string {
 	return out
 }
 
-// question is asked of a machine before anything is copied: who we are there, whether it has rsync, or else tar and
-// find as GNU has them, and what is a file system of its own.
+// question is a script that runs on the machine before the copy. It prints the user ID, whether rsync or else GNU tar
+// and find are there, and which directories are separate file systems.
 const question = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
 then echo tar; else echo none; fi; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
 

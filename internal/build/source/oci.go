@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// OCI is a container image: in a registry, in a layout directory, or in an archive of `docker save`, `podman save`
-// or skopeo.
+// OCI is a container image in a registry, in a layout directory, or in an archive of `docker save`, `podman save` or
+// skopeo.
 type OCI struct {
 	Ref          string // as given; see ParseOCI
 	Architecture string // "amd64", "arm64"
@@ -24,10 +24,9 @@ type OCI struct {
 	resolved *ociImage // by State, for Fill
 }
 
-// ParseOCI reads what people write: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; http:// before
-// one without TLS), or the path of a layout or archive, with ":NAME" behind it where it has several images. What is
-// there as a file is a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) say which of
-// them is meant.
+// ParseOCI parses an image's name: a reference ("debian:bookworm", "registry.lab/image@sha256:..."; with http:// for a
+// registry without TLS), or the path of a layout or archive, with ":NAME" if that has several images. An existing file
+// is taken as a path. The prefixes of skopeo (docker://, oci:, oci-archive:, docker-archive:) choose explicitly.
 func ParseOCI(ref, architecture string, l Limits) (*OCI, error) {
 	o := &OCI{Ref: ref, Architecture: architecture, Limits: l}
 	if o.Architecture == "" {
@@ -83,7 +82,7 @@ func (o *OCI) Key() string {
 	return "oci-" + short(strings.Join([]string{at, o.want, o.Architecture}, "\x00"))
 }
 
-// State is the digest of the image, or size and time of the archive that has it.
+// State is the digest of the image, or size and time of its archive.
 func (o *OCI) State(ctx context.Context) (string, error) {
 	if info, err := os.Stat(o.path); o.path != "" && err == nil && !info.IsDir() {
 		return fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano()), nil
@@ -94,8 +93,7 @@ func (o *OCI) State(ctx context.Context) (string, error) {
 	return o.resolved.digest, nil
 }
 
-// Fill puts the layers on top of each other. Layers that were fetched are kept if it is interrupted, and so is the
-// part of one.
+// Fill unpacks the layers on top of each other. An interruption keeps the fetched layers, and the fetched part of one.
 func (o *OCI) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
 	m := Made{Kind: "oci", Name: o.Ref}
 	if err := p.clear(); err != nil {

@@ -126,7 +126,7 @@ func omissions() []omission {
 	}
 }
 
-// Choice changes what a copy leaves out.
+// Choice changes which files a copy leaves out.
 type Choice struct {
 	Exclude []string // left out, too
 	With    []string // taken, with what is below, though it would be left out
@@ -167,8 +167,8 @@ func (c Choice) check() error {
 	return nil
 }
 
-// notes tell what was left out, by kind, from how often each pattern kept something out. The patterns of the first
-// kind are no news to anybody.
+// notes reports what was left out, by kind, from the count of each pattern's matches. Patterns of the first kind are
+// not reported.
 func notes(hidden map[string]int) []string {
 	var out []string
 	for _, o := range omissions()[1:] {

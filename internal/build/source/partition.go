@@ -23,13 +23,13 @@ type partition struct {
 // sector is what partition tables of virtual disks count in.
 const sector = 512
 
-// What bounds what a partition table says.
+// Limits for numbers in a partition table.
 const (
 	maxPartitions = 128
 	maxLogical    = 64
 )
 
-// readPartitions reads the partition table of a raw disk, GPT or MBR, and looks at what is in each.
+// readPartitions reads the partition table of a raw disk, GPT or MBR, and detects the file system of each partition.
 func readPartitions(file string) ([]partition, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -230,7 +230,7 @@ func (p partition) options() []string {
 // Options that leave out what is in a journal.
 const noLoad, noRecovery = "noload", "norecovery,nouuid"
 
-// unclean says what is missing of a file system that was mounted by one of its options; "" nothing.
+// unclean returns what may be missing from a file system that was mounted without its journal; "" if nothing.
 func unclean(p partition, data string) string {
 	if data != noLoad && data != noRecovery {
 		return ""

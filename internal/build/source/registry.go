@@ -118,7 +118,7 @@ func (r *ociRegistry) blob(ctx context.Context, d v1.Descriptor, from int64) (io
 	return resp.Body, nil
 }
 
-// registryHint says what to do about what a registry refuses.
+// registryHint adds a hint to an error of a registry.
 func registryHint(err error, registry string) error {
 	var refused *transport.Error
 	if !errors.As(err, &refused) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pando/internal/systree"
 )
 
 // rsync copies a tree with all that a file has. It is the program: it speaks to that of the other machine, and goes on
@@ -26,6 +28,13 @@ type rsync struct {
 	single bool     // other file systems are left alone
 	tar    bool     // the other machine has no rsync, but tar
 	choice Choice
+	whole  bool // nothing is left out, whatever choice says
+}
+
+// CopyDirectory copies a directory of this machine into a place, with all that an image takes of its files.
+func CopyDirectory(ctx context.Context, dir string, p Place, progress func(Progress)) error {
+	_, err := rsync{root: dir, whole: true}.run(ctx, p, progress)
+	return err
 }
 
 // vanished is rsync's status for files that went while it copied: a running machine does that.
@@ -83,7 +92,19 @@ func (r rsync) args(p Place) []string {
 	if r.from != "" {
 		args = append(args, "--rsh="+strings.Join(r.shell, " "), "--compress", "--remote-option=--debug=FILTER")
 	}
-	for _, rule := range r.choice.rules() {
+	if r.whole {
+		args = append(args, "--modify-window=-1") // a directory of the same second gets its fraction, too
+	} else {
+		for _, rule := range r.choice.rules() {
+			args = append(args, "--filter="+rule)
+		}
+	}
+	// As systree.ForeignXattr has it; ACLs are not among the attributes here.
+	for _, begin := range systree.ForeignTrusted() {
+		args = append(args, "--filter=-x trusted."+begin+"*")
+	}
+	for _, rule := range []string{"-x user.overlay.*", "-x security.overlay.*", "+x user.*", "+x security.*",
+		"+x trusted.*", "-x *"} {
 		args = append(args, "--filter="+rule)
 	}
 	root := strings.TrimRight(r.root, "/")
@@ -151,7 +172,7 @@ type tail struct{ b []byte }
 
 const tailSize = 2000 // bytes
 
-// Write never fails.
+// Write collects the output; it never fails.
 func (t *tail) Write(b []byte) (int, error) {
 	t.b = append(t.b, b...)
 	t.b = t.b[max(0, len(t.b)-tailSize):]

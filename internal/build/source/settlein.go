@@ -10,8 +10,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// settleIn makes a copy of a machine a tree that any node can boot: directories that a system mounts on are there, the
-// machine-id is empty, and nothing waits for disks that a node does not have. It returns what is worth knowing.
+// settleIn turns a copy of a machine into a tree that any node can boot: it makes the directories that a system mounts
+// on, empties the machine-id, and removes waits for disks that a node does not have. It returns notes for the operator.
 func settleIn(tree string) ([]string, error) {
 	root, err := os.OpenRoot(tree)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is where a source puts a tree. Both directories exist.
+// Place has the directories that a source writes to. Both exist.
 type Place struct {
 	Root string // of the tree: empty, or what an interrupted filling from the same source left
 	Keep string // for what outlives an interruption; removed when the tree is whole
 }
 
-// Progress says how far the filling of a tree is.
+// Progress is how much of a tree is filled.
 type Progress struct {
 	Done  int64  // bytes
 	Total int64  // bytes; 0: unknown
 	Note  string // what is being done, where bytes do not say it; "" as before
 }
 
-// Made is what is known of a tree when it is whole.
+// Made describes a complete tree.
 type Made struct {
 	Kind string `json:"kind"` // "oci", "tar"
 	Name string `json:"name"` // of the source, as people write it: a reference, a path
@@ -31,10 +31,10 @@ type Made struct {
 	Notes  []string `json:"notes,omitempty"` // what is worth knowing, such as programs that are set-uid
 }
 
-// Limits bound what a source may make of a few bytes.
+// Limits bound the tree that an archive of few bytes can become.
 type Limits struct {
-	// MaxSize is the most bytes that the files of a tree may have, holes counted; 0: what the disk of the tree has
-	// free, and no more than maxRatio times what was read.
+	// MaxSize is the limit for the bytes of the tree's files, holes included. 0: the free space of the tree's disk, and
+	// at most maxRatio times the bytes that were read.
 	MaxSize int64
 }
 
@@ -52,7 +52,7 @@ func (p Place) clear() error {
 	return nil
 }
 
-// roomHint says what to do about a full disk.
+// roomHint reports what to do about a full disk.
 func roomHint(err error, dir string) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err

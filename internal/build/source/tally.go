@@ -4,7 +4,7 @@ import "fmt"
 
 // tally counts what in a tree somebody may want to know of, each kind with the name that came first.
 type tally struct {
-	setuid, capable, devices, dropped some
+	setuid, capable, devices, dropped, acls some
 }
 
 type some struct {
@@ -28,6 +28,8 @@ func (t *tally) notes() []string {
 		{t.setuid, "set-uid programs are kept"},
 		{t.capable, "programs with file capabilities are kept"},
 		{t.devices, "device nodes are kept"},
+		{t.acls, "ACLs are lost, since they name accounts or are of NFSv4: write the archive with --xattrs " +
+			"--xattrs-include='*'"},
 		{t.dropped, "attributes of the machine that the archive comes from are left out"},
 	} {
 		if n.count > 0 {

@@ -11,15 +11,17 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/systree"
 )
 
-// Tar is an archive of a root file system: plain, or packed with gzip, zstd, bzip2 or xz.
+// Tar is an archive of a root file system: plain, or compressed with gzip, zstd, bzip2 or xz.
 type Tar struct {
 	File   string
 	Limits Limits
 }
 
-// Key is the file's place.
+// Key is the file's path.
 func (t Tar) Key() string {
 	return "tar-" + place(t.File)
 }
@@ -39,7 +41,7 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// State is which file it is, how large and from when.
+// State has the file's size and time.
 func (t Tar) State(context.Context) (string, error) {
 	info, err := os.Stat(t.File)
 	if err != nil {
@@ -51,7 +53,7 @@ func (t Tar) State(context.Context) (string, error) {
 	return fmt.Sprintf("%d bytes of %d", info.Size(), info.ModTime().UnixNano()), nil
 }
 
-// Fill unpacks the archive. An interrupted one starts again.
+// Fill unpacks the archive. After an interruption it starts from the beginning.
 func (t Tar) Fill(ctx context.Context, p Place, progress func(Progress)) (Made, error) {
 	m := Made{Kind: "tar", Name: t.File}
 	if err := p.clear(); err != nil {
@@ -94,8 +96,20 @@ func (t Tar) fill(ctx context.Context, p Place, progress func(Progress), m *Made
 	if now, err := os.Stat(t.File); err != nil || now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime()) {
 		return errors.Join(err, unix.ESTALE, errors.New("it changed while it was read"))
 	}
-	m.Notes, err = u.finish(ctx)
-	return err
+	if m.Notes, err = u.finish(ctx); err != nil {
+		return err
+	}
+	return savedContainer(p.Root)
+}
+
+// savedContainer refuses an archive of a container image: its layers are files in it.
+func savedContainer(tree string) error {
+	for _, name := range []string{"oci-layout", "manifest.json"} {
+		if systree.Exists(filepath.Join(tree, name)) && !systree.Exists(filepath.Join(tree, "etc")) {
+			return errors.New("it is an archive of a container image (docker save, OCI layout): --from-oci takes it")
+		}
+	}
+	return nil
 }
 
 // packedArchive puts an archive into the tree, whatever it is packed with.
@@ -108,7 +122,7 @@ func (u *unpacker) packedArchive(ctx context.Context, r io.Reader) error {
 	return errors.Join(err, z.Close())
 }
 
-// counted tells how much of an archive is read.
+// counted says how much of an archive is read.
 type counted struct {
 	r           io.Reader
 	done, total int64

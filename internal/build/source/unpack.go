@@ -2,16 +2,18 @@ package source
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// unpacker puts archives into a tree, one on top of the other. It is used by one goroutine.
+// unpacker unpacks archives into a tree, one on top of the other. It is used by one goroutine.
 type unpacker struct {
 	root   int // the tree, opened with O_PATH
 	path   string
@@ -27,7 +29,7 @@ type unpacker struct {
 	buf   []byte
 }
 
-// blockSize is what is read at once; a whole one of zeros becomes a hole.
+// blockSize is the size of a read; a block of zeros becomes a hole.
 const blockSize = 64 << 10
 
 func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
@@ -37,7 +39,7 @@ func newUnpacker(root string, layers bool, b *budget) (*unpacker, error) {
 	}
 	u := &unpacker{root: fd, path: root, layers: layers, budget: b, last: directory{fd: -1}, seed: maphash.MakeSeed(),
 		fresh: map[uint64]struct{}{}, times: map[uint64]unix.Timespec{}, buf: make([]byte, blockSize)}
-	// A tree whose archive says nothing of its root has the usual one, from the same day each time.
+	// If no archive has an entry for the root directory, it gets the usual attributes and a fixed time.
 	if err := u.bareRoot(); err != nil {
 		u.close()
 		return nil, fmt.Errorf("prepare tree %s: %w", root, err)
@@ -69,13 +71,24 @@ const archiveEnd = 512
 // archive puts one archive into the tree. What it leaves after an error is of no use.
 func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	clear(u.fresh)
-	counting := &unpacked{r: r, b: u.budget}
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	head, err := buffered.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	head = slices.Clone(head)
+	counting := &unpacked{r: buffered, b: u.budget}
 	in := tar.NewReader(counting)
-	for {
+	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		h, err := in.Next()
+		if first && err != nil && !u.layers {
+			if what := whatIs(head); what != "" {
+				return errors.New(what)
+			}
+		}
 		if err == io.EOF { //nolint:errorlint // archive/tar returns it bare
 			if counting.zeros < archiveEnd && !u.layers { // of a layer, the digest says that it is whole
 				return errors.New("the archive has no end: it was cut off, or is none")
@@ -92,7 +105,7 @@ func (u *unpacker) archive(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// put makes what one entry of an archive says.
+// put makes the file of one entry.
 func (u *unpacker) put(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,63 @@ func TestUnpackKeepsAll(t *testing.T) {
 		`1 attributes of the machine that the archive comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
 		if !strings.Contains(said, part) {
 			t.Errorf("the notes do not say %q:\n%s", part, said)
+		}
+	}
+}
+
+// TestUnpackOtherNotations: what belongs to the file system that the archive comes from is left out and counted; ACLs
+// and attributes that come only as GNU tar --acls, star or bsdtar write them are kept, and told where that cannot be.
+func TestUnpackOtherNotations(t *testing.T) {
+	with := func(name string, records ...string) entry {
+		return file(name, "").with(func(h *tar.Header) {
+			h.PAXRecords = map[string]string{}
+			for i := 0; i < len(records); i += 2 {
+				h.PAXRecords[records[i]] = records[i+1]
+			}
+		})
+	}
+	tree, notes, err := unpackLayers(t, archiveOf(
+		t,
+		with("btrfs", xattrPrefix+"btrfs.compression", "zstd", xattrPrefix+"user.a", "1"),
+		with("nfs", xattrPrefix+"system.nfs4_acl", "\x00\x00\x00\x01"),
+		with("lustre", xattrPrefix+"lustre.lov", "x", xattrPrefix+"trusted.lov", "x"),
+		with("mac", xattrPrefix+"com.apple.provenance", "x"),
+		with("gnu", "SCHILY.acl.access", "user::rw-,user:1234:r--,group::r--,mask::r--,other::r--"),
+		with("star", "SCHILY.acl.access", "user::rwx,user:lisa:r-x:1001,group::r-x,group:toolies:rwx:204,mask:rwx,other:r-x"),
+		with("mode", "SCHILY.acl.access", "user::rw-\ngroup::r--\nother::r--\n"),
+		with("names", "SCHILY.acl.access", "user::rw-,user:lisa:r--,group::r--,mask::r--,other::r--"),
+		with("nfs4", "SCHILY.acl.ace", "owner@:rwx:allow"),
+		with("bsd", "LIBARCHIVE.xattr.user.b", "AQI"),
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	acl := func(entries string) string {
+		return "system.posix_acl_access=" + strconv.Quote("\x02\x00\x00\x00"+entries)
+	}
+	const none = "\xff\xff\xff\xff"
+	lines := strings.Join(describe(t, tree), "\n")
+	for _, want := range []string{
+		`btrfs 100644 0:0 1714979289.123456789 "" user.a="1"` + "\n",
+		`nfs 100644 0:0 1714979289.123456789 ""` + "\n",
+		`lustre 100644 0:0 1714979289.123456789 ""` + "\n",
+		`mac 100644 0:0 1714979289.123456789 ""` + "\n",
+		`mode 100644 0:0 1714979289.123456789 ""` + "\n",
+		`bsd 100644 0:0 1714979289.123456789 "" user.b="\x01\x02"` + "\n",
+		acl("\x01\x00\x06\x00" + none + "\x02\x00\x04\x00\xd2\x04\x00\x00\x04\x00\x04\x00" + none +
+			"\x10\x00\x04\x00" + none + "\x20\x00\x04\x00" + none),
+		acl("\x01\x00\x07\x00" + none + "\x02\x00\x05\x00\xe9\x03\x00\x00\x04\x00\x05\x00" + none +
+			"\x08\x00\x07\x00\xcc\x00\x00\x00\x10\x00\x07\x00" + none + "\x20\x00\x05\x00" + none),
+	} {
+		if !strings.Contains(lines+"\n", want) {
+			t.Errorf("no %s in\n%s", want, lines)
+		}
+	}
+	said := strings.Join(notes, "\n")
+	for _, want := range []string{`5 attributes of the machine`, `first is "btrfs btrfs.compression"`, `2 ACLs are lost`,
+		`"names SCHILY.acl.access"`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, said)
 		}
 	}
 }

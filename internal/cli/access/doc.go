@@ -1,5 +1,5 @@
 // Package access has the commands `token`, `user` and `audit`: who may use the server, and who changed what.
 //
-// Each verb is one call of the HTTP API and a table or JSON of its answer. The package cli adds the commands to the
-// tree. It must never print a password, nor a token after it was made.
+// It owns no state: a verb calls the HTTP API once and prints the reply as a table or JSON. The package cli adds the
+// commands to the tree. It must never print a password, and never print a token after it was made.
 package access

@@ -231,7 +231,7 @@ func sending(bytes, link int64) time.Duration {
 	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
 }
 
-// narrow says what makes the storm take as long as it does: servers' links where they are used for clearly longer
+// narrow reports what makes the storm take as long as it does: servers' links where they are used for clearly longer
 // than a node's own.
 func (p plan) narrow() (short, meaning string) {
 	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)

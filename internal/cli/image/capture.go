@@ -13,7 +13,7 @@ import (
 )
 
 func imageCapture(env *cmdenv.Env) *cobra.Command {
-	var firmware, format, kernelFrom, ssh string
+	var firmware, format, kernelFrom, release, ssh string
 	var kernelArgs, tags []string
 	var choice choiceFlags
 	c := &cobra.Command{
@@ -35,7 +35,7 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
 			if err != nil {
 				return err
 			}
-			kernel, err := (&sourceFlags{kernelFrom: kernelFrom}).kernel()
+			kernel, err := kernelSource(kernelFrom, "", "", 0)
 			if err != nil {
 				return exitcode.AsUsage(err)
 			}
@@ -44,7 +44,7 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
 				args[0],
 				tags,
 				build.Options{Firmware: firmware, CommandLine: kernelArgs, Builder: env.Release,
-					Format: kind, KernelFrom: kernel,
+					Format: kind, KernelFrom: kernel, Kernel: release,
 					Source: source.Machine{Remote: args[1], SSH: strings.Fields(ssh), Choice: choice.Choice}},
 			)
 		},
@@ -58,6 +58,7 @@ booted from Pando has its kernel elsewhere: --kernel-from names the image.`,
 		"",
 		"image, directory, tarball or container image whose kernel and modules the copy gets",
 	)
+	addKernel(fl, &release)
 	fl.StringVar(&format, "format", "auto", formatUsage())
 	fl.StringVar(&firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringArrayVar(&kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")

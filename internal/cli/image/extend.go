@@ -93,7 +93,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	return b.publish(ctx, result)
 }
 
-// extendHint says what can be done about an extension that was not made.
+// extendHint reports what can be done about an extension that was not made.
 func extendHint(err error) error {
 	var essential *extension.EssentialError
 	var exit *mount.ExitError

@@ -22,7 +22,7 @@ import (
 
 // shellFlags are the flags of `image shell`.
 type shellFlags struct {
-	firmware         string
+	firmware, kernel string
 	kernelArgs, tags []string
 	resume, fresh    bool
 }
@@ -45,6 +45,7 @@ version that was copied stays, and nodes that run it notice nothing. Works on th
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
+	addKernel(fl, &f.kernel)
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants, after those that it has")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(&f.resume, "continue", false, "go on with a change that could not be stored, for want of room say")
@@ -93,7 +94,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 		Fresh:   f.fresh,
 		Build:   b.options,
 	}
-	opt.Build.Firmware, opt.Build.CommandLine = f.firmware, f.kernelArgs
+	opt.Build.Firmware, opt.Build.Kernel, opt.Build.CommandLine = f.firmware, f.kernel, f.kernelArgs
 	if terminal.Of(os.Stdin) != nil && len(command) == 0 {
 		opt.Keep = func(status int) bool { return askToKeep(env, status) }
 		fmt.Fprintf(
@@ -171,7 +172,7 @@ func askToKeep(env *cmdenv.Env, status int) bool {
 	return (err == nil || errors.Is(err, io.EOF)) && strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
 }
 
-// shellHint says what became of the change.
+// shellHint reports what became of the change.
 func shellHint(err error) error {
 	var exit *mount.ExitError
 	var unfinished *build.UnfinishedError

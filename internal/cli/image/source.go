@@ -27,6 +27,7 @@ type sourceFlags struct {
 
 	architecture string
 	kernelFrom   string
+	kernel       string
 	maxSize      sizeValue
 }
 
@@ -60,6 +61,7 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 		"",
 		"image, directory, tarball or container image whose kernel and modules the tree gets",
 	)
+	addKernel(fl, &f.kernel)
 	fl.Var(
 		&f.maxSize,
 		"max-size",
@@ -125,7 +127,8 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	}
 	err := set()
 	if err == nil {
-		opt.KernelFrom, err = f.kernel()
+		opt.Kernel = f.kernel
+		opt.KernelFrom, err = kernelSource(f.kernelFrom, f.fromDir, f.architecture, int64(f.maxSize))
 	}
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -133,34 +136,45 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	return nil
 }
 
-// kernel is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image
+// kernelSource is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image
 // is an image here, whose version is still to be asked for.
-func (f *sourceFlags) kernel() (*build.KernelFrom, error) {
-	if f.kernelFrom == "" {
+func kernelSource(kernelFrom, fromDir, architecture string, maxSize int64) (*build.KernelFrom, error) {
+	if kernelFrom == "" {
 		return nil, nil //nolint:nilnil // none is asked for
 	}
-	if f.fromDir != "" {
+	if fromDir != "" {
 		return nil, exitcode.WithHint(
 			exitcode.Usagef("--kernel-from changes the tree, and --from-dir only reads it"),
 			"build from a tarball of the directory, or put a kernel into it",
 		)
 	}
-	k := &build.KernelFrom{Name: f.kernelFrom}
-	limits := source.Limits{MaxSize: int64(f.maxSize)}
-	info, err := os.Stat(f.kernelFrom)
+	k := &build.KernelFrom{Name: kernelFrom}
+	limits := source.Limits{MaxSize: maxSize}
+	info, err := os.Stat(kernelFrom)
 	switch {
-	case err == nil && info.IsDir() && exists(filepath.Join(f.kernelFrom, "index.json")), containerPrefix(f.kernelFrom):
-		if k.Source, err = source.ParseOCI(f.kernelFrom, f.architecture, limits); err != nil {
+	case err == nil && info.IsDir() && exists(filepath.Join(kernelFrom, "index.json")), containerPrefix(kernelFrom):
+		if k.Source, err = source.ParseOCI(kernelFrom, architecture, limits); err != nil {
 			return nil, exitcode.AsUsage(err)
 		}
 	case err == nil && info.IsDir():
-		k.Tree, err = filepath.Abs(f.kernelFrom)
+		k.Tree, err = filepath.Abs(kernelFrom)
 	case err == nil:
-		k.Source = source.Tar{File: f.kernelFrom, Limits: limits}
+		k.Source = source.Tar{File: kernelFrom, Limits: limits}
 	default:
 		return k, nil
 	}
 	return k, err
+}
+
+// addKernel adds the flag that chooses one kernel of several.
+func addKernel(fl *pflag.FlagSet, release *string) {
+	fl.StringVar(
+		release,
+		"kernel",
+		"",
+		"release of the kernel that nodes boot, where there are several (default: a plain one before debug, cloud and "+
+			"the like, then the newest)",
+	)
 }
 
 func containerPrefix(ref string) bool {

@@ -93,7 +93,7 @@ func printTrace(env *cmdenv.Env, t api.ImageTrace, files int) {
 	}
 }
 
-// recorded says which boots are known.
+// recorded reports which boots are known.
 func recorded(env *cmdenv.Env, t api.ImageTrace) string {
 	if len(t.Boots) == 0 {
 		return "none yet: what is shown is what its boot pack expects"

@@ -1,5 +1,6 @@
-// Package key has the command `key`: the keys that sign images, and signatures by keys that are kept elsewhere.
+// Package key has the command `key`: the keys that sign images, and signatures by keys that are kept on another
+// machine.
 //
-// It calls the HTTP API, and signs manifests with the keys of the data directory. The package cli adds it to the
-// tree. It must never print or send a private key.
+// It calls the HTTP API, and signs manifests with the keys of the data directory. The package cli adds the command to
+// the tree. It must never print or send a private key.
 package key

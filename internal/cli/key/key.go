@@ -96,7 +96,7 @@ trusted key signed: that does not boot any more when the key is revoked.`,
 	})
 }
 
-// kept says where the secret half of a key is.
+// kept reports where the secret half of a key is.
 func kept(k api.Key) string {
 	switch {
 	case k.Here:

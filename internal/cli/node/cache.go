@@ -116,7 +116,7 @@ func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node stri
 	return nil
 }
 
-// sayCacheUse tells whether a node uses the cache that was prepared, which its settings decide, and what to do
+// sayCacheUse reports whether a node uses the cache that was prepared, which its settings decide, and what to do
 // where they say no.
 func sayCacheUse(env *cmdenv.Env, ctx context.Context, c *api.Client, name string) {
 	n, err := c.Node(ctx, name)

@@ -260,7 +260,7 @@ func ownSettings(s fleet.Settings) string {
 	return strings.Join(labels, ", ")
 }
 
-// extensionPairs tells what is laid over a node's root, and what should be where that is something else.
+// extensionPairs reports what is laid over a node's root, and what should be where that is something else.
 func extensionPairs(n api.Node) []string {
 	text := func(list []fleet.Extension) string {
 		var out []string

@@ -189,7 +189,7 @@ func switchOne(ctx context.Context, c *api.Client, n api.PowerView, do api.Power
 	return l
 }
 
-// printPower tells how nodes did, each as soon as those before it are done.
+// printPower reports how nodes did, each as soon as those before it are done.
 func printPower(
 	env *cmdenv.Env,
 	lines []powerLine,

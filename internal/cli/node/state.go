@@ -215,7 +215,7 @@ state there.`,
 	return c
 }
 
-// printOrders says what was done, or what the node's next boot does.
+// printOrders reports what was done, or what the node's next boot does.
 func printOrders(env *cmdenv.Env, s api.StateOf, done string) {
 	if len(s.Orders) == 0 {
 		env.Printf("%s\n", done)

@@ -86,7 +86,7 @@ func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string
 	}
 }
 
-// endOfRollout says what came of it.
+// endOfRollout reports what came of it.
 func endOfRollout(env *cmdenv.Env, r api.Rollout) error {
 	if !env.JSON {
 		env.Printf("rollout %s: %s\n", r.ID, strings.TrimSuffix(string(r.State)+": "+r.Reason, ": "))

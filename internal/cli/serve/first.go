@@ -86,7 +86,7 @@ func firstDesired(env *cmdenv.Env, ctx context.Context, c *api.Client) error {
 	return err
 }
 
-// printNext says what is served and what to do next.
+// printNext reports what is served and what to do next.
 func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) error {
 	st, err := c.Status(ctx)
 	if err != nil {

@@ -37,7 +37,6 @@ type serveFlags struct {
 	rebootAfter         time.Duration
 	store               storeflags.Flags
 	verbose, noProbe    bool
-	menu                bool
 	dashboard           string
 	dashboardOpen       bool
 	metricsOpen         bool
@@ -96,12 +95,6 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 			"-1s: never (default 15m)",
 	)
 	fl.BoolVar(&f.noProbe, "no-probe", false, "do not probe an address by ARP before it is offered")
-	fl.BoolVar(
-		&f.menu,
-		"pxe-menu",
-		false,
-		"as proxyDHCP offer a boot menu of one entry, for PXE ROMs that ignore a plain boot file",
-	)
 	fl.BoolVar(&f.verbose, "verbose", false, "log every request, and every stage of every boot")
 	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
 }
@@ -254,7 +247,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	if err != nil {
 		return dhcp.Config{}, err
 	}
-	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe, Menu: f.menu}
+	c := dhcp.Config{Mode: mode, Interfaces: f.interfaces, NoProbe: f.noProbe}
 	if mode == dhcp.Off {
 		return c, nil
 	}

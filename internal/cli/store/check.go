@@ -313,7 +313,7 @@ func manifestOf(dir *store.Dir, v fleet.Digest) (image.Manifest, error) {
 	return image.Decode(kept.Manifest)
 }
 
-// rebuildHint says what brings a version's objects back.
+// rebuildHint reports what brings a version's objects back.
 func rebuildHint(dir *store.Dir, name string, v fleet.Digest) string {
 	name, _, _ = strings.Cut(name, ":")
 	if name == "" {

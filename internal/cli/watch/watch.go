@@ -178,7 +178,7 @@ type watchTable struct {
 	sized   chan os.Signal // the terminal has another size
 }
 
-// due tells whether the nodes are to be read again.
+// due reports whether the nodes are to be read again.
 func (t *watchTable) due(now time.Time) bool {
 	if t.view.lost != nil {
 		return true

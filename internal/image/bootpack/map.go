@@ -34,13 +34,13 @@ type Extent struct {
 // UnusedBlock is the Start of an extent whose blocks are not of the root.
 const UnusedBlock = math.MaxUint32
 
-// Unused tells whether the blocks of the extent are not of the root: they lie in a piece, and nothing reads them.
+// Unused reports whether the blocks of the extent are not of the root: they lie in a piece, and nothing reads them.
 func (e Extent) Unused() bool { return e.Start == UnusedBlock }
 
 // End is the block after the last one of the extent.
 func (e Extent) End() uint64 { return uint64(e.Start) + uint64(e.Blocks) }
 
-// follows tells whether the extent goes on where another one ends, so that one extent would say the same.
+// follows reports whether the extent goes on where another one ends, so that one extent would say the same.
 func (e Extent) follows(before Extent) bool {
 	return e.Unused() && before.Unused() || !e.Unused() && !before.Unused() && uint64(e.Start) == before.End()
 }
@@ -91,7 +91,7 @@ func (p Map) ProofsOf() chunk.FastDigests {
 	return out
 }
 
-// Validate says what is wrong with a pack.
+// Validate returns what is wrong with a pack.
 func (p Map) Validate() error {
 	for _, check := range []func() error{p.checkHead, p.checkPieces, p.checkExtents} {
 		if err := check(); err != nil {

@@ -49,7 +49,7 @@ type Demo struct {
 	state  state
 }
 
-// New takes the arguments of `pando-lab demo` or of `pando-lab stop`.
+// New parses the arguments of `pando-lab demo` or `pando-lab stop`.
 func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error) {
 	l := &Demo{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab "+command, flag.ContinueOnError)
@@ -69,7 +69,7 @@ func New(command string, args []string, stdout, stderr io.Writer) (*Demo, error)
 	return l, err
 }
 
-// Run is the whole demonstration. Whatever happens nothing is left running, unless --keep was given and all went well.
+// Run runs the demonstration. It leaves nothing running, unless --keep was given and all went well.
 func (l *Demo) Run(ctx context.Context) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the demo makes a network namespace")

@@ -14,8 +14,8 @@ import (
 	"pando/internal/store"
 )
 
-// image returns the version that the machines boot. It is built at the first run and used again afterwards, unless the
-// recipe says something else by now, or this Pando makes something else of it.
+// image returns the version that the machines boot. A later run uses it again, unless the recipe or this Pando's build
+// has changed.
 func (l *Demo) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	recipe, err := recipe.Load(l.recipe)
 	if err != nil {
@@ -44,8 +44,8 @@ func (l *Demo) image(ctx context.Context, c *api.Client) (fleet.Digest, error) {
 	return v.Digest, nil
 }
 
-// madeOf tells whether a build of the recipe would make the version again, but for newer packages. One whose provenance
-// cannot be read is built again.
+// madeOf reports whether a build of the recipe would make the version again, but for newer packages. One whose
+// provenance cannot be read is built again.
 func madeOf(data string, version fleet.Digest, recipe *recipe.Recipe) bool {
 	dir, err := store.OpenDir(filepath.Join(data, "store"))
 	if err != nil {

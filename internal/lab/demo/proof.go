@@ -31,7 +31,7 @@ var looked = []string{
 	"/var/lib/dpkg/status",
 }
 
-// report prints each node's timeline and proof; an error says what was not as it should be.
+// report prints each node's timeline and proof. Its error lists what was wrong.
 func (l *Demo) report(ctx context.Context, p *play) error {
 	content, err := testkit.OpenContent(ctx, l.DataDir(), p.version)
 	if err != nil {
@@ -115,7 +115,7 @@ func makeKey(file string) ([]byte, error) {
 	return b, os.WriteFile(file, b, 0o600)
 }
 
-// lookIn says how to look at what was left running.
+// lookIn prints how to reach what was left running.
 func (l *Demo) lookIn(ctx context.Context, p *play) {
 	pando := fmt.Sprintf("%s --data %s", filepath.Join(l.Bin, "pando"), l.DataDir())
 	l.Say("\nIt goes on running. Look in:")

@@ -42,7 +42,7 @@ func (l *Demo) started(pid int, name string) error {
 	return l.save()
 }
 
-// Stop ends all that the state names, machines before the server, and the network last.
+// Stop ends everything in the state: machines, then the server, then the network.
 func (l *Demo) Stop() error {
 	b, err := os.ReadFile(l.stateFile())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ type badPeer struct {
 	note   bench.BadNote
 }
 
-// BadPeer is the command that `pando-lab storm --fault` starts on links of its own.
+// BadPeer is the command `pando-lab bad-peer`, which `pando-lab storm --fault` starts on links of their own.
 func BadPeer(args []string, stderr io.Writer) (func(context.Context) error, error) {
 	b := &badPeer{}
 	f := flag.NewFlagSet("pando-lab bad-peer", flag.ContinueOnError)
@@ -111,14 +111,14 @@ func (s *memoryPieces) Put(i int, v chunk.Verified) bool {
 	return true
 }
 
-// Piece returns a piece that was put there.
+// Piece returns a piece that Put has kept.
 func (s *memoryPieces) Piece(i int) (chunk.Verified, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pieces[i], s.have[i]
 }
 
-// Reach is all.
+// Reach is the number of pieces: there is room for all.
 func (s *memoryPieces) Reach() int { return len(s.pieces) }
 
 // spoil changes the objects that are sent. What peers tell each other stays as it is, so that they keep asking.
@@ -143,8 +143,8 @@ func (b *badPeer) spoil(good http.Handler) http.Handler {
 	})
 }
 
-// send notes what was waited for. Who went away meanwhile has the piece from elsewhere, or has given it up, and may
-// not know what is missing.
+// send records only answers that the node waited for. A node that closed the connection may have the piece from another
+// peer.
 func (b *badPeer) send(w http.ResponseWriter, r *http.Request, body []byte, begun time.Time) {
 	switch b.as {
 	case "corrupt":

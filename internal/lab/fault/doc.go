@@ -1,6 +1,6 @@
-// Package fault is a hostile peer: it joins a storm as any node does, and sends objects that are wrong, cut off,
+// Package fault is a hostile peer: it joins a storm as a node does, and sends objects that are wrong, truncated,
 // endless or slow.
 //
-// It owns the note of whom it sent what, which it leaves when it ends. The storm starts it as a process of its own,
+// It owns its log of what it sent to whom, which it writes when it ends. The storm starts it as a separate process,
 // `pando-lab bad-peer`. It must never be part of a program that is shipped.
 package fault

@@ -15,8 +15,8 @@ import (
 	"pando/internal/bench"
 )
 
-// Build measures how long it takes to make of a tree what nodes can boot, beside programs that make one file
-// of it, in turns on the same machine.
+// Build measures how long it takes to turn a tree into what nodes can boot, in turn with programs that make one file of
+// it.
 type Build struct {
 	bench.Place
 	recipe string
@@ -25,7 +25,7 @@ type Build struct {
 	runs   int
 }
 
-// NewBuild takes the arguments of `pando-lab build`.
+// NewBuild parses the arguments of `pando-lab build`.
 func NewBuild(args []string, stdout, stderr io.Writer) (*Build, error) {
 	b := &Build{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab build", flag.ContinueOnError)
@@ -83,7 +83,7 @@ type buildResult struct {
 	Runs       []buildRun `json:"runs"`
 }
 
-// Measure is all of `pando-lab build`.
+// Measure runs `pando-lab build`.
 func (b *Build) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: the tree has files of many owners")

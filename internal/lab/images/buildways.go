@@ -66,7 +66,7 @@ func buildWays(d *docker) []buildWay {
 	return ways
 }
 
-// pandoWrote reads what the child process said.
+// pandoWrote parses the output of the child process.
 func pandoWrote(_ string, said []byte) (n int64, err error) {
 	err = json.Unmarshal(said, &n)
 	return n, err
@@ -136,8 +136,8 @@ func (b *Build) runDocker(
 	return r, err
 }
 
-// BuildOnce is the child process of Pando's way: it builds, stores and publishes a version, and prints how many
-// bytes of objects are new.
+// BuildOnce is the child process that builds with Pando: it builds, stores and publishes a version, and prints the
+// bytes of new objects.
 func BuildOnce(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("build-once TREE DIR")

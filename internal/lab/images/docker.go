@@ -16,8 +16,8 @@ import (
 // dockerImage is what the tree is called in Docker.
 const dockerImage = "pando-lab"
 
-// docker is Docker's daemon, of programs that are unpacked below a directory, not installed: an installed one would
-// serve the whole machine and change its firewall. It has its files below directories of its own, and no network.
+// docker is Docker's daemon, run from an unpacked directory. An installed one would serve the whole machine and change
+// its firewall. It has its own directories and no network.
 type docker struct {
 	*bench.Program
 	tools string // where scripts/fetch-docker put the programs

@@ -16,13 +16,13 @@ import (
 	"pando/internal/store"
 )
 
-// K measures K of images.
+// K measures the bytes of kernel+initrd of images.
 type K struct {
 	bench.Place
 	from []string // data directories with images; none: they are built
 }
 
-// NewK takes the arguments of `pando-lab k`.
+// NewK parses the arguments of `pando-lab k`.
 func NewK(args []string, stdout, stderr io.Writer) (*K, error) {
 	k := &K{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab k", flag.ContinueOnError)
@@ -49,7 +49,7 @@ type kResult struct {
 	Images []bench.KernelSize `json:"images"`
 }
 
-// Measure is all of `pando-lab k`.
+// Measure runs `pando-lab k`.
 func (k *K) Measure(ctx context.Context) error {
 	r := kResult{Date: time.Now().UTC().Truncate(time.Second)}
 	agent, err := bench.AgentSize(ctx, k.Bin)

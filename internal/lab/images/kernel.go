@@ -6,7 +6,7 @@ import (
 	"pando/internal/bench"
 )
 
-// kTargets are what K may have, by the recipe of an image: with every NIC, and with one that is known, in MB.
+// kTargets are the limits of kernel+initrd in MB, by recipe: with drivers for every NIC, and for one known NIC.
 var kTargets = []struct {
 	recipe, name string
 	every, known float64

@@ -1,6 +1,6 @@
-// Package rivals has the other ways to the same root, by programs that people use: NFS, NBD, a squashfs over NBD and
-// BitTorrent, as daemons on the links of a storm and as initramfs of emulated machines.
+// Package rivals boots the same root in other ways that people use: NFS, NBD, a squashfs over NBD, and BitTorrent. It
+// has their daemons on the links of a storm, and initramfs for emulated machines.
 //
-// It owns how each is served and attached. The wiring of the lab gives them to the storm and to machines alone.
-// It must never know who measures them.
+// It owns how each is served and attached. The wiring of the lab passes them to the measurements. It must never depend
+// on which measurement runs.
 package rivals

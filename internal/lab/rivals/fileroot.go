@@ -20,8 +20,8 @@ type filePart struct {
 	length int
 }
 
-// fileParts says which files a read of the root is of. What is left over is inodes and the super block: a system that
-// serves files has its own.
+// fileParts reports which files a read of the root is of. What is left over is inodes and the super block: a system
+// that serves files has its own.
 func fileParts(m *imagefs.Map, length int, off int64) (out []filePart) {
 	for at := 0; at < length; {
 		block := uint32((off + int64(at)) / chunk.BlockSize)
@@ -41,9 +41,8 @@ func fileParts(m *imagefs.Map, length int, off int64) (out []filePart) {
 	return out
 }
 
-// fileRoot is a root that is read by file. The bytes of inodes and directories come from this machine's own copy:
-// what the rival's client asks for instead, to open a file, it asks for when it opens it. What a boot only looks at
-// without reading it costs the rival nothing.
+// fileRoot is a root that is read by file. Inodes and directories come from this machine's own copy. The rival's client
+// fetches them only to open a file, so lookups without a read cost the rival nothing.
 type fileRoot struct {
 	files *imagefs.Map
 	raw   *os.File

@@ -77,9 +77,8 @@ func rivalModulesTo(ctx context.Context, raw, dir string, modules []string) erro
 	return bench.Run(ctx, "sh", append([]string{"-c", script, "sh", raw, dir, tree}, modules...)...)
 }
 
-// rivalPrograms copies busybox, and nbd-client with its libraries, and makes the host key that the image has none
-// of: who boots it in another way gives it one, too, and sshd without one ends at once, and is started again and
-// again.
+// rivalPrograms copies busybox, and nbd-client with its libraries, and makes an SSH host key. The image has none, and
+// without one sshd would end and be started again and again.
 func rivalPrograms(ctx context.Context, dir string) error {
 	nbd, err := exec.LookPath("nbd-client")
 	if err != nil {

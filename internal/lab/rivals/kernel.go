@@ -22,9 +22,8 @@ type guestRival struct {
 	args []string // for init.sh
 }
 
-// mountOptions are how the kernel mounts NFS: the version that pNFS and sessions came with, the largest reads, as
-// many connections as help, and attributes that are not asked for again during a boot, of a tree that does not
-// change. More read-ahead than the kernel's 128 KiB changes nothing for NFS.
+// mountOptions are the options of the NFS mount: version 4.1, the largest reads, four connections, and long attribute
+// caching, because the tree does not change. More read-ahead than the kernel's 128 KiB makes no difference.
 const mountOptions = "ro,vers=4.1,rsize=1048576,nconnect=4,noatime,actimeo=600"
 
 // guestRivals are those that are measured beside Pando, in this order. One whose server is this machine's own has
@@ -77,7 +76,7 @@ func guestRivals() []guestRival {
 	}
 }
 
-// start makes ready what the rival's machines boot from, and says how one starts. Call stop when they are done.
+// start prepares what the rival's machines boot from, and returns how to start one. Call stop when they are done.
 func (r guestRival) start(
 	ctx context.Context,
 	h bench.Host,
@@ -140,7 +139,7 @@ func linkInto(dir, file string) error {
 	return errors.Join(os.Mkdir(dir, 0o755), os.Link(file, filepath.Join(dir, squashName)))
 }
 
-// Kernel are the same for whoever boots machines by them.
+// Kernel lists the rivals that boot by drivers of the node's kernel.
 func Kernel() (out []bench.KernelRival) {
 	for _, r := range guestRivals() {
 		out = append(out, bench.KernelRival{Name: r.name, What: r.what, Start: r.start, Booted: bootedRival})

@@ -22,10 +22,9 @@ const nfsPort = 2049
 // nfsClients is how many connections a node has, as with the mount option nconnect.
 const nfsClients = 4
 
-// ganeshaConfig exports a directory to all, as /root, by NFS 4 and nothing else. Reads are of up to 1 MiB unless a
-// server says otherwise, and this one does not. Owners are numbers: the nodes of a boot know no names. A connection
-// that nobody uses stays for an hour, and not for the usual 300 seconds: on slow links a node may need one of its
-// own no sooner, and libnfs does not come back.
+// ganeshaConfig exports a directory as /root by NFS 4 only. Owners are numbers, because booting nodes know no names. An
+// idle connection stays for an hour instead of 300 seconds: on slow links a node may be idle for longer, and libnfs
+// does not reconnect.
 const ganeshaConfig = `NFS_CORE_PARAM { NFS_Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; NFS_Port = %d; RPC_Idle_Timeout_S = 3600; }
 NFSv4 { Graceless = true; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
 LOG { Default_Log_Level = WARN; }

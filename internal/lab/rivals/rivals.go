@@ -6,12 +6,12 @@ import (
 	"pando/internal/bench"
 )
 
-// rivalNodes is how many nodes a rival is measured with. It sends each node all that the node asks for, so more of them
-// take as much longer as there are more, and what that would be can be computed.
+// rivalNodes is how many nodes a rival is measured with. The server sends each node all that it requests, so the time
+// for more nodes can be computed.
 const rivalNodes = 10
 
-// All are other ways to the same root: by programs that people use, on the same links, with the same reads.
-// Their costs are of W, like ours.
+// All lists other ways to the same root: programs that people use, on the same links, with the same reads. Their costs
+// are per byte of what a boot reads (W), like Pando's.
 func All() []bench.System {
 	return []bench.System{
 		{

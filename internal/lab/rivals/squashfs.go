@@ -67,7 +67,7 @@ func mountSquashfs(ctx context.Context, n bench.Client, r *squashRoot, uri strin
 	return nil
 }
 
-// mounted tells whether something is mounted on a directory.
+// mounted reports whether something is mounted on a directory.
 func mounted(dir string) bool {
 	var in, above unix.Stat_t
 	return errors.Join(unix.Stat(dir, &in), unix.Stat(filepath.Dir(dir), &above)) == nil && in.Dev != above.Dev

@@ -11,11 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"pando/internal/bench"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"pando/internal/bench"
 )
 
 // The tracker's port, and that of all clients.
@@ -65,7 +66,7 @@ func newTorrent(name string, size int64, content io.Reader, announce string) (to
 	}, nil
 }
 
-// Escaped is the hash in a tracker's URL: a tracker takes no + for a space, as others do.
+// Escaped is the hash in a tracker's URL. A tracker does not decode + as a space.
 func (t torrent) Escaped() string {
 	return strings.ReplaceAll(fmt.Sprintf(" % x", t.hash[:]), " ", "%")
 }
@@ -73,8 +74,8 @@ func (t torrent) Escaped() string {
 // seedPatience is how long a tracker may take to hear of the first seeder.
 const seedPatience = time.Minute
 
-// aria2 are the options of all its runs: nothing but what the tracker says and the nodes tell each other, no pause
-// between announcements longer than the tracker's, and no end of giving.
+// aria2 returns the options of all its runs: peers from the tracker and from other nodes only, announcements as often
+// as the tracker allows, and seeding without end.
 func aria2(dir string, more ...string) []string {
 	return append(
 		[]string{
@@ -161,7 +162,7 @@ func serveTorrent(ctx context.Context, h bench.Host, m *bench.Image) (bench.Serv
 	return bench.Served{PID: seeder.Cmd.Process.Pid, End: func() { seeder.Stop(); tracker.End() }}, nil
 }
 
-// seeded tells whether the tracker knows of somebody who has all.
+// seeded reports whether the tracker knows of somebody who has all.
 func seeded(ctx context.Context, h bench.Host, tracker string, t torrent) bool {
 	client := &http.Client{Transport: &http.Transport{DialContext: h.Net.Dial, DisableKeepAlives: true}}
 	b, err := bench.Get(ctx, client, tracker+"/scrape?info_hash="+t.Escaped(), 1<<20)

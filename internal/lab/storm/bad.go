@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // badCrowd are the bad peers of a run.
@@ -18,7 +19,7 @@ type badCrowd struct {
 }
 
 // badPeers starts peers that send what they should not, on the links after those of the nodes.
-func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, err error) {
+func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *badCrowd, err error) {
 	c = &badCrowd{}
 	f := findFault(j.Fault)
 	if f.bad == "" {
@@ -27,16 +28,16 @@ func (s *Storm) badPeers(ctx context.Context, m *material, j job) (c *badCrowd, 
 	for i := range affected(j.Nodes) {
 		name := filepath.Join(s.Dir, fmt.Sprintf("bad-peer-%d", i))
 		_ = os.Remove(name + ".json") // of a run before
-		cmd := s.star.Nodes[j.Nodes+i].Command(
+		cmd := s.Star.Nodes[j.Nodes+i].Command(
 			context.Background(),
 			filepath.Join(s.Bin, "pando-lab"),
 			"bad-peer",
 			"--data",
 			s.DataDir(),
 			"--pack",
-			m.pack.Object.String(),
+			m.Pack.Object.String(),
 			"--server",
-			"http://"+bench.Network.Addr().String()+":"+dataPort,
+			"http://"+bench.Network.Addr().String()+":"+testbed.DataPort,
 			"--as",
 			f.bad,
 			"--rate",
@@ -82,7 +83,7 @@ func (r *stormRun) spoiled(nodes []*node, answers []bench.BadAnswer) {
 	for i, n := range nodes {
 		x := &r.Each[i]
 		for _, a := range answers {
-			if a.To != n.net.Addr.Addr() || a.Ended.After(end) {
+			if a.To != n.Net.Addr.Addr() || a.Ended.After(end) {
 				continue
 			}
 			if x.Spoiled++; x.Spoiled > tellFrom {

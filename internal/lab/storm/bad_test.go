@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
@@ -18,7 +19,8 @@ func TestWhomBadPeersMet(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0).UTC()
 	r, nodes := stormRun{Began: began, Last: 20, Each: make([]nodeRun, 3)}, []*node{}
 	for i := range r.Each {
-		nodes = append(nodes, &node{index: i, net: &testkit.Net{Addr: netip.PrefixFrom(addr(byte(i+1)), 24)}})
+		at := &testkit.Net{Addr: netip.PrefixFrom(addr(byte(i+1)), 24)}
+		nodes = append(nodes, &node{Node: testbed.Node{Net: at}, index: i})
 	}
 	files := []string{filepath.Join(t.TempDir(), "a.json"), filepath.Join(t.TempDir(), "b.json")}
 	early, late := &bench.BadNote{}, &bench.BadNote{}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/blockapi"
 	"pando/internal/cache"
 )
@@ -45,8 +46,9 @@ type cacheDisks struct {
 }
 
 // cacheDisks gives the nodes of a run their disks.
-func (s *Storm) cacheDisks(ctx context.Context, m *material, j job, nodes []*node) (stop func() error, err error) {
-	d := &cacheDisks{dir: filepath.Join(s.Dir, "caches"), size: max(cache.MinSize, 2*m.read), w: m.bootSet}
+func (s *Storm) cacheDisks(ctx context.Context, m *testbed.Material, j job, nodes []*node) (stop func() error,
+	err error) {
+	d := &cacheDisks{dir: filepath.Join(s.Dir, "caches"), size: max(cache.MinSize, 2*m.Read), w: m.BootSet}
 	s.disks = d
 	state := findFault(j.Fault).cache
 	if state == noCache {
@@ -55,7 +57,7 @@ func (s *Storm) cacheDisks(ctx context.Context, m *material, j job, nodes []*nod
 	dir, err := d.place(ctx, state, len(nodes))
 	for i, n := range nodes {
 		if err == nil {
-			n.disk, err = d.disk(state, filepath.Join(dir, strconv.Itoa(i)), i)
+			n.Disk, err = d.disk(state, filepath.Join(dir, strconv.Itoa(i)), i)
 		}
 	}
 	if err != nil {

@@ -26,7 +26,7 @@ func (r *stormRun) fail(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// failed tells whether a node did not boot that should have.
+// failed reports whether a node did not boot that should have.
 func (r stormRun) failed() bool { return r.missing() > 0 }
 
 // missing is how many of the nodes that were not killed have not booted, or read what they should not have.

@@ -64,13 +64,8 @@ func faults() []fault {
 		{name: "tracker-lost", what: "the server is killed, and back at once: its tracker has forgotten all",
 			strike: func(ctx context.Context, s *Storm, _ []*node) error { return s.killServer(ctx, 0) },
 			tells:  []blockapi.IncidentKind{blockapi.TrackerLost}, of: eachWaiting},
-		{
-			name:  "corrupt-peer",
-			what:  "a fifth more peers, which send wrong bytes",
-			bad:   "corrupt",
-			tells: []blockapi.IncidentKind{blockapi.PeerBanned},
-			of:    eachDeceived,
-		},
+		{name: "corrupt-peer", what: "a fifth more peers, which send wrong bytes", bad: "corrupt",
+			tells: []blockapi.IncidentKind{blockapi.PeerBanned}, of: eachDeceived},
 		{name: "short-peer", what: "a fifth more peers, which break off", bad: "short", tells: left, of: eachBroken},
 		{
 			name:  "endless-peer",
@@ -154,7 +149,7 @@ func killPeers(_ context.Context, _ *Storm, nodes []*node) error {
 // unplugPeers kills nodes so that their kernels cannot say so to those who wait for them.
 func unplugPeers(ctx context.Context, s *Storm, nodes []*node) error {
 	for _, n := range nodes[:affected(len(nodes))] {
-		if err := s.star.Unplug(n.index); err != nil {
+		if err := s.Star.Unplug(n.index); err != nil {
 			return err
 		}
 	}
@@ -163,19 +158,19 @@ func unplugPeers(ctx context.Context, s *Storm, nodes []*node) error {
 
 func plugPeers(s *Storm, nodes []*node) (err error) {
 	for _, n := range nodes[:affected(len(nodes))] {
-		err = errors.Join(err, s.star.Plug(n.index))
+		err = errors.Join(err, s.Star.Plug(n.index))
 	}
 	return err
 }
 
 func (s *Storm) killServer(ctx context.Context, away time.Duration) error {
-	if err := s.site.Kill(); err != nil {
+	if err := s.Site.Kill(); err != nil {
 		return err
 	}
 	if err := bench.Pause(ctx, away); err != nil {
 		return err
 	}
-	return s.site.Start(ctx)
+	return s.Site.Start(ctx)
 }
 
 // strikeAfter makes the fault of a run happen when the storm is half of W/(eta B) old, or to each node in its own
@@ -217,7 +212,7 @@ func (s *Storm) planFaults() (out []job) {
 	return out
 }
 
-// checkFaults says what is wrong with --fault.
+// checkFaults returns what is wrong with --fault.
 func (s *Storm) checkFaults() error {
 	if slices.Equal(s.faults, []string{"all"}) {
 		s.faults = faultNames()[1:]
@@ -231,7 +226,7 @@ func (s *Storm) checkFaults() error {
 		return errors.New("--fault: one node has no peers")
 	}
 	s.tell = s.tell ||
-		len(s.faults) > 0 && !s.given["tell"] // whether it is on the server's timelines is half of what is asked
+		len(s.faults) > 0 && !s.Given["tell"] // whether it is on the server's timelines is half of what is asked
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/cache"
 	"pando/internal/chunk"
 )
@@ -91,10 +92,10 @@ func TestSkew(t *testing.T) {
 // Each state of cache disks is what it is called, and takes nothing from the disks that it is made of.
 func TestCacheDisks(t *testing.T) {
 	s, m, nodes := &Storm{
-		Place: bench.Place{Dir: t.TempDir()},
-	}, &material{
-		bootSet: 1 << 20,
-		read:    2 << 20,
+		Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}},
+	}, &testbed.Material{
+		BootSet: 1 << 20,
+		Read:    2 << 20,
 	}, []*node{
 		{},
 		{},
@@ -160,8 +161,8 @@ func TestCacheDisks(t *testing.T) {
 func fill(n *node, objects []chunk.Verified, remove func() error) (had, has int, err error) {
 	var failed error
 	c, err := cache.Open(
-		n.disk.File,
-		n.disk.Size,
+		n.Disk.File,
+		n.Disk.Size,
 		cache.Options{Failed: func(err error) { failed = errors.Join(failed, err) }},
 	)
 	if err != nil {

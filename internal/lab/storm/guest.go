@@ -11,6 +11,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
 )
@@ -53,7 +54,7 @@ type guest struct {
 var withGuests = []string{"nbd-squashfs", "nfs"}
 
 // bootGuests boots whole machines on the links of the storm, and again on links without limit.
-func (s *Storm) bootGuests(ctx context.Context, m *material) error {
+func (s *Storm) bootGuests(ctx context.Context, m *testbed.Material) error {
 	rep := newReport(m, s)
 	if err := s.readyForGuests(ctx); err != nil {
 		return err
@@ -108,18 +109,18 @@ func (s *Storm) guestSystems() []string {
 
 // readyForGuests starts the server anew, with DHCP, and the guests' networks.
 func (s *Storm) readyForGuests(ctx context.Context) error {
-	if err := s.site.Close(); err != nil {
+	if err := s.Site.Close(); err != nil {
 		return err
 	}
-	if err := s.serve(ctx, "own"); err != nil {
+	if err := s.Serve(ctx, "own"); err != nil {
 		return err
 	}
 	for i := range s.guests {
-		if err := s.star.Host(i); err != nil {
+		if err := s.Star.Host(i); err != nil {
 			return err
 		}
 	}
-	return s.welcome(ctx, testkit.KernelArgs())
+	return s.AdoptAll(ctx, testkit.KernelArgs())
 }
 
 func guestName(i int) string { return fmt.Sprintf("guest%d", i+1) }
@@ -129,7 +130,7 @@ func guestMAC(i int) fleet.MAC { return fleet.MAC{0x52, 0x54, 0, 0xde, 2, byte(i
 // bootGuestsAt does one run. One in which machines did not boot comes with the error.
 func (s *Storm) bootGuestsAt(
 	ctx context.Context,
-	m *material,
+	m *testbed.Material,
 	rate testkit.Rate,
 	system string,
 ) (r guestRun, err error) {
@@ -137,12 +138,12 @@ func (s *Storm) bootGuestsAt(
 		Release: s.release,
 		System:  system,
 		Guests:  s.guests,
-		BootSet: m.booted,
+		BootSet: m.Booted,
 		Rate:    int64(rate),
 		Skew:    s.skew.Seconds(),
 		Began:   time.Now().UTC(),
 	}
-	if err := s.star.Limit(rate, rate); err != nil {
+	if err := s.Star.Limit(rate, rate); err != nil {
 		return r, err
 	}
 	boot, stop, err := s.guestBootOf(ctx, m, system)
@@ -193,15 +194,16 @@ func (r *guestRun) add(guests []guest, errs []error) {
 	slices.Sort(r.SinceInit)
 }
 
-// guestBootOf says how machines of a system start, and how to tell that one is up. Call stop when all are done.
-func (s *Storm) guestBootOf(ctx context.Context, m *material, system string) (b guestBoot, stop func(), err error) {
+// guestBootOf reports how machines of a system start, and how to tell that one is up. Call stop when all are done.
+func (s *Storm) guestBootOf(ctx context.Context, m *testbed.Material, system string) (b guestBoot, stop func(),
+	err error) {
 	for _, r := range s.kernelRivals {
 		if r.Name == system {
 			b.wait = func(ctx context.Context, _ string, m *testkit.Machine) (g guest, err error) {
 				g.sinceInit, err = r.Booted(ctx, m)
 				return g, err
 			}
-			b.direct, stop, err = r.Start(ctx, s.host(), m.Image, testkit.KernelArgs())
+			b.direct, stop, err = r.Start(ctx, s.Host(), m.Image, testkit.KernelArgs())
 			return b, stop, err
 		}
 	}
@@ -216,23 +218,23 @@ type guestBoot struct {
 
 // pandoGuest waits until the server says that the node is up.
 func (s *Storm) pandoGuest(ctx context.Context, name string, _ *testkit.Machine) (g guest, err error) {
-	if _, err := s.site.WaitNode(ctx, name, bench.Up); err != nil {
+	if _, err := s.Site.WaitNode(ctx, name, bench.Up); err != nil {
 		return g, err
 	}
-	b, err := s.site.API.NodeBoot(ctx, name)
-	e := bootedEvent(b)
+	b, err := s.Site.API.NodeBoot(ctx, name)
+	e := testbed.BootedEvent(b)
 	return guest{sinceInit: e.Offset.Seconds(), received: max(e.Bytes["server"], b.Bytes["server"])}, err
 }
 
 // bootGuest makes the node anew, so that no earlier boot is taken for this one, and cuts the power when it is up.
 func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot guestBoot, g *guest) (err error) {
 	name := guestName(i)
-	if _, err := s.site.API.Node(ctx, name); err == nil {
-		if _, err := s.site.API.DeleteNodes(ctx, name, false); err != nil {
+	if _, err := s.Site.API.Node(ctx, name); err == nil {
+		if _, err := s.Site.API.DeleteNodes(ctx, name, false); err != nil {
 			return err
 		}
 	}
-	if _, err := s.site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{guestMAC(i)}}); err != nil {
+	if _, err := s.Site.API.CreateNode(ctx, api.NodeCreate{Name: name, MACs: []fleet.MAC{guestMAC(i)}}); err != nil {
 		return err
 	}
 	m, err := testkit.StartMachine(
@@ -240,8 +242,8 @@ func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 			Name:     name,
 			Firmware: testkit.BIOS,
 			MAC:      guestMAC(i),
-			Net:      s.star.Nodes[i],
-			Memory:   s.memory,
+			Net:      s.Star.Nodes[i],
+			Memory:   s.Memory,
 			Clock:    skewOf(s.skew, i),
 			Dir:      filepath.Join(s.Dir, "guests"),
 			Direct:   boot.direct,
@@ -251,7 +253,8 @@ func (s *Storm) bootGuest(ctx context.Context, i int, began time.Time, boot gues
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	ctx, cancel := context.WithTimeoutCause(ctx, recordTimeout, fmt.Errorf("not booted after %s", recordTimeout))
+	const longest = testbed.RecordTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("not booted after %s", longest))
 	defer cancel()
 	if *g, err = boot.wait(ctx, name, m); err != nil {
 		return fmt.Errorf("%w; the console ends with:\n%s", err, m.Console.Tail(12))

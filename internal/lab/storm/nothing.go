@@ -19,7 +19,7 @@ func (l *lateRun) Error() string {
 	return fmt.Sprintf("not all nodes had booted after %s", l.after.Round(time.Second))
 }
 
-// isOwn tells whether a system, of daemons or of machines, is Pando's.
+// isOwn reports whether a system, of daemons or of machines, is Pando's.
 func isOwn(system string) bool {
 	return system == bench.PandoWay || slices.Contains(names(own()), system)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // A rival that comes to nothing is tried once more. Pando, what took too long and what was interrupted is not.
@@ -61,7 +62,8 @@ func TestRepeated(t *testing.T) {
 // What came to nothing is kept apart from what has figures, with its reason, which does not say where the lab is.
 func TestNothingIsKept(t *testing.T) {
 	var out bytes.Buffer
-	s := &Storm{Place: bench.Place{Dir: "/srv/build/storm", Out: &out, Err: &out}, release: "v1"}
+	s := &Storm{release: "v1"}
+	s.Place = bench.Place{Dir: "/srv/build/storm", Out: &out, Err: &out}
 	bad := errors.New("node 5: nbdkit ended at once; its log is " + s.Dir + "/nodes/5/nbdkit.log")
 	x, err := s.runOrRepeat(
 		t.Context(),
@@ -99,7 +101,7 @@ func TestNothingIsKept(t *testing.T) {
 // So are machines of a rival whose server does not start: none of them booted.
 func TestGuestsOfNothing(t *testing.T) {
 	var out bytes.Buffer
-	s := &Storm{Place: bench.Place{Dir: t.TempDir(), Out: &out, Err: &out}, guests: 2}
+	s := &Storm{Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir(), Out: &out, Err: &out}}, guests: 2}
 	runs := 0
 	r, err := s.guestsOrRepeat(t.Context(), "nfs", func() (guestRun, error) {
 		runs++

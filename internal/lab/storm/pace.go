@@ -54,7 +54,7 @@ func (p *pace) rate(s bench.System, nodes, most int) testkit.Rate {
 			full = float64(most) / sharedTime
 		}
 		cost := s.Cost * p.w / costSet
-		r = roundRate(p.w * 8 * p.cores * aimBusy / (eta * cost * full))
+		r = roundRate(p.w * 8 * p.cores * aimBusy / (bench.Eta * cost * full))
 		p.rates[s.Name] = r
 	}
 	if !s.Shared {

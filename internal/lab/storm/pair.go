@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // change is what the second run of a pair has and the first has not. Of zero nothing is changed.
@@ -78,9 +79,9 @@ func (s *Storm) planPairs() (out []job) {
 func (s *Storm) programs() string { return cmp.Or(s.job.Bin, s.Bin) }
 
 // alter makes the change of a run, when all that serves it is started.
-func (s *Storm) alter(ctx context.Context, m *material, j job) error {
+func (s *Storm) alter(ctx context.Context, m *testbed.Material, j job) error {
 	if s.change.Delay > 0 {
-		s.star.Delay(j.Change.Delay)
+		s.Star.Delay(j.Change.Delay)
 	}
 	if !j.Change.Cold {
 		return nil

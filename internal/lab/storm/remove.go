@@ -131,7 +131,7 @@ func (d *cacheDisks) nextRead() (i int, allow func(), err error) {
 
 // fromDisk is how many bytes of objects a node's daemon has from its disk; 0 while there is none.
 func (n *node) fromDisk(ctx context.Context) int64 {
-	daemon := blockapi.Client{Socket: filepath.Join(n.dir, blockapi.Socket)}
+	daemon := blockapi.Client{Socket: filepath.Join(n.Dir, blockapi.Socket)}
 	st, _ := daemon.Status(ctx, 0)
 	return st.Bytes["disk"]
 }

@@ -8,13 +8,9 @@ import (
 	"time"
 
 	"pando/internal/bench"
-	"pando/internal/testkit"
+	"pando/internal/bench/testbed"
 	"pando/internal/trace"
 )
-
-// eta is the part of a link that is left for data: of a frame of 1,538 bytes on the wire TCP with time stamps has
-// 1,448.
-const eta = 0.94
 
 // Data in the longest frame, in bytes, which the kernel counts as 1,514. Nodes of Pando leave out the time stamps
 // of TCP.
@@ -26,11 +22,6 @@ const (
 // payload is how much of bytes that the kernel counted on a link are data. segment is the most of a frame; 0: stamped.
 func payload(counted int64, segment int) float64 {
 	return float64(counted) * float64(cmp.Or(segment, stamped)) / 1514
-}
-
-// unit is W/(eta B): how long one link needs for one boot set. Results in it do not depend on the rate.
-func unit(w int64, rate testkit.Rate) time.Duration {
-	return time.Duration(float64(w) * 8 / (eta * float64(rate)) * float64(time.Second))
 }
 
 // report is all that was measured, as it is kept.
@@ -94,18 +85,16 @@ type stormRun struct {
 
 // nodeRun is one node of a run.
 type nodeRun struct {
-	Killed   bool    `json:"killed,omitempty"` // by a fault: it has no times
-	Failed   string  `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
-	K        *nodeK  `json:"k,omitempty"`      // that it loaded
-	Attached float64 `json:"attached"`         // its root can be read
-	Booted   float64 `json:"booted"`
-	Complete float64 `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
-	Stalled  float64 `json:"stalled"`            // time in which the boot stood still for reads
-	// the same in each twentieth of what a boot works that is replayed; none: of others
-	StalledIn []float64   `json:"-"`
-	Wait99    float64     `json:"wait_p99"`
-	Link      int64       `json:"link"` // bytes that it received on its link, all frames
-	Taken     bench.Usage `json:"taken"`
+	Killed   bool        `json:"killed,omitempty"` // by a fault: it has no times
+	Failed   string      `json:"failed,omitempty"` // why it did not boot, or what it read that was wrong; "": it did
+	K        *nodeK      `json:"k,omitempty"`      // that it loaded
+	Attached float64     `json:"attached"`         // its root can be read
+	Booted   float64     `json:"booted"`
+	Complete float64     `json:"complete,omitempty"` // all was there that a boot reads; 0: not known
+	Stalled  float64     `json:"stalled"`            // time in which the boot stood still for reads
+	Wait99   float64     `json:"wait_p99"`
+	Link     int64       `json:"link"` // bytes that it received on its link, all frames
+	Taken    bench.Usage `json:"taken"`
 
 	Met bool `json:"met,omitempty"` // by a fault that kills peers: one of them had sent it something
 	// answers of bad peers that it waited for, early enough to be told of
@@ -114,7 +103,7 @@ type nodeRun struct {
 	Timeline map[string]int `json:"timeline,omitempty"` // incidents that the server has of its boot, by kind
 }
 
-// up tells whether the node booted, and read what it should.
+// up reports whether the node booted, and read what it should.
 func (n nodeRun) up() bool { return !n.Killed && n.Booted > 0 && n.Failed == "" }
 
 // finish computes what follows from the nodes.
@@ -233,23 +222,23 @@ func (r stormRun) line() string {
 	return out
 }
 
-func newReport(m *material, s *Storm) *report {
+func newReport(m *testbed.Material, s *Storm) *report {
 	until := ""
-	if s.until != trace.Booted {
-		until = string(s.until)
+	if s.Until != trace.Booted {
+		until = string(s.Until)
 	}
 	return &report{
 		Date:     time.Now().UTC(),
 		Until:    until,
 		Machine:  bench.Machine(),
 		Command:  s.command,
-		Image:    s.image,
+		Image:    s.Image,
 		Version:  string(m.Version),
 		RootSize: m.Manifest.Root.Size,
-		BootSet:  m.bootSet,
-		Pieces:   m.pieces,
-		Pack:     m.whole,
-		Read:     m.read,
+		BootSet:  m.BootSet,
+		Pieces:   m.Pieces,
+		Pack:     m.PackSize,
+		Read:     m.Read,
 		K:        m.Kernel,
 	}
 }

@@ -13,38 +13,19 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
 // run does one run: all nodes power on at once, and stay up until the last one has booted. One in which nodes
 // failed comes with the error.
-func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err error) {
+func (s *Storm) run(ctx context.Context, m *testbed.Material, j job) (r stormRun, err error) {
 	s.job = j
-	if err := s.star.Limit(j.Server, j.Node); err != nil {
+	s.Programs = s.programs()
+	if err := s.Star.Limit(j.Server, j.Node); err != nil {
 		return r, err
 	}
-	r = stormRun{
-		Release:    cmp.Or(j.Release, s.release),
-		Overhead:   testkit.FrameOverhead,
-		Fault:      j.Fault,
-		Pair:       j.Pair,
-		Change:     j.Change,
-		System:     j.System,
-		Nodes:      j.Nodes,
-		NodeRate:   int64(j.Node),
-		ServerRate: int64(j.Server),
-		Again:      j.Again,
-		Unit: unit(
-			m.bootSet,
-			j.Node,
-		).Seconds(),
-		Think:    s.think,
-		BootSet:  m.bootSet,
-		Read:     m.read,
-		RootSize: m.Manifest.Root.Size,
-		Each:     make([]nodeRun, j.Nodes),
-	}
-	r.Segment = s.system(j.System).Segment
+	r = s.newRun(m, j)
 	nodes, err := s.nodesOf(m, j)
 	if err != nil {
 		return r, err
@@ -54,22 +35,12 @@ func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 		return r, err
 	}
 	defer stop()
-	if s.tell || s.k {
-		if err := s.acquaint(ctx, m, nodes); err != nil {
-			return r, err
-		}
+	if err := s.prepare(ctx, m, j, nodes, &r); err != nil {
+		return r, err
 	}
 	longest := patience(r)
 	if s.k {
-		if r.K, err = s.turns(ctx, m.pieces); err != nil {
-			return r, err
-		}
 		longest += patienceK(m, j)
-	}
-	if s.tell && j.Fault != "" {
-		if err := s.loadAhead(ctx, nodes, j); err != nil {
-			return r, err
-		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, longest, &lateRun{longest})
 	defer cancel()
@@ -114,6 +85,47 @@ func (s *Storm) run(ctx context.Context, m *material, j job) (r stormRun, err er
 	return r, errors.Join(failed, err)
 }
 
+// prepare makes the nodes known to the server, where it is to know them.
+func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes []*node, r *stormRun) (err error) {
+	if s.tell || s.k {
+		if err := s.acquaint(ctx, m, nodes); err != nil {
+			return err
+		}
+	}
+	if s.k {
+		if r.K, err = s.turns(ctx, m.Pieces); err != nil {
+			return err
+		}
+	}
+	if s.tell && j.Fault != "" {
+		return s.loadAhead(ctx, nodes, j)
+	}
+	return nil
+}
+
+// newRun is a run that nothing is known of yet but what it is of.
+func (s *Storm) newRun(m *testbed.Material, j job) stormRun {
+	return stormRun{
+		Release:    cmp.Or(j.Release, s.release),
+		Overhead:   testkit.FrameOverhead,
+		Fault:      j.Fault,
+		Pair:       j.Pair,
+		Change:     j.Change,
+		System:     j.System,
+		Nodes:      j.Nodes,
+		NodeRate:   int64(j.Node),
+		ServerRate: int64(j.Server),
+		Again:      j.Again,
+		Unit:       bench.Unit(m.BootSet, j.Node).Seconds(),
+		Think:      s.think,
+		BootSet:    m.BootSet,
+		Read:       m.Read,
+		RootSize:   m.Manifest.Root.Size,
+		Each:       make([]nodeRun, j.Nodes),
+		Segment:    s.system(j.System).Segment,
+	}
+}
+
 // count writes what changed between two looks.
 func (r *stormRun) count(before, after look) {
 	r.ServerSent = after.sent - before.sent
@@ -127,12 +139,12 @@ func (r *stormRun) count(before, after look) {
 // compressed, and two minutes.
 func patience(r stormRun) time.Duration {
 	most := max(r.Read, r.RootSize/3)
-	slowest := float64(r.Nodes)*float64(most)*8/(eta*float64(r.ServerRate)) + r.Think*r.Unit
+	slowest := float64(r.Nodes)*float64(most)*8/(bench.Eta*float64(r.ServerRate)) + r.Think*r.Unit
 	return 2*time.Minute + time.Duration(3*slowest*float64(time.Second))
 }
 
 // nodesOf makes the nodes of a run, each with an empty directory.
-func (s *Storm) nodesOf(m *material, j job) ([]*node, error) {
+func (s *Storm) nodesOf(m *testbed.Material, j job) ([]*node, error) {
 	dir := filepath.Join(s.Dir, "nodes")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
@@ -140,16 +152,17 @@ func (s *Storm) nodesOf(m *material, j job) ([]*node, error) {
 	var out []*node
 	for i := range j.Nodes {
 		n := &node{
-			index:  i,
-			net:    s.star.Nodes[i],
-			link:   s.star,
-			dir:    filepath.Join(dir, strconv.Itoa(i)),
-			bin:    s.programs(),
-			m:      m,
-			works:  s.works,
-			server: "http://" + bench.Network.Addr().String() + ":" + dataPort,
+			Node: testbed.Node{
+				Net:      s.Star.Nodes[i],
+				Dir:      filepath.Join(dir, strconv.Itoa(i)),
+				Bin:      s.programs(),
+				Material: m,
+				Server:   testbed.URL(),
+			},
+			index: i,
+			link:  s.Star,
 		}
-		if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		if err := os.MkdirAll(n.Dir, 0o755); err != nil {
 			return nil, err
 		}
 		out = append(out, n)
@@ -159,10 +172,10 @@ func (s *Storm) nodesOf(m *material, j job) ([]*node, error) {
 
 // look reads the counters that a run changes.
 func (s *Storm) look() (l look, err error) {
-	if l.sent, err = s.star.ServerSent(); err != nil {
+	if l.sent, err = s.Star.ServerSent(); err != nil {
 		return l, err
 	}
-	session := s.site.PID()
+	session := s.Site.PID()
 	if s.served.PID != 0 {
 		session = s.served.PID
 	}
@@ -186,10 +199,10 @@ type look struct {
 
 // bootNodes boots all nodes and writes what they took into r. The first failure ends the run, but not one of a
 // fault: that is about the others, too.
-func (s *Storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node, r *stormRun) error {
+func (s *Storm) bootNodes(ctx context.Context, m *testbed.Material, j job, nodes []*node, r *stormRun) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	bursts := m.boot.scaled(time.Duration(r.Think * r.Unit * float64(time.Second)))
+	bursts := m.Boot.Scaled(time.Duration(r.Think * r.Unit * float64(time.Second)))
 	var booting, ending sync.WaitGroup
 	booting.Add(len(nodes))
 	begin := time.Now()
@@ -223,7 +236,7 @@ func (s *Storm) bootNodes(ctx context.Context, m *material, j job, nodes []*node
 	return r.ended(ctx, errs, struck)
 }
 
-// ended says how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
+// ended reports how a run went whose nodes are done. One of a fault that came to its end, be it by time, has what was
 // wrong with each node.
 func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error) error {
 	if err := context.Cause(ctx); err != nil && (r.Fault == "" || !errors.Is(ctx.Err(), context.DeadlineExceeded)) {
@@ -240,7 +253,7 @@ func (r *stormRun) ended(ctx context.Context, errs []error, struck func() error)
 func (n *node) boot(
 	ctx context.Context,
 	sys bench.System,
-	bursts []burst,
+	bursts []testbed.Burst,
 	begin time.Time,
 	out *nodeRun,
 	stay func(),
@@ -274,25 +287,13 @@ func (n *node) boot(
 		}
 		defer func() { err = errors.Join(err, tells.end(ctx)) }() // while its root is there
 	}
-	think := bench.Pause
-	if n.works {
-		w, release, err := newWorker()
-		if err != nil {
-			return err
-		}
-		defer release()
-		think = w.think
-	}
-	waits, err := n.m.replay(ctx, root, bursts, think)
+	waits, err := n.Material.Replay(ctx, root, bursts, bench.Pause)
 	if err != nil {
 		return err
 	}
 	up := time.Now()
 	out.Booted = up.Sub(begin).Seconds()
-	out.Stalled = stall(waits, bursts).Seconds()
-	if n.works {
-		out.StalledIn = waited(waits, bursts)
-	}
+	out.Stalled = testbed.Stall(waits, bursts).Seconds()
 	slices.Sort(waits)
 	out.Wait99 = waits[len(waits)*99/100].Seconds()
 	if out.Link, err = n.received(); err != nil {
@@ -301,14 +302,14 @@ func (n *node) boot(
 	if out.Taken, err = root.Usage(ctx); err != nil {
 		return err
 	}
-	if p, ok := root.(*pandoRoot); ok && tells != nil {
+	if p, ok := root.(*testbed.BlockRoot); ok && tells != nil {
 		if err := tells.booted(ctx, up, p); err != nil {
 			return err
 		}
 	}
 	stay()
-	if c, ok := root.(completing); ok {
-		at, err := c.complete(ctx, n.m.beyond)
+	if p, ok := root.(*testbed.BlockRoot); ok {
+		at, err := p.Complete(ctx, n.Material.Beyond)
 		if err != nil || at.IsZero() {
 			return err
 		}

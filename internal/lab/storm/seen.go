@@ -75,7 +75,7 @@ func (r stormRun) timeline(n nodeRun) map[string]int {
 	return n.Taken.Incidents
 }
 
-// tells says whether a node's timeline has one of these kinds.
+// tells reports whether a node's timeline has one of these kinds.
 func (r stormRun) tells(n nodeRun, kinds []blockapi.IncidentKind) bool {
 	told := r.timeline(n)
 	return slices.ContainsFunc(kinds, func(k blockapi.IncidentKind) bool { return told[string(k)] > 0 })
@@ -140,7 +140,7 @@ func (r stormRun) told() string {
 func (r *stormRun) meet(nodes []*node) {
 	for _, killed := range nodes {
 		for i := range r.Each {
-			if killed.killed.Load() && r.Each[i].Taken.Fed[killed.net.Addr.Addr().String()] > 0 {
+			if killed.killed.Load() && r.Each[i].Taken.Fed[killed.Net.Addr.Addr().String()] > 0 {
 				r.Each[i].Met = true
 			}
 		}

@@ -81,11 +81,11 @@ func forgetCached(t *testing.T, dir string) {
 
 // lookAtStorm opens the page of the storm that has just been.
 func (s *Storm) lookAtStorm(ctx context.Context, t *testing.T) {
-	token, err := s.site.API.CreateToken(ctx, api.TokenCreate{Name: "desk"})
+	token, err := s.Site.API.CreateToken(ctx, api.TokenCreate{Name: "desk"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := testkit.NewVisit(t, s.star.Server, "http://127.0.0.1:8484")
+	v := testkit.NewVisit(t, s.Star.Server, "http://127.0.0.1:8484")
 	v.Login(token.Secret)
 	v.Open("/boots")
 	path := v.Run(`document.querySelector('a[href^="/storm"]').getAttribute("href")`)

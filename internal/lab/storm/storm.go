@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -21,19 +22,9 @@ import (
 // Storm is one measurement: many nodes boot at once on slow links, and how long that takes is compared with what the
 // links allow.
 type Storm struct {
-	bench.Place
-	recipe       string // that the image is built by
+	testbed.Testbed
 	rivals       []bench.System
 	kernelRivals []bench.KernelRival // of emulated machines
-	more         []bench.System      // that are not listed
-
-	image  string   // name of the image
-	tree   string   // directory that it is built from; "": the recipe
-	traces []string // files with read traces; none: those that the server keeps
-
-	until  trace.Stage // that ends a boot
-	memory int         // MiB of an emulated machine; 0: what testkit gives it
-	screen bool        // the machine whose boots are recorded has a graphics card
 
 	nodes  []int
 	wanted []string // systems to measure
@@ -52,16 +43,12 @@ type Storm struct {
 	againstRelease string
 	release        string   // of the programs beside this one
 	k              bool     // nodes load kernel and initramfs first, as firmware does
-	works          bool     // a boot works on a processor between its reads, and does not sleep
 	tell           bool     // nodes are known to the server, and tell it of their boots
 	sim            string   // file to write from results for the simulator, instead of measuring
 	from           []string // results that --sim reads
 
-	given   map[string]bool // flags
-	command string          // as it can be given again
+	command string // as it can be given again
 
-	star    *testkit.Star
-	site    *testkit.Site
 	job     job // that runs
 	disks   *cacheDisks
 	served  bench.Served // what serves a rival's nodes, while it runs
@@ -71,120 +58,20 @@ type Storm struct {
 	after func(ctx context.Context) error
 }
 
-// dataPort is where the server's data path listens.
-const dataPort = "8480"
-
 // New takes the arguments of `pando-lab storm`.
-func New(o Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
-	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel, Place: bench.Place{Out: stdout, Err: stderr}}
+func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Storm, error) {
+	s := &Storm{rivals: o.Systems, kernelRivals: o.Kernel}
+	s.Place, s.Beside = bench.Place{Out: stdout, Err: stderr}, s.filesBeside
 	f := flag.NewFlagSet("pando-lab storm", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&s.Dir, "dir", "build/storm", "where everything is kept")
-	f.StringVar(&s.Data, "data", "", "the server's data directory (default: data below --dir)")
-	f.StringVar(&s.image, "image", "storm", "image in it, built if it is not there; or a version, sha256:...")
-	f.StringVar(&s.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
-	f.StringVar(&s.tree, "tree", "", "directory to build the image from, instead of a recipe")
-	f.Func(
-		"reads",
-		"read traces of boots of the image, files with commas (default: those that the server keeps)",
-		bench.ListOf(&s.traces),
-	)
-	f.StringVar(
-		(*string)(&s.until),
-		"until",
-		string(trace.Booted),
-		"what ends a boot: booted, or a mark that the image makes and `pando boot record --until` has recorded, "+
-			"such as browser",
-	)
-	f.IntVar(&s.memory, "memory", 0, "MiB of an emulated machine (default 768)")
-	f.Func("nodes", "numbers of nodes, with commas (default 1,10,40)", numbersOf(&s.nodes))
-	f.Func(
-		"systems",
-		"what to measure, with commas, of "+strings.Join(
-			names(s.systems()),
-			",",
-		)+" (default: all)",
-		bench.ListOf(&s.wanted),
-	)
-	f.IntVar(&s.runs, "runs", 1, "runs of each")
-	f.Float64Var(&s.think, "think", 0.5, "time that a boot thinks between its reads, in all, in units of W/(eta B)")
-	f.Func("rate", "link of a node, such as 10mbit (default: what this machine can tell)", bench.RateOf(&s.rate))
-	f.Func("server-rate", "link of the server (default: as a node's)", bench.RateOf(&s.uplink))
-	f.BoolVar(&s.full, "full", false, "the long form: up to 200 nodes")
-	f.Func(
-		"fault",
-		"no storms but with these faults, with commas, or all: "+strings.Join(faultNames()[1:], ", "),
-		bench.ListOf(&s.faults),
-	)
-	f.StringVar(
-		&s.against,
-		"against",
-		"",
-		"make each run twice: first with the programs pando and pando-init of another build in this directory, "+
-			"then with those beside pando-lab",
-	)
-	f.DurationVar(
-		&s.change.Delay,
-		"delay",
-		0,
-		"make each run twice, the second time with a round trip that is so much longer; the lab carries all "+
-			"packets then",
-	)
-	f.BoolVar(
-		&s.change.Cold,
-		"cold",
-		false,
-		"make each run twice, the second time when this machine has forgotten all that it has in memory of files",
-	)
-	f.IntVar(
-		&s.guests,
-		"guests",
-		0,
-		"no storms of daemons: so many emulated machines boot on such links, 1 to 8, by Pando, "+strings.Join(
-			withGuests,
-			", ",
-		),
-	)
-	f.DurationVar(
-		&s.skew,
-		"skew",
-		0,
-		"with --guests, and of Pando only: their clocks are wrong by so much, in turn ahead and behind",
-	)
-	f.BoolVar(
-		&s.tell,
-		"tell",
-		false,
-		"nodes are the server's: they load kernel and initramfs and tell how far they are, so that the storm is "+
-			"on its dashboard, and takes longer; with --fault always, but they load before the storm, and what "+
-			"the fault does is looked for on the timelines",
-	)
-	f.BoolVar(
-		&s.k,
-		"k",
-		false,
-		"a storm is from power-on: each node asks the server for its boot as firmware does, waits for its turn, "+
-			"and loads kernel and initramfs before its root; of "+strings.Join(
-			withKSystems,
-			" and ",
-		)+", with --rate",
-	)
-	f.StringVar(
-		&s.sim,
-		"sim",
-		"",
-		"measure nothing: write what the simulator is compared with, internal/sim/testdata/lab.json, from results",
-	)
-	f.Func(
-		"from",
-		"results for --sim, files with commas, one for each image (default: storm.json below --dir)",
-		bench.ListOf(&s.from),
-	)
-	f.BoolVar(&s.busy, "busy", false, "show the figures of runs in which the machine was too busy, too")
+	s.addImageFlags(f)
+	s.addFlags(f)
+	s.addChangeFlags(f)
+	s.addKindFlags(f)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	s.given, s.command = givenFlags(f), commandLine("storm", args)
+	s.Given, s.command = bench.GivenFlags(f), bench.CommandLine("storm", args)
 	err := s.Locate(f.Args())
 	if err == nil {
 		err = s.check()
@@ -229,7 +116,7 @@ func (s *Storm) check() error {
 	switch {
 	case s.guests < 0 || s.guests > mostGuests:
 		return fmt.Errorf("--guests %d: want 1 to %d", s.guests, mostGuests)
-	case s.until != trace.Booted && len(s.traces) > 0:
+	case s.Until != trace.Booted && len(s.Traces) > 0:
 		return errors.New("--until: a trace that is named with --reads does not know marks")
 	case s.tell && s.wantsRival():
 		return errors.New("--tell: only Pando's own systems tell; choose among them with --systems")
@@ -276,7 +163,7 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	if s.release, err = bench.ReleaseOf(ctx, s.Bin); err != nil {
 		return err
 	}
-	s.star, err = testkit.NewStar(
+	s.Star, err = testkit.NewStar(
 		ctx,
 		testkit.StarConfig{
 			Prefix: "storm",
@@ -288,17 +175,17 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.star.Close())) }()
-	if err := s.serve(ctx, "off"); err != nil {
+	defer func() { err = errors.Join(err, bench.LeftOver(s.Star.Close())) }()
+	if err := s.Serve(ctx, "off"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.site.Close())) }()
+	defer func() { err = errors.Join(err, bench.LeftOver(s.Site.Close())) }()
 	if s.against != "" {
 		if s.againstRelease, err = bench.ReleaseOf(ctx, s.against); err != nil {
 			return err
 		}
 	}
-	m, err := s.material(ctx)
+	m, err := s.Material(ctx)
 	if err != nil {
 		return err
 	}
@@ -313,9 +200,9 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 }
 
 // runAll makes all runs. What was measured is on disk after each.
-func (s *Storm) runAll(ctx context.Context, m *material) error {
+func (s *Storm) runAll(ctx context.Context, m *testbed.Material) error {
 	rep := newReport(m, s)
-	if err := s.star.Acquaint(); err != nil {
+	if err := s.Star.Acquaint(); err != nil {
 		return err
 	}
 	if s.k {
@@ -352,8 +239,8 @@ func (s *Storm) runAll(ctx context.Context, m *material) error {
 
 // runPlan makes the runs one after the other. One that is kept though it failed does not keep the others from being
 // made; any other failure does: then not all is done.
-func (s *Storm) runPlan(ctx context.Context, m *material, rep *report) (done bool, failed error) {
-	p := newPace(m.bootSet)
+func (s *Storm) runPlan(ctx context.Context, m *testbed.Material, rep *report) (done bool, failed error) {
+	p := newPace(m.BootSet)
 	for _, j := range s.plan() {
 		err := s.runUntilGood(ctx, m, rep, p, j)
 		if err == nil {
@@ -380,7 +267,7 @@ const mostTries = 3
 // runUntilGood makes a run, and makes it again when the machine was too busy: slower, if that was the run itself.
 // One that nodes failed in is kept as that, and so is a rival's that came to nothing, and a fault for which the
 // machine was always too busy.
-func (s *Storm) runUntilGood(ctx context.Context, m *material, rep *report, p *pace, j job) error {
+func (s *Storm) runUntilGood(ctx context.Context, m *testbed.Material, rep *report, p *pace, j job) error {
 	for range mostTries {
 		s.choose(p, &j)
 		r, err := s.runOrRepeat(ctx, j, func() (stormRun, error) { return s.run(ctx, m, j) })

@@ -8,17 +8,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/identity"
-	"pando/internal/image"
 	"pando/internal/lab/rivals"
 	"pando/internal/store"
+	"pando/internal/testkit"
 	"pando/internal/trace"
 )
 
@@ -78,40 +78,8 @@ func smallVersion(t *testing.T, data string, root []byte) fleet.Digest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := dir.Lock(t.Context(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	w := dir.NewWriter()
-	defer w.Close()
-	put := func(b []byte) chunk.ID {
-		id, _, err := w.Put(t.Context(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	m := image.Manifest{
-		Format:       image.Format,
-		Architecture: "amd64",
-		Kernel:       image.Kernel{Release: "1", Object: put([]byte("kernel")), Size: 6},
-		Drivers:      []image.Driver{{Name: "base", Object: put([]byte("drivers")), Size: 7}},
-		Root: image.Root{
-			FileSystem: "erofs",
-			Index:      chunksOf(t, put, root),
-			Size:       int64(len(root)),
-			ChunkSize:  chunk.DefaultChunkSize,
-		},
-	}
-	if err := w.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := dir.PutVersion(store.Version{Manifest: b, Signature: image.Sign(keys.Site, b)})
+	parts := testkit.VersionParts{Kernel: "kernel", Drivers: "drivers", Root: root}
+	v, err := testkit.PutVersion(t.Context(), dir, keys.Site, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,32 +96,6 @@ func smallRoot(blocks int) []byte {
 		}
 	}
 	return root
-}
-
-// chunksOf makes chunks of a root.
-func chunksOf(t *testing.T, put func([]byte) chunk.ID, root []byte) chunk.ID {
-	t.Helper()
-	enc, err := chunk.NewEncoder(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries []chunk.Entry
-	for raw := range slices.Chunk(root, chunk.DefaultChunkSize) {
-		stored, codec := enc.Encode(raw)
-		e := chunk.Entry{RawSize: len(raw), Codec: codec}
-		if codec != chunk.Zero {
-			e.ID, e.StoredSize = put(stored), len(stored)
-		}
-		entries = append(entries, e)
-	}
-	index, err := chunk.NewIndex(entries, chunk.DefaultChunkSize, enc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range index.Pages {
-		put(page)
-	}
-	return put(index.Root)
 }
 
 // recordBoot leaves a trace as the server keeps it: every other 64 KiB are read, in bursts of two reads, and the last
@@ -296,7 +238,7 @@ func waitFor(t *testing.T, good func() bool) {
 // nothingLeft fails the test when namespaces or processes of the storm are still there.
 func nothingLeft(t *testing.T, s *Storm) {
 	t.Helper()
-	for _, n := range append(s.star.Nodes, s.star.Server) {
+	for _, n := range append(s.Star.Nodes, s.Star.Server) {
 		if _, err := os.Stat("/run/netns/" + n.Name); err == nil {
 			t.Errorf("namespace %s was left", n.Name)
 		}
@@ -312,7 +254,7 @@ func nothingLeft(t *testing.T, s *Storm) {
 	}
 }
 
-func others() Others { return Others{rivals.All(), rivals.Kernel()} }
+func others() bench.Others { return bench.Others{Systems: rivals.All(), Kernel: rivals.Kernel()} }
 
 // needFull skips a test that takes tens of seconds unless everything is to be tested.
 func needFull(t *testing.T) {

@@ -2,9 +2,7 @@ package storm
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,14 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pando/internal/bench"
-	"pando/internal/build/packer"
-	"pando/internal/chunk"
 	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 func TestStormFlags(t *testing.T) {
@@ -35,8 +29,8 @@ func TestStormFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(s.nodes, []int{1, 40}) || !slices.Equal(s.wanted, []string{"pack"}) ||
-		!slices.Equal(s.traces, []string{"a", "b"}) {
-		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.traces)
+		!slices.Equal(s.Traces, []string{"a", "b"}) {
+		t.Errorf("got nodes %v, systems %v, traces %v", s.nodes, s.wanted, s.Traces)
 	}
 	if s.rate != 4*testkit.Mbit || s.uplink != testkit.Gbit ||
 		s.command != "pando-lab storm --nodes 1,40 --rate 4mbit --server-rate 1gbit --systems pack --reads a,b" {
@@ -44,7 +38,9 @@ func TestStormFlags(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--nodes", "0"}, {"--nodes", "1,x"}, {"--rate", "fast"},
 		{"--systems", "carrier-pigeon"}, {"--runs", "0"},
-		{"--think", "-1"}, {"rest"}} {
+		{"--think", "-1"}, {"rest"},
+		// A trace in a file knows no marks.
+		{"--systems", "chunks", "--until", "browser", "--reads", "file"}} {
 		var told bytes.Buffer
 		if _, err := New(others(), args, io.Discard, &told); err == nil || told.Len() == 0 {
 			t.Errorf("%v: got %v and told %q", args, err, told.String())
@@ -75,87 +71,6 @@ func TestRoundRate(t *testing.T) {
 		if got := roundRate(r); got != want {
 			t.Errorf("%g: got %s, want %s", r, got, want)
 		}
-	}
-}
-
-func TestUnit(t *testing.T) {
-	if got := unit(11_750_000, 100*testkit.Mbit); got != time.Second {
-		t.Errorf("11.75 MB at 94 Mb/s of data: got %s, want 1s", got)
-	}
-}
-
-func at(ms int) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-// Reads of one millisecond are a burst, what comes after the boot is left out, and thinking keeps its proportions.
-func TestScript(t *testing.T) {
-	reads := []trace.Read{
-		{Start: 5, Blocks: 1, At: at(2)},
-		{Start: 9, Blocks: 2, At: at(2)},
-		{Start: 1, Blocks: 1, At: at(10)},
-		{Start: 7, Blocks: 1, At: at(99)},
-	}
-	s := newScript(packer.Recording{Reads: reads, Booted: at(50)})
-	if len(s.reads) != 3 || s.length != at(10) {
-		t.Fatalf("got %d reads in %s", len(s.reads), s.length)
-	}
-	if want := []burst{{0, 2, at(2)}, {2, 3, at(8)}}; !slices.Equal(s.bursts, want) {
-		t.Errorf("got %v, want %v", s.bursts, want)
-	}
-	if want := []burst{{0, 2, at(200)}, {2, 3, at(800)}}; !slices.Equal(s.scaled(time.Second), want) {
-		t.Errorf("scaled: got %v, want %v", s.scaled(time.Second), want)
-	}
-	if s := newScript(packer.Recording{Reads: reads}); len(s.reads) != 4 {
-		t.Errorf("without a time of `booted`: %d reads, want all", len(s.reads))
-	}
-	all := newScript(packer.Recording{Reads: []trace.Read{{Start: 1, Blocks: 1}}})
-	if got := all.scaled(time.Second); len(got) != 1 || got[0].think != 0 {
-		t.Errorf("a boot that took no time: %v", got)
-	}
-}
-
-// memory is a root in memory.
-type memory []byte
-
-func (m memory) ReadAt(p []byte, off int64) (int, error) {
-	if off+int64(len(p)) > int64(len(m)) {
-		return 0, io.ErrUnexpectedEOF
-	}
-	return copy(p, m[off:]), nil
-}
-
-func TestReplayComparesEveryByte(t *testing.T) {
-	root := make(memory, 8*chunk.BlockSize)
-	for i := range root {
-		root[i] = byte(i * 7)
-	}
-	m := &material{
-		boot: newScript(packer.Recording{Reads: []trace.Read{{Start: 4, Blocks: 2}, {Start: 0, Blocks: 1, At: at(1)}}}),
-	}
-	for _, r := range m.boot.reads {
-		m.want = append(m.want, bytes.Clone(root[int(r.Start)*chunk.BlockSize:][:int(r.Blocks)*chunk.BlockSize]))
-	}
-	waits, err := m.replay(t.Context(), root, m.boot.scaled(0), bench.Pause)
-	if err != nil || len(waits) != 2 {
-		t.Fatalf("got %v, %v", waits, err)
-	}
-	root[6*chunk.BlockSize-1]++
-	if _, err := m.replay(t.Context(), root, m.boot.scaled(0), bench.Pause); err == nil ||
-		!strings.Contains(err.Error(), "wrong bytes") {
-		t.Errorf("the last byte of a read is another: got %v", err)
-	}
-	if _, err := m.replay(t.Context(), root[:5*chunk.BlockSize], m.boot.scaled(0), bench.Pause); !errors.Is(
-		err,
-		io.ErrUnexpectedEOF,
-	) {
-		t.Errorf("a root that ends: got %v", err)
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("enough"))
-	if _, err := m.replay(ctx, root, m.boot.scaled(time.Hour), bench.Pause); err == nil {
-		t.Error("a boot went on after its end")
-	}
-	if got := stall([]time.Duration{at(1), at(5), at(3)}, []burst{{0, 2, 0}, {2, 3, 0}}); got != at(8) {
-		t.Errorf("stall: got %s, want 8ms", got)
 	}
 }
 

@@ -28,7 +28,7 @@ func (r stormRun) kind() kind {
 	return k
 }
 
-// links says how fast they are.
+// links reports how fast they are.
 func (r stormRun) links() string {
 	text := testkit.Rate(r.NodeRate).String()
 	if k := r.kind(); k.server != 0 {
@@ -113,7 +113,7 @@ func (r *report) Alone(k kind, busy bool) (units float64, rate int64) {
 // slower in W/(eta B), because it works and pauses meanwhile: a storm on slow links may seem quicker than one node.
 const scaledMark = "~"
 
-// scaledText says what the mark means, below a table that has it.
+// scaledText reports what the mark means, below a table that has it.
 func scaledText(rows []bench.Row) string {
 	for _, x := range rows {
 		if slices.ContainsFunc(x, func(cell string) bool { return strings.HasPrefix(cell, scaledMark) }) {

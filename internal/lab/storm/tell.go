@@ -16,6 +16,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/node/agent"
 	"pando/internal/testkit"
@@ -40,16 +41,16 @@ func tellingName(i int) string { return fmt.Sprintf("pc%03d", i+1) }
 
 // acquaint makes the storm's nodes known to the server, half of them in a room of their own, and has them boot its
 // version.
-func (s *Storm) acquaint(ctx context.Context, m *material, nodes []*node) error {
-	name := s.image
+func (s *Storm) acquaint(ctx context.Context, m *testbed.Material, nodes []*node) error {
+	name := s.Image
 	if name == string(m.Version) {
 		name = "storm"
 	}
-	if _, err := s.site.API.AddVersion(ctx, name, api.VersionAdd{Version: m.Version}); err != nil {
+	if _, err := s.Site.API.AddVersion(ctx, name, api.VersionAdd{Version: m.Version}); err != nil {
 		return err
 	}
 	ref := fleet.Ref(name + "@" + string(m.Version))
-	if _, err := s.site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref}); err != nil {
+	if _, err := s.Site.API.SetGroup(ctx, fleet.DefaultGroup, api.GroupSet{Image: &ref}); err != nil {
 		return err
 	}
 	for i, n := range nodes {
@@ -58,13 +59,13 @@ func (s *Storm) acquaint(ctx context.Context, m *material, nodes []*node) error 
 			return err
 		}
 		name := tellingName(i)
-		if _, err := s.site.API.Node(ctx, name); err == nil { // of the run before: its links were others
-			if _, err := s.site.API.DeleteNodes(ctx, name, false); err != nil {
+		if _, err := s.Site.API.Node(ctx, name); err == nil { // of the run before: its links were others
+			if _, err := s.Site.API.DeleteNodes(ctx, name, false); err != nil {
 				return err
 			}
 		}
 		room := []string{"b12", "b14"}[2*i/len(nodes)]
-		if _, err := s.site.API.CreateNode(ctx,
+		if _, err := s.Site.API.CreateNode(ctx,
 			api.NodeCreate{Name: name, MACs: []fleet.MAC{mac}, Labels: map[string]string{"room": room}}); err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (s *Storm) acquaint(ctx context.Context, m *material, nodes []*node) error 
 
 // macOf is the address of the node's end of its link.
 func (n *node) macOf() (mac fleet.MAC, err error) {
-	err = n.net.Do(func() error {
+	err = n.Net.Do(func() error {
 		link, err := net.InterfaceByName(testkit.LinkName)
 		if err == nil {
 			mac, err = fleet.ParseMAC(link.HardwareAddr.String())
@@ -92,7 +93,7 @@ func (t *telling) hello(ctx context.Context) error {
 		ctx,
 		"/v1/node/hello",
 		"",
-		api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.net.Addr.Addr().String(),
+		api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.Net.Addr.Addr().String(),
 			Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}},
 		&answer,
 	)
@@ -103,11 +104,11 @@ func (t *telling) hello(ctx context.Context) error {
 	if err := json.Unmarshal(answer.Assignment, &a); err != nil {
 		return fmt.Errorf("assignment: %w", err)
 	}
-	if a.Version != t.n.m.Version {
+	if a.Version != t.n.Material.Version {
 		return fmt.Errorf(
 			"the server has this node boot %s, the storm is of %s",
 			a.Version.Short(),
-			t.n.m.Version.Short(),
+			t.n.Material.Version.Short(),
 		)
 	}
 	t.session, t.version, t.n.bootID = answer.Session, a.Version, t.config.Boot
@@ -128,14 +129,14 @@ func event(s trace.Stage, k trace.Kind, at time.Duration) trace.Event {
 // attached tells that the root can be read. What goes wrong with it from now on the agent tells, by its own code.
 func (t *telling) attached(ctx context.Context) (err error) {
 	at := time.Since(t.init)
-	log, err := os.Create(filepath.Join(t.n.dir, "agent.log"))
+	log, err := os.Create(filepath.Join(t.n.Dir, "agent.log"))
 	if err != nil {
 		return err
 	}
 	t.agent, err = agent.StartAlone(
-		t.n.dir,
+		t.n.Dir,
 		agent.Config{Boot: t.config.Boot, MAC: t.mac, Session: t.session, Control: t.config.Control,
-			ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.net.Dial},
+			ServerKey: t.config.ServerKey, Init: t.init, Dial: t.n.Net.Dial},
 		log,
 	)
 	if err != nil {
@@ -156,7 +157,7 @@ func (t *telling) end(ctx context.Context) error {
 }
 
 // booted tells that the node is up, and who sent it its root.
-func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error {
+func (t *telling) booted(ctx context.Context, at time.Time, p *testbed.BlockRoot) error {
 	st, err := p.Client.Status(ctx, 0)
 	if err != nil {
 		return err
@@ -176,7 +177,7 @@ func (t *telling) booted(ctx context.Context, at time.Time, p *pandoRoot) error 
 func (t *telling) insist(ctx context.Context, st *api.NodeStatus, events ...trace.Event) error {
 	for {
 		err := t.report(ctx, st, events...)
-		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, startAgain) != nil {
+		if err == nil || errors.Is(err, bench.ErrAnswer) || bench.Pause(ctx, testbed.AskAgain) != nil {
 			return err
 		}
 	}

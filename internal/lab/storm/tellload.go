@@ -23,7 +23,7 @@ const aheadRate = testkit.Rate(1e9)
 
 // loadAhead has all nodes load before their links are as slow as in the storm. The server has them load in turns.
 func (s *Storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
-	if err := s.star.Limit(aheadRate, aheadRate); err != nil {
+	if err := s.Star.Limit(aheadRate, aheadRate); err != nil {
 		return err
 	}
 	var loading sync.WaitGroup
@@ -32,7 +32,7 @@ func (s *Storm) loadAhead(ctx context.Context, nodes []*node, j job) error {
 		loading.Go(func() { n.ahead, errs[i] = n.load(ctx) })
 	}
 	loading.Wait()
-	return errors.Join(append(errs, s.star.Limit(j.Server, j.Node))...)
+	return errors.Join(append(errs, s.Star.Limit(j.Server, j.Node))...)
 }
 
 // load does what comes before /init, and says hello.
@@ -60,14 +60,14 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the server's key in boot.json: %w", err)
 	}
-	t.control = &http.Client{Transport: &http.Transport{DialContext: n.net.Dial, TLSClientConfig: api.PinnedTLS(key)}}
+	t.control = &http.Client{Transport: &http.Transport{DialContext: n.Net.Dial, TLSClientConfig: api.PinnedTLS(key)}}
 	return t, t.hello(ctx)
 }
 
 // loader is the node's, which asks by its own link.
 func (n *node) loader() (*testkit.Loader, error) {
 	mac, err := n.macOf()
-	return testkit.NewLoader(n.net, mac, n.server, n.m.Manifest.Architecture), err
+	return testkit.NewLoader(n.Net, mac, n.Server, n.Material.Manifest.Architecture), err
 }
 
 // bootConfigName is boot.json's in the trust cpio, which is the first one of an initramfs.

@@ -15,7 +15,7 @@ func (s *Storm) timelines(ctx context.Context, nodes []*node, r *stormRun) error
 		if n.bootID == "" {
 			return fmt.Errorf("%s: the server does not know its boot", shortName(i))
 		}
-		b, err := s.site.API.Boot(ctx, n.bootID)
+		b, err := s.Site.API.Boot(ctx, n.bootID)
 		if err != nil {
 			return fmt.Errorf("timeline of %s: %w", shortName(i), err)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
@@ -37,7 +39,7 @@ type nodeK struct {
 // withKSystems are those of which the simulator knows what they do after K.
 var withKSystems = []string{unicastName, bestName()}
 
-// checkK says what is wrong with --k.
+// checkK returns what is wrong with --k.
 func (s *Storm) checkK() error {
 	switch other := slices.IndexFunc(s.wanted,
 		func(name string) bool { return !slices.Contains(withKSystems, name) }); {
@@ -66,7 +68,7 @@ func (s *Storm) linkFlags() []string {
 }
 
 // readyK has the server pack its agent, which it does once and keeps: no storm shall wait for that.
-func (s *Storm) readyK(ctx context.Context, m *material) error {
+func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	nodes, err := s.nodesOf(m, job{Nodes: 1})
 	if err != nil {
 		return err
@@ -88,7 +90,7 @@ func (s *Storm) readyK(ctx context.Context, m *material) error {
 
 // turns is what the server says of those who will load.
 func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
-	st, err := s.site.API.Status(ctx)
+	st, err := s.Site.API.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +103,13 @@ func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
 }
 
 // patienceK is how much longer a run may take with K.
-func patienceK(m *material, j job) time.Duration {
+func patienceK(m *testbed.Material, j job) time.Duration {
 	return time.Duration(
 		3 * float64(
 			j.Nodes,
 		) * float64(
 			m.Kernel.Every,
-		) * 8 / (eta * float64(min(j.Server, j.Node))) * float64(
+		) * 8 / (bench.Eta * float64(min(j.Server, j.Node))) * float64(
 			time.Second,
 		),
 	)
@@ -128,8 +130,8 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kernel != n.m.Manifest.Kernel.Size {
-		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.m.Manifest.Kernel.Size)
+	if kernel != n.Material.Manifest.Kernel.Size {
+		return nil, fmt.Errorf("a kernel of %d bytes, and not %d", kernel, n.Material.Manifest.Kernel.Size)
 	}
 	initramfs, err := f.Fetch(ctx, script.Initramfs, io.Discard)
 	k.Bytes, k.There = kernel+initramfs, time.Since(begin).Seconds()
@@ -173,7 +175,7 @@ func (r stormRun) serverBytesK() int64 {
 // boundK is how long the storm takes at least, in seconds: by the server's link, or by a node's own.
 func (r stormRun) boundK() float64 {
 	return max(
-		unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),
-		unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate)),
+		bench.Unit(r.serverBytesK(), testkit.Rate(r.ServerRate)),
+		bench.Unit(r.K.Bytes+r.BootSet, testkit.Rate(r.NodeRate)),
 	).Seconds()
 }

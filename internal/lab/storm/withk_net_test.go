@@ -93,7 +93,7 @@ type queueSeen struct {
 
 // watchQueue looks until the server is gone.
 func watchQueue(ctx context.Context, s *Storm) (q queueSeen) {
-	for site := s.site; ; time.Sleep(50 * time.Millisecond) {
+	for site := s.Site; ; time.Sleep(50 * time.Millisecond) {
 		st, err := site.API.Status(ctx)
 		if err != nil {
 			return q

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// plannedDay is what is done in a tree on one day.
+// plannedDay is one day's change of the tree.
 type plannedDay struct {
 	What     string   `json:"what"`
 	Update   bool     `json:"update"`
 	Packages []string `json:"packages,omitempty"` // that are installed; none: a file is edited
 }
 
-// Small programs that an administrator may want, each with nothing but what is there already.
+// Small programs without new dependencies that an administrator may install.
 var wanted = []string{"tree", "lsof", "ncdu", "strace"}
 
 // planDays spreads what Debian has newer over some days, a source package a day, in order of their names. On the

@@ -124,7 +124,7 @@ type sourceUpdate struct {
 	packages []string
 }
 
-// updates lists what is newer, by source package, without the kernel.
+// updates lists the newer packages by source package, without the kernel.
 func (t updateTree) updates(ctx context.Context) (out []sourceUpdate, err error) {
 	all, err := t.packages(ctx)
 	if err != nil {

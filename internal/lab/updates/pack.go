@@ -30,7 +30,7 @@ type packResult struct {
 	Unused int64  `json:"unused"` // bytes before compression that the second one has for nothing
 }
 
-// bootsOf is what a result of storms says of the image whose boots were recorded.
+// bootsOf is the part of a storm's result that names the image whose boots were recorded.
 type bootsOf struct {
 	Image   string `json:"image"`
 	Version string `json:"version"`
@@ -79,7 +79,7 @@ func (u *Updates) updatePack(ctx context.Context, r *updateResult) error {
 	return nil
 }
 
-// haveBoots tells whether boots are recorded where they are looked for.
+// haveBoots reports whether boots are recorded where they are looked for.
 func (u *Updates) haveBoots() bool {
 	_, err := os.Stat(filepath.Join(u.boots, "storm.json"))
 	return err == nil

@@ -17,9 +17,9 @@ import (
 	"pando/internal/image"
 )
 
-// Updates measures what changes of an image cost: a tree is installed of the packages that a release of Debian had
-// at its last point release, and updated; and the bytes are counted that are new for Pando, and for what else keeps
-// or sends trees.
+// Updates measures what changes of an image cost. It installs a tree with the packages of a Debian release's last point
+// release and updates it day by day. It counts the bytes that are new for Pando and for other ways to keep or send
+// trees.
 type Updates struct {
 	bench.Place
 	archive string // address of Debian's archive
@@ -40,7 +40,7 @@ packages: [curl, git, python3, rsync, bind9-dnsutils, sudo, nginx-light, php8.2-
   libarchive-tools, xsltproc, sqlite3, libnss3-tools, xz-utils, openssl, wget]
 `
 
-// New takes the arguments of `pando-lab update`.
+// New parses the arguments of `pando-lab update`.
 func New(args []string, stdout, stderr io.Writer) (*Updates, error) {
 	u := &Updates{Place: bench.Place{Out: stdout, Err: stderr}}
 	f := flag.NewFlagSet("pando-lab update", flag.ContinueOnError)
@@ -114,7 +114,7 @@ type dayResult struct {
 	Update   bool     `json:"update"`             // it is one source package of Debian's updates
 }
 
-// Measure is all of `pando-lab update`.
+// Measure runs `pando-lab update`.
 func (u *Updates) Measure(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: packages are installed")
@@ -238,7 +238,7 @@ func (u *Updates) next(ctx context.Context, r *updateResult) (more bool, err err
 	return len(r.Ways) < len(ways) || len(r.Steps) < len(r.Plan), u.save(r)
 }
 
-// atOnce measures the first version, and one with all updates, in one way.
+// atOnce measures the first version and one with all updates, in one way.
 func (u *Updates) atOnce(ctx context.Context, way updateWay, r *updateResult) (err error) {
 	dir := filepath.Join(u.work, "once")
 	x := wayResult{Name: way.name}

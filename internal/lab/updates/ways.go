@@ -33,7 +33,7 @@ func updateWays() []updateWay {
 	}
 }
 
-// addVersion builds a version. Its first one counts without kernel and drivers, which no later one has new.
+// addVersion builds a version. The first one is counted without kernel and drivers, which no later version changes.
 func addVersion(ctx context.Context, dir, tree string) (int64, error) {
 	_, err := os.Stat(filepath.Join(dir, "store"))
 	r, failed := bench.Build(ctx, dir, "", func(o *build.Options) { o.Recipe, o.FromDir = nil, tree })

@@ -92,7 +92,7 @@ func (x *Alone) Booted() {
 	x.agent.record.keep()
 }
 
-// Close tells what is left to tell, unless ctx ends before the server has heard it.
+// Close reports what is left to tell, unless ctx ends before the server has heard it.
 func (x *Alone) Close(ctx context.Context) error {
 	x.stop[0]()
 	x.ended[0].Wait()

@@ -49,7 +49,7 @@ func (c *commands) begin(what *api.NodeCommand) {
 	go c.do(*what)
 }
 
-// recent tells whether the server wanted something a short time ago.
+// recent reports whether the server wanted something a short time ago.
 func (c *commands) recent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

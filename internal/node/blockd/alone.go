@@ -17,8 +17,8 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// Alone is a block daemon without kernel and supervisor: whoever starts it has the kernel's end of its socket. It
-// is how a daemon is measured on a machine that has no such device, or has to run many.
+// Alone is a block daemon without kernel and supervisor: its caller has the client's end of its socket. The lab
+// measures daemons this way on machines that lack an NBD device or run many daemons.
 type Alone struct {
 	Device *nbd.Client // reads of the root
 	Client blockapi.Client
@@ -28,8 +28,8 @@ type Alone struct {
 	memory  *os.File
 }
 
-// StartAlone starts the program binary in the role DaemonName, in a directory of its own. It returns when the
-// daemon can answer reads.
+// StartAlone starts the program binary in the role DaemonName, in its own directory. It returns when the daemon can
+// answer reads.
 func StartAlone(ctx context.Context, binary, dir string, c blockapi.Config, log *os.File) (*Alone, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (a *Alone) ready(ctx context.Context) error {
 // PID is the daemon's process id.
 func (a *Alone) PID() int { return a.process.Pid }
 
-// Close ends the daemon, by disconnecting its device as a shutdown does, and by force if that does not end it.
+// Close ends the daemon: it disconnects the device as a shutdown does, and kills the daemon if that does not end it.
 func (a *Alone) Close() {
 	if a.Device != nil {
 		_ = a.Device.Close() // it may have ended before

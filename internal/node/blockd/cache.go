@@ -159,8 +159,8 @@ func (d *blockDaemon) cacheFailed(err error) {
 	d.ledger.report(blockapi.Incident{Kind: blockapi.CacheFailed, Source: name, Message: err.Error()})
 }
 
-// closeCache gives what is not on the disk yet the time to get there. On a node it never comes to that; a power cut
-// costs what was fetched in the last second.
+// closeCache waits until all objects are written to the disk. A node never comes to this; a power cut costs what was
+// fetched in the last second.
 func (d *blockDaemon) closeCache() {
 	if d.through != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), cacheOpens)
@@ -177,7 +177,7 @@ func (d *blockDaemon) kept(from chunk.Source) chunk.Source {
 	return d.through.Before(from)
 }
 
-// has tells whether the node's cache has an object; nil without a cache.
+// has reports whether the node's cache has an object; nil without a cache.
 func (d *blockDaemon) has() func(chunk.ID) bool {
 	if d.through == nil {
 		return nil
@@ -185,8 +185,8 @@ func (d *blockDaemon) has() func(chunk.ID) bool {
 	return d.through.Backend.Has
 }
 
-// keepsSomething tells whether the node's cache has anything, of whatever version: blocks of the version before are
-// in this one's pack as well.
+// keepsSomething reports whether the node's cache has any object. Objects of another version count: the pack shares
+// blocks with the version before.
 func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
 		return false
@@ -205,7 +205,7 @@ func lowPriority() {
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // schedulers without priorities refuse
 }
 
-// lateCache is a disk that may still be opened: until then it has nothing and wants nothing.
+// lateCache is a cache disk that may still be opening. Until then it is empty and takes nothing.
 type lateCache struct{ atomic.Pointer[cache.Disk] }
 
 // Get returns an object if the disk is there and has it.
@@ -216,13 +216,13 @@ func (k *lateCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	return chunk.Verified{}, false
 }
 
-// Has tells whether the disk is there and has an object.
+// Has reports whether the disk is there and has an object.
 func (k *lateCache) Has(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Has(id)
 }
 
-// Wants tells whether the disk is there and should have an object.
+// Wants reports whether the disk is there and should have an object.
 func (k *lateCache) Wants(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Wants(id)

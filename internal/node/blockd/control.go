@@ -10,8 +10,8 @@ import (
 	"pando/internal/link"
 )
 
-// controlMessage is one line from the block daemon to its supervisor. The other direction carries nothing:
-// that the socket is closed says that the other one died.
+// controlMessage is a line from the block daemon to its supervisor. The other direction carries nothing; a closed
+// socket means that the other process died.
 type controlMessage struct {
 	Ready   bool          `json:"ready,omitempty"`   // the index is there; reads can be answered
 	Fail    string        `json:"fail,omitempty"`    // it can never be ready; the daemon ends

@@ -217,8 +217,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	return dev, err
 }
 
-// slow is the delay of the network: what the tracker announced at the start of this boot, later what it announces
-// in its answers. A daemon that replaces another one assumes no delay, because reads wait for it.
+// slow is the announce delay: at first the one at the start of this boot, then what the tracker's replies say. A daemon
+// that replaces another one assumes none, because reads wait for it.
 func (d *blockDaemon) slow() *store.TimeoutFloor {
 	s := &store.TimeoutFloor{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {

@@ -114,7 +114,7 @@ func (l ledger) report(i blockapi.Incident) {
 	i.Source, i.Message = cut(i.Source, 100), cut(i.Message, 300)
 	text, err := json.Marshal(i)
 	if err != nil || len(text) > incidentSize {
-		// Bytes that JSON writes as six each: the object and the kind still say what it is about.
+		// JSON may escape each byte as six. Object and kind still identify the incident.
 		i.Source, i.Message = "", ""
 		text, _ = json.Marshal(i)
 	}

@@ -25,7 +25,7 @@ type meteredDevice struct {
 	broken func(error)
 }
 
-// ReadAt is the kernel's read.
+// ReadAt serves a read of the kernel.
 func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	d.reads.note(off, len(p))
 	done := d.stall.begin()
@@ -44,7 +44,7 @@ func (d *meteredDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	return err
 }
 
-// ReadNow is the kernel's read of what is in memory already.
+// ReadNow serves a read of the kernel if its bytes are in memory.
 func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
 	if !d.reader.ReadNow(p, off) {
 		return false
@@ -55,8 +55,7 @@ func (d *meteredDevice) ReadNow(p []byte, off int64) bool {
 	return true
 }
 
-// stallAfter is how long a read may take before its time counts as stalled. A boot's reads take milliseconds;
-// one that waits this long is noticed by whoever uses the machine.
+// stallAfter is when a read counts as stalled. A boot's reads take milliseconds; people notice a read of this length.
 const stallAfter = time.Second
 
 // stall measures the time in which at least one read waited for longer than stallAfter. Reads that wait
@@ -125,7 +124,7 @@ type lateDevice struct {
 	dev   *blockdev.Device
 }
 
-// Size is what the manifest says; an index that says otherwise never arrives.
+// Size is the size in the manifest. An index with another size is refused.
 func (d *lateDevice) Size() int64 { return d.size }
 
 // ReadAt waits for the device and reads.

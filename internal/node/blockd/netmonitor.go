@@ -15,9 +15,8 @@ import (
 	"pando/internal/link"
 )
 
-// netMonitor puts link, addresses and routes back when something takes them away: a network manager of the
-// image, an administrator's "ip link set down", a shutdown that stops the network before the root. Without
-// the network there is no root file system, so for this one interface the daemon has the last word.
+// netMonitor restores link, addresses and routes when something removes them: a network manager of the image, "ip link
+// set down", or a shutdown that stops the network before the root. Without this interface there is no root file system.
 type netMonitor struct {
 	ledger ledger
 	log    *slog.Logger

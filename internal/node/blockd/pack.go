@@ -26,8 +26,8 @@ func (d *blockDaemon) packMap() bootpack.Map {
 	return m
 }
 
-// pack is the boot pack to read from, nil without one. A daemon that takes over in mid-life fetches only what reads
-// ask for: its boot is over, or has most of it.
+// pack is the boot pack to read from, or nil. A daemon that replaces another one fetches only what is read, because the
+// boot is over or nearly so.
 func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.TimeoutFloor) *blockdev.Pack {
 	if len(m.Pieces) == 0 {
 		return nil

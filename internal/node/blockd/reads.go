@@ -15,7 +15,7 @@ import (
 // times as many.
 const maxRecorded = 32 << 10
 
-// readRecorder notes the kernel's reads, in order, until somebody asks for them.
+// readRecorder records the kernel's reads in order until the record is taken.
 type readRecorder struct {
 	mu      sync.Mutex
 	start   time.Time     // when the device was there; zero: not yet

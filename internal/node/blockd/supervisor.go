@@ -21,8 +21,8 @@ type attacher interface {
 	Reconnect(sock *os.File) error
 }
 
-// supervisor is the role SupervisorName: it keeps a block daemon attached to the kernel's device. It serves
-// nothing, allocates next to nothing and waits.
+// supervisor is the role SupervisorName: it keeps a block daemon attached to the kernel's device. It serves no reads
+// and allocates almost no memory.
 type supervisor struct {
 	cfg      blockapi.Config
 	binary   string
@@ -112,8 +112,8 @@ func (s *supervisor) run(ctx context.Context) error {
 	}
 }
 
-// oneDaemon starts a daemon, or takes the one that was adopted, attaches it and returns how it ended. The
-// error is for what another daemon would not mend.
+// oneDaemon starts a daemon, or takes the adopted one, attaches it and returns how it ended. It returns an error only
+// for what another daemon would not fix.
 func (s *supervisor) oneDaemon() (how string, err error) {
 	d := s.daemon
 	s.daemon = nil

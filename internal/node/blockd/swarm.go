@@ -24,10 +24,9 @@ import (
 	"pando/internal/swarm/peer"
 )
 
-// What the swarm takes beside the pieces, in bytes: loose objects that are kept for peers, and what connections and
-// buffers take with all peers and watchers that there may be, and the reads that wait in a storm. With 3 MiB for
-// these a desktop's boot among forty, which had as much in use as the bound of then allowed, took 27 s of a
-// processor to collect garbage again and again.
+// The swarm's memory besides the pieces, in bytes: demand objects kept for peers, connections and buffers at the
+// maximum of peers, and the reads that wait in a storm. 3 MiB less made garbage collection use 27 s of processor time
+// in a desktop's boot.
 const (
 	blockLoose = 4 << 20
 	blockPeers = 4 << 20
@@ -45,9 +44,9 @@ func looseBytes(c blockapi.Config) int {
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
 const unsentMost = 32 << 10
 
-// How many connections of peers there are at a time: each peer watches, and some fetch. Of one address there are
-// three, and one more while it boots; twice as many when it was switched off in the middle and boots again, before
-// its old ones are gone.
+// The limits of connections from peers. Each peer has one to follow this node's announcements, and some fetch. An
+// address has three, and one more while it boots. A node that was switched off and boots again has twice as many until
+// its old ones are closed.
 const (
 	maxPeerConns = swarm.MaxWatchers + 4*swarm.MaxUploads
 	maxOneConns  = 8
@@ -112,8 +111,7 @@ func (d *blockDaemon) joinSwarm(
 	switch {
 	case pack == nil:
 	case keeps:
-		// In the pack's order, which suits a disk. What is not there, or turns out not to be, because it is new or
-		// damaged, is for the swarm.
+		// The disk is read in the pack's order. The swarm fetches what the disk lacks, or has damaged.
 		pack.Source, pack.Fetcher, pack.Kept = d.kept(n), n, d.through.Lookup
 	default:
 		pack.Source, pack.Fetcher = n, n
@@ -226,7 +224,7 @@ func (w *swarmWatch) Left(l swarm.AvoidedPeer) {
 		"asked of it for a while"})
 }
 
-// PeersFailed reports peers of which a first transfer failed: of many at once in one incident.
+// PeersFailed reports peers whose first transfer failed, in one incident.
 func (w *swarmWatch) PeersFailed(peers []swarm.AvoidedPeer) {
 	text := "a transfer from it broke off"
 	if peers[0].Slow {
@@ -241,7 +239,7 @@ func (w *swarmWatch) PeersFailed(peers []swarm.AvoidedPeer) {
 // goneWait is for how long peers that vanish are told of together: half a room may lose its power at once.
 const goneWait = 2 * time.Second
 
-// Vanished reports peers that are gone without a goodbye.
+// Vanished reports a peer that is gone without a message.
 func (w *swarmWatch) Vanished(p netip.AddrPort) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +260,7 @@ func (w *swarmWatch) tellGone() {
 	w.gone = nil
 }
 
-// Tracker reports one that is lost, and one that is back after that.
+// Tracker reports a tracker that does not answer, and one that answers again.
 func (w *swarmWatch) Tracker(url string, err error) {
 	switch {
 	case errors.Is(err, peer.ErrForgotten):

@@ -37,8 +37,8 @@ const (
 	toldAtMost = 256
 )
 
-// fedAtMost is how many senders are counted apart. A node knows thirty peers at a time; those of a long day are
-// more, and count as one, whose name is "".
+// fedAtMost is how many senders are counted separately. A node knows thirty peers at a time. Further ones are counted
+// together under the name "".
 const fedAtMost = 64
 
 func newSourceWatch(l ledger) *sourceWatch {

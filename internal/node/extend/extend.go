@@ -167,7 +167,7 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 	return changeText(gets, loses) + e.received(ctx, gets), err
 }
 
-// received says how many bytes came for extensions that were attached, and from whom.
+// received reports how many bytes came for extensions that were attached, and from whom.
 func (e *Extender) received(ctx context.Context, list []fleet.Extension) string {
 	e.mu.Lock()
 	on := slices.Clone(e.state.On)

@@ -203,7 +203,7 @@ func TestNewCacheOnALoopDevice(t *testing.T) {
 	wantXFS(t, whole, parts[1:])
 }
 
-// useCacheDisk tells whether a cache has an object, and puts it there.
+// useCacheDisk reports whether a cache has an object, and puts it there.
 func useCacheDisk(t *testing.T, c *blockapi.CacheDisk) (had bool) {
 	t.Helper()
 	size, err := c.File.Seek(0, io.SeekEnd)

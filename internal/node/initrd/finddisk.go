@@ -112,7 +112,7 @@ func (f *diskFinder) over() <-chan struct{} {
 	return f.done
 }
 
-// ended tells whether it was looked everywhere.
+// ended reports whether it was looked everywhere.
 func (f *diskFinder) ended() bool {
 	select {
 	case <-f.done:
@@ -122,10 +122,10 @@ func (f *diskFinder) ended() bool {
 	}
 }
 
-// none tells whether there is no disk for sure; f may be nil.
+// none reports whether there is no disk for sure; f may be nil.
 func (f *diskFinder) none() bool { return f == nil || f.ended() && f.name == "" }
 
-// found tells whether there is one for sure; f may be nil.
+// found reports whether there is one for sure; f may be nil.
 func (f *diskFinder) found() bool { return f != nil && f.ended() && f.name != "" }
 
 // wait waits until it was looked everywhere, for a while.

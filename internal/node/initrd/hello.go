@@ -128,7 +128,7 @@ func (q *registration) setClock(server time.Time) {
 	q.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
 }
 
-// wrongClock says how wrong a clock was that is off so much behind the server's.
+// wrongClock reports how wrong a clock was that is off so much behind the server's.
 func wrongClock(off time.Duration) string {
 	how := "behind"
 	if off < 0 {

@@ -145,7 +145,7 @@ func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 	return nil
 }
 
-// hadCache tells whether the node is known to have a cache: the server has heard so in its last boot, or it was
+// hadCache reports whether the node is known to have a cache: the server has heard so in its last boot, or it was
 // found by now. Who starts from a boot medium may boot without a server, from the cache beside it.
 func (k *cacheDisk) hadCache(s *Session) bool {
 	return s.Answer.Cached || k.timeline.config.Medium != "" || k.disks.found()

@@ -1,5 +1,5 @@
 // Package lease renews the node's DHCP lease while the node runs.
 //
-// It owns when to ask, and whom. The wiring of package node runs it beside the agent. It must not take the node's
-// address away, whatever a DHCP server says: the root depends on it.
+// It owns the time of the next request, and which server it goes to. The wiring of package node runs it beside the
+// agent. It must not remove the node's address, whatever a DHCP server replies: the root depends on it.
 package lease

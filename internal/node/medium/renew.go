@@ -98,7 +98,7 @@ func (m *Renewer) try(ctx context.Context) (r mediumResult) {
 	return r
 }
 
-// ended tells whether an attempt went well, and says when there is another one after one that did not.
+// ended reports whether an attempt went well, and says when there is another one after one that did not.
 func (m *Renewer) ended(r mediumResult) bool {
 	if r.err != nil {
 		fmt.Fprintf(m.log, "boot medium %s: %v\n", r.disk, r.err)

@@ -1,5 +1,5 @@
-// Package volume keeps a node's volume, or its swap space, attached over NBD.
+// Package volume attaches a node's volume, or its swap space, over NBD, and reconnects it.
 //
-// It is a process of its own, and owns the device. A unit of the node starts it. It must not read or write a byte
-// of the volume, nor open anything that may be swapped out while the server is away.
+// It runs as a separate process, which a unit of the node starts, and owns the device. It must not read or write a
+// byte of the volume, and must not open anything that may be swapped out while the server is unreachable.
 package volume

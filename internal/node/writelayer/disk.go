@@ -19,7 +19,7 @@ import (
 	"pando/internal/trace"
 )
 
-// keptName is the file beside the upper directory that says what it belongs to.
+// keptName is a file beside the upper directory. It has the version that the kept changes belong to.
 const keptName = "version"
 
 // errNoWriteDisk has the hint with which a person makes one.
@@ -27,8 +27,8 @@ var errNoWriteDisk = &problem.Problem{Err: errors.New("no partition is called " 
 	Hint: "give a partition of the node that name (`sgdisk -n 1:0:0 -c 1:" + fleet.WritePartition + " /dev/sdX`): " +
 		"what is on it is lost"}
 
-// diskLayer mounts the partition that takes the node's writes. What was kept there is used if it was written over
-// the same version: over another one the kernel's overlay says of it that anything may happen.
+// diskLayer mounts the write partition. Kept changes are used only over the version that they were made on: with
+// another lower layer overlayfs is undefined.
 func (w *Layer) diskLayer(ctx context.Context, l fleet.WriteLayer, fresh bool) (layer, error) {
 	name, err := w.writeDisk(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func partitionCalled(sys, called string, names []string) string {
 	return ""
 }
 
-// mayWrite tells whether a partition has a write layer, and refuses one that has something else: who gave it the
+// mayWrite reports whether a partition has a write layer, and refuses one that has something else: who gave it the
 // name may have meant another.
 func mayWrite(device string) (has bool, err error) {
 	f, err := os.Open(device)
@@ -123,7 +123,7 @@ func layerOn(device, content, label string) (has bool, err error) {
 	}
 }
 
-// mountKept mounts what was kept, or says why it is not for this boot.
+// mountKept mounts the kept changes, or returns why this boot cannot use them.
 func (w *Layer) mountKept(ctx context.Context, device string) (why string, err error) {
 	if err := w.lowerModule(ctx, "ext4"); err != nil {
 		return "", err
@@ -135,7 +135,7 @@ func (w *Layer) mountKept(ctx context.Context, device string) (why string, err e
 	return notKept(string(record), w.keptRecord()), nil
 }
 
-// keptRecord says what an upper directory belongs to.
+// keptRecord reports what an upper directory belongs to.
 func (w *Layer) keptRecord() string {
 	return string(w.version) + "\n" + overlayOptions + "\n"
 }

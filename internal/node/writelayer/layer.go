@@ -14,12 +14,12 @@ import (
 	"pando/internal/trace"
 )
 
-// Layer makes the writable root of a node: it mounts what takes the node's writes, and an overlay over that and the
-// read-only root. A boot uses one for all of its attempts.
+// Layer makes the writable root of a node: it mounts the write layer and the overlay of it on the read-only root. A
+// boot uses one Layer for all its attempts.
 type Layer struct {
 	Lower, Upper, Root string // mount points: the read-only root, what is written, the overlay of both
 
-	// FindDisk returns the device that look finds. It waits for the drivers of disks. "": there is none.
+	// FindDisk waits for disk drivers and returns the device that look finds, or "".
 	FindDisk func(ctx context.Context, look func() string) (string, error)
 	Tell     func(trace.Event)
 
@@ -35,11 +35,11 @@ type layer struct {
 	text string // for people, after "writable"
 }
 
-// Mount mounts what takes the node's writes, and the overlay over both. What cannot be had, or cannot be used, is a
-// fact on the timeline, and the node writes to memory instead: no boot fails for it.
+// Mount mounts the write layer and the overlay. If the wanted write layer cannot be used, that is a fact on the
+// timeline and the node writes to memory: no boot fails for it.
 //
-// want is of the assignment, see fleet.ParseWriteLayer; limit is "" for half of the memory; version is what the
-// node boots. It returns what is used, in the form of want, and in words.
+// want comes from the assignment (fleet.ParseWriteLayer); limit is "" for half of the memory; version is what the node
+// boots. It returns what is used, in the form of want and as text.
 func (w *Layer) Mount(
 	ctx context.Context,
 	want, limit string,
@@ -78,7 +78,7 @@ func (w *Layer) Mount(
 	}
 }
 
-// withoutLayer says that the node writes to memory, against what its group says.
+// withoutLayer reports that the node writes to memory although its group says otherwise.
 func (w *Layer) withoutLayer(err error) {
 	hint := problem.HintOf(err)
 	if hint == "" {

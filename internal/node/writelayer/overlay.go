@@ -22,8 +22,8 @@ func mountMemory(upper, limit string) error {
 	return nil
 }
 
-// mountOverlay mounts the overlay at its root, over what is mounted for the writes. The mounts below it are
-// then taken out of sight: the overlay holds them, and nothing else has any business there.
+// mountOverlay mounts the overlay at its root. Then it detaches the mounts below it: the overlay keeps them in use, and
+// no other program may reach them.
 func (w *Layer) mountOverlay() error {
 	for _, d := range []string{w.Upper + "/upper", w.Upper + "/work"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

@@ -52,7 +52,7 @@ func (w *Layer) zramLayer(ctx context.Context, l fleet.WriteLayer, limit string)
 	}, nil
 }
 
-// zramDevice makes a device of a size, and says how it packs. An attempt before may have left one.
+// zramDevice makes a zram device of a size, and returns its compression. An earlier attempt may have left one.
 func (w *Layer) zramDevice(ctx context.Context, size int64) (device, packs string, err error) {
 	w.dropZram()
 	if err := w.lowerModule(ctx, "ext4"); err != nil {

@@ -1,6 +1,6 @@
-// Package bootmedia is the server's room for boot media: USB sticks and disks from which machines start that cannot
-// boot from the network. It makes them for operators, and brings those of running nodes up to date.
+// Package bootmedia is the server's room for boot media: USB sticks and disks for machines that cannot boot from the
+// network. It makes them for operators, and sends updates to those of running nodes.
 //
-// It owns the digests of what media have, and how many are sent at once. The server's wiring registers its routes.
-// A medium must never have a token or a secret: whoever finds one reads all of it.
+// It owns the digests of what media have, and the limit of concurrent downloads. The server's wiring registers its
+// routes. It must never put a token or a secret on a medium: whoever finds one can read all of it.
 package bootmedia

@@ -158,7 +158,7 @@ func (s *Service) redeem(
 // said nothing, nor one that began from what ran before.
 const cacheBoots = 16
 
-// hadCache tells whether a node whose group keeps a cache on a disk had one in its last boot before this one.
+// hadCache reports whether a node whose group keeps a cache on a disk had one in its last boot before this one.
 func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
 	if fleet.ValueOf(n.Group.Cache) != fleet.CacheDisk {
 		return false, nil

@@ -25,7 +25,7 @@ func (s *Service) Snapshot(
 	ctx context.Context,
 	r dhcp.Request,
 	read func(dhcp.Leases) error,
-) (node fleet.Node, err error) {
+) (known dhcp.Known, err error) {
 	if read == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, observeTime)
@@ -33,23 +33,23 @@ func (s *Service) Snapshot(
 	}
 	if !recorded(r.MAC, r.Client) {
 		if read == nil {
-			return fleet.Node{}, nil
+			return known, nil
 		}
-		err = s.registry.View(ctx, func(tx *registry.Tx) error { return read(newLeases(tx)) })
-		return fleet.Node{}, err
+		return known, s.registry.View(ctx, func(tx *registry.Tx) error { return read(newLeases(tx)) })
 	}
 	c, err := s.boots.OfWith(ctx, r.MAC, func(tx *registry.Tx) (err error) {
 		l := newLeases(tx)
-		if node, err = l.nodeOf(r.MAC); err != nil || read == nil {
+		if known.Node, err = l.nodeOf(r.MAC); err != nil || read == nil {
 			return err
 		}
 		return read(l)
 	})
 	if err != nil {
-		return fleet.Node{}, err
+		return dhcp.Known{}, err
 	}
+	known.Menu = c.Menu()
 	c.Unlock()
-	return node, nil
+	return known, nil
 }
 
 // Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet
@@ -97,6 +97,12 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 	isNew := !c.UnderWay(now)
 	if isNew {
 		c.Begin(now)
+	}
+	switch {
+	case seen.Client.Kind == netboot.IPXE:
+		c.Taken() // the end of the transfer may have gone past us
+	case seen.Client.Kind == netboot.PXE && seen.Message == "DISCOVER" && seen.Reply == "OFFER" && !seen.Own:
+		c.Offered()
 	}
 	addr := seen.HasAddress()
 	if err := s.note(ctx, c, change, addr, isNew); err != nil {
@@ -195,6 +201,7 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 	}
 	c.Lock()
 	defer c.Unlock()
+	c.Taken()
 	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
 		s.boots.DHCPDone(c, peer)
 	}

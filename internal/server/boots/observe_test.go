@@ -94,9 +94,9 @@ func handle(t *testing.T, s *Service, seen dhcp.Seen, own bool, save ...fleet.Le
 			return err
 		}
 	}
-	n, err := s.Snapshot(t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, read)
+	known, err := s.Snapshot(t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, read)
 	if err == nil {
-		err = s.Commit(t.Context(), dhcp.Change{Node: n, Leases: save, Seen: seen})
+		err = s.Commit(t.Context(), dhcp.Change{Node: known.Node, Leases: save, Seen: seen})
 	}
 	if err != nil {
 		t.Error(err)

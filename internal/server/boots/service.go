@@ -23,7 +23,7 @@ import (
 	"pando/internal/versions"
 )
 
-// packSource tells which boot packs a node is sent.
+// packSource says which boot packs a node is sent.
 type packSource interface {
 	// ForBoot returns the pack of a version for a hardware class, nil if there is none.
 	ForBoot(version fleet.Digest, class string) *fleet.PackRef

@@ -131,7 +131,7 @@ func bootEnd(b api.BootDetail, now time.Time) time.Duration {
 	return max(end, time.Second)
 }
 
-// onScale tells what belongs to the boot from what happened while the node ran.
+// onScale reports what belongs to the boot from what happened while the node ran.
 func onScale(b api.BootDetail, s api.Step) bool {
 	if s.Stage == trace.Shutdown {
 		return false

@@ -1,16 +1,12 @@
-// Package dashboard is the site in a browser: who is where in a boot, what was slow, what runs.
+// Package dashboard shows the site in a browser: nodes and the stages of their boots, slow boots, and what runs.
 //
-// The words. A page is HTML made on the server from what the operator's API answers; the dashboard is one more
-// client of that API, in the server's process, and knows nothing that a program with a token could not ask. A tile
-// is one node on the map of the fleet. The board is the fleet in memory while somebody looks: it is read once, then
-// events are folded into it, and each browser is sent the tiles that changed since it was sent some last. A live
-// part of a page is a piece of it that the browser asks for again when it is told that it is stale.
+// Pages are HTML that the server renders from replies of the operator's API. The dashboard is a client of that API and
+// sees only what a token may see. A tile is one node on the map of the fleet. The board is a copy of the fleet in
+// memory while a browser shows it: it is read once, then events update it, and each browser gets the tiles that
+// changed. A live part of a page is loaded again when an event makes it stale. Pages are complete without the script.
 //
-// Nothing here is fetched from elsewhere: style, script and font are in the program, and the content security
-// policy forbids everything else, scripts and styles in the page among them. Pages are complete without the script;
-// it keeps them fresh.
-//
-// A session is a cookie that holds the digest of an operator's token, the time until which it is good, and a code
-// that only this site could make. Nothing of it is kept here, so it outlives a restart; a token that is deleted
-// ends its sessions.
+// It owns the board and the pages; a session is a cookie with the digest of a token, an expiry and a MAC, so it
+// survives a restart and ends with its token. The server's wiring registers its routes. It must never load anything
+// from another host: style, script and font are in the program, and the content security policy forbids all else,
+// including inline scripts and styles.
 package dashboard

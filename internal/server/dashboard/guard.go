@@ -57,7 +57,7 @@ func ownName(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// isOne tells whether a name is one of a certificate's.
+// isOne reports whether a name is one of a certificate's.
 func isOne(host string, names []string) bool {
 	_, parent, _ := strings.Cut(host, ".")
 	return slices.ContainsFunc(names, func(n string) bool {

@@ -79,7 +79,7 @@ func (s *stream) send(event, id, data string) bool {
 	return s.err == nil
 }
 
-// open tells whether the browser is there, as far as it is known.
+// open reports whether the browser is there, as far as it is known.
 func (s *stream) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,7 @@ func lastLines(lines []string, most int) string {
 	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
 }
 
-// why tells what decides which version the next boot of a node gets.
+// why reports what decides which version the next boot of a node gets.
 func why(n api.Node, groups []api.Group) string {
 	switch {
 	case n.State == fleet.Discovered:

@@ -84,7 +84,7 @@ type powerView struct {
 	Last *outcome
 }
 
-// Switch tells whether something can switch the node, beside itself.
+// Switch reports whether something can switch the node, beside itself.
 func (p powerView) Switch() bool { return p.Method != fleet.PowerNone && p.Problem == "" }
 
 // powerOf is what a node's page says of its power.

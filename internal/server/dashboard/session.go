@@ -29,10 +29,10 @@ type session struct {
 	Form string
 }
 
-// Changes tells whether who asks may change something: pages have no forms for others.
+// Changes reports whether who asks may change something: pages have no forms for others.
 func (s session) Changes() bool { return s.Role.May(fleet.Operator) }
 
-// Admin tells whether who asks may see who may do what.
+// Admin reports whether who asks may see who may do what.
 func (s session) Admin() bool { return s.Role.May(fleet.Admin) }
 
 type sessionKey struct{}

@@ -243,7 +243,7 @@ func upLine(ups []time.Duration, boots int, total time.Duration) string {
 	return s.String()
 }
 
-// partRows tells how long each stage took in all boots.
+// partRows reports how long each stage took in all boots.
 func partRows(boots []trace.Ends) []partRow {
 	took := map[trace.Stage][]time.Duration{}
 	most := time.Second

@@ -203,7 +203,7 @@ func plural(n int, one string) string {
 	return fmt.Sprintf("%d\u00a0%ss", n, one)
 }
 
-// stageText says what happens in a stage.
+// stageText reports what happens in a stage.
 func stageText(s trace.Stage) string { return stageTexts[s] }
 
 var stageTexts = map[trace.Stage]string{

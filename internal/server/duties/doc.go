@@ -1,6 +1,6 @@
-// Package duties is what the server does by itself at intervals to stay clean: it forgets expired leases, removes swap
-// space that no running boot uses, and ends copies of state that will not come.
+// Package duties is the server's periodic cleanup: it deletes expired leases, swap space that no running boot uses,
+// and copies of state that were abandoned.
 //
-// It owns no state. The server runs it for as long as it serves. It must never stop the server: a failure is logged
-// and tried again the next time.
+// It owns no state. The server runs it while it serves. It must never stop the server: a failure is logged, and the
+// job runs again at the next interval.
 package duties

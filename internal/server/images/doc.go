@@ -1,7 +1,7 @@
-// Package images is the server's room for images: their versions, tags and history, how two versions differ, which
-// versions boot slower than the one before, and the keys that sign them.
+// Package images is the server's room for images: versions, tags and history, differences of two versions, versions
+// that boot slower than the one before, and the keys that sign versions.
 //
-// It owns the answers to operators about images and keys, and signs what is in the store when keys change. The server's
-// wiring registers its routes. It must never change a version: signatures are beside it, and files go with the next
-// garbage collection.
+// It owns the replies to operators about images and keys, and signs the versions in the store when keys change. The
+// server's wiring registers its routes. It must never change a version: signatures are files beside it, and garbage
+// collection deletes its files.
 package images

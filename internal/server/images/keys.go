@@ -261,7 +261,7 @@ func (a *API) addSignature(r *http.Request) (any, error) {
 		)
 }
 
-// unsignedHint says how a version that was built gets its signature.
+// unsignedHint reports how a version that was built gets its signature.
 func (a *API) unsignedHint(err error) string {
 	if errors.Is(err, image.ErrUnsigned) && len(a.signer.ring.Signers()) == 0 {
 		k := a.signer.ring.Keys()[0].Name

@@ -65,7 +65,7 @@ func (j *Journals) outcomes() map[string]int64 {
 	return maps.Clone(j.uploads)
 }
 
-// Status tells whether journals are kept, and what has come.
+// Status reports whether journals are kept, and what has come.
 func (j *Journals) Status() api.Logs {
 	if !j.Kept() {
 		if j.missing {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/registry"
 )
 
-// otherExtensions tells whether a node that reports should have other extensions than it says.
+// otherExtensions reports whether a node that reports should have other extensions than it says.
 func (s *Service) otherExtensions(ctx context.Context, b registry.Boot, has string) bool {
 	if has == "" || b.Session.IsZero() {
 		return false

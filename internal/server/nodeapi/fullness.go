@@ -22,7 +22,7 @@ type level struct {
 	full fleet.Fullness
 }
 
-// rise tells whether a write layer is fuller than it was.
+// rise reports whether a write layer is fuller than it was.
 func (l *levels) rise(b registry.Boot, full fleet.Fullness) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Service) warnOfFullness(ctx context.Context, b registry.Boot, st api.No
 	return err
 }
 
-// fullnessText says how full a write layer is, by what there is less left of.
+// fullnessText reports how full a write layer is, by what there is less left of.
 func fullnessText(st api.NodeStatus) string {
 	if fleet.FullnessOf(st.UpperUsed, st.UpperTotal) >= fleet.FullnessOf(st.FilesUsed, st.FilesTotal) {
 		return fmt.Sprintf(

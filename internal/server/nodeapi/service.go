@@ -29,7 +29,7 @@ type Booter interface {
 	Extensions(ctx context.Context, g fleet.Group, base fleet.Digest) ([]fleet.Extension, []error, error)
 }
 
-// packSource tells which boot pack a node is sent.
+// packSource says which boot pack a node is sent.
 type packSource interface {
 	ForBoot(version fleet.Digest, class string) *fleet.PackRef
 }

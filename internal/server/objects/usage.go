@@ -60,7 +60,7 @@ type usage struct {
 	by    map[chunk.ID]owners
 }
 
-// owners tells what names an object: how many versions, and of which image if it is one only.
+// owners says what names an object: how many versions, and of which image if it is one only.
 type owners struct {
 	versions int
 	image    string

@@ -158,7 +158,7 @@ func (a *application) step(kind, name string, action api.Action, fields []string
 	a.steps = append(a.steps, api.ApplyStep{Kind: kind, Name: name, Action: action, Fields: fields})
 }
 
-// about says which item of a declaration an error is about.
+// about reports which item of a declaration an error is about.
 func about(kind, name string, err error) error {
 	if err == nil {
 		return nil
@@ -308,7 +308,7 @@ func owned(patterns []string, name string) bool {
 
 var errNoMachine = errors.New("no MAC address and no serial number: nothing would ever be recognised as it")
 
-// fieldsOf says which fields of a node are declared.
+// fieldsOf reports which fields of a node are declared.
 func fieldsOf(d api.NodeDeclare) func(string) bool {
 	return func(name string) bool { return len(d.Only) == 0 || slices.Contains(d.Only, name) }
 }

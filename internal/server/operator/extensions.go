@@ -11,7 +11,7 @@ import (
 	"pando/internal/versions"
 )
 
-// extensions tells which extensions nodes get, and refuses those that do not go with their image.
+// extensions says which extensions nodes get, and refuses those that do not go with their image.
 type extensions struct{ versions *versions.Cache }
 
 // ofGroup refuses an image and extensions of which the nodes of a group, or one of its nodes, could not be given all.

@@ -15,7 +15,7 @@ import (
 	"pando/internal/store"
 )
 
-// diffAPI tells what a reboot would change.
+// diffAPI says what a reboot would change.
 type diffAPI struct {
 	reg        *registry.Registry
 	views      fleetview.Nodes

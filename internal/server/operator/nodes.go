@@ -81,7 +81,7 @@ func (a *nodeAPI) showNode(r *http.Request) (any, error) {
 	return out, err
 }
 
-// effective tells where a node's settings come from.
+// effective reports where a node's settings come from.
 func (a *nodeAPI) effective(tx *registry.Tx, n api.Node) ([]fleet.Value, error) {
 	g, err := tx.Group(n.Group)
 	if err != nil {

@@ -26,7 +26,7 @@ type NodeData interface {
 	NodeDeleted(ctx context.Context, node string, at time.Time)
 }
 
-// Faults tells what is wrong with boots.
+// Faults says what is wrong with boots.
 type Faults interface {
 	// List returns the latest boots of these nodes that have a fault; nil nodes are all.
 	List(ctx context.Context, nodes map[string]bool) ([]api.Boot, error)

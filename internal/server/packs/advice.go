@@ -49,7 +49,7 @@ var advices = []struct {
 			"(dpkg's path-exclude)"},
 }
 
-// adviceOn says what would shrink a boot, the largest first. The files are what boots read, read is all of it.
+// adviceOn reports what would shrink a boot, the largest first. The files are what boots read, read is all of it.
 func adviceOn(files []api.TraceFile, read int64) []api.TraceAdvice {
 	out := []api.TraceAdvice{}
 	for _, a := range advices {

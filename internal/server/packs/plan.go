@@ -131,7 +131,7 @@ func before(has map[string]packNow, class string) *bootpack.Map {
 	return nil
 }
 
-// asked tells whether a trace that an operator asked for came after a pack was made.
+// asked reports whether a trace that an operator asked for came after a pack was made.
 func asked(traces []measured, made time.Time) bool {
 	return slices.ContainsFunc(traces, func(t measured) bool { return t.Reached && t.Received.After(made) })
 }
@@ -153,7 +153,7 @@ func since(traces []measured, made time.Time) []measured {
 	return traces[:min(i, judgeLast)]
 }
 
-// fits tells whether a pack still serves boots well; with too few to judge, it does.
+// fits reports whether a pack still serves boots well; with too few to judge, it does.
 func fits(pack packer.Order, traces []measured) bool {
 	if len(traces) < judgeBoots {
 		return true
@@ -162,7 +162,7 @@ func fits(pack packer.Order, traces []measured) bool {
 	return hits >= minHits && waste <= maxWaste
 }
 
-// apart tells whether a hardware class reads something else than the pack for all has.
+// apart reports whether a hardware class reads something else than the pack for all has.
 func apart(pack packer.Order, traces []measured) bool {
 	hits, waste := medians(pack, traces)
 	return hits < classHits || waste > classWaste

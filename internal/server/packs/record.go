@@ -95,7 +95,7 @@ func (a *API) setRecording(r *http.Request) (any, error) {
 	return api.Recording{Node: node.Name, Until: w.Until, Asked: w.Asked}, a.recordings.Set(node.Name, w)
 }
 
-// recordable tells whether a boot can be recorded until such a mark.
+// recordable reports whether a boot can be recorded until such a mark.
 func recordable(mark string) error {
 	if mark == "" {
 		return nil

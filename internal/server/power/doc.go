@@ -1,5 +1,6 @@
 // Package power switches nodes on and off: for operators, by timetables, and after a power cut.
 //
-// It owns what is being switched now; wishes, passwords (sealed) and times of timetables are in the registry. Operators
-// call its routes, and it runs by itself. It must never switch on a node that somebody wants off, nor show a password.
+// It owns the actions that are running; what operators requested, sealed passwords and the times of timetables are in
+// the registry. Operators call its routes, and it runs by itself. It must never switch on a node that an operator
+// wants off, and never show a password.
 package power

@@ -249,7 +249,7 @@ func (p *Controller) act(ctx context.Context, x powered, do api.PowerDo) (power.
 	return state, did, err
 }
 
-// did says what an action did.
+// did reports what an action did.
 func did(do api.PowerDo, state power.State) string {
 	switch {
 	case do.Action == api.PowerStatus,

@@ -59,7 +59,7 @@ func (s *Service) statesOf(ctx context.Context, node string) (out keeps, err err
 	return out, err
 }
 
-// isOn tells whether a node runs, or is about to.
+// isOn reports whether a node runs, or is about to.
 func (s *Service) isOn(ctx context.Context, tx *registry.Tx, n fleet.Node) (bool, error) {
 	views, err := s.views.Views(ctx, tx, []fleet.Node{n})
 	return err == nil && s.runs(views[0]), err
@@ -136,7 +136,7 @@ func (s *Service) orderReset(ctx context.Context, of keeps, req api.StateChange)
 	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.ResetState, Paths: req.Paths})
 }
 
-// keptBefore tells whether a path is kept that is not declared any more.
+// keptBefore reports whether a path is kept that is not declared any more.
 func (s *Service) keptBefore(ctx context.Context, of keeps, path string) (is bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		r, err := tx.StateRecord(of.node)
@@ -186,7 +186,7 @@ func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) 
 	return s.order(ctx, of, fleet.StateOrder{Kind: fleet.CopyState, From: req.From, FromDir: r.Dir, Force: req.Force})
 }
 
-// keepsNothingHint says what is missing for a copy.
+// keepsNothingHint reports what is missing for a copy.
 func keepsNothingHint(of, from keeps) string {
 	switch {
 	case from.gone && !of.st.Shared():

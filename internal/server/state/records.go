@@ -110,8 +110,8 @@ func (*Service) RecordPlace(tx *registry.Tx, n fleet.Node) error {
 	return err
 }
 
-// waitsFor tells whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while the
-// other node runs and may write to its state, or has not sent it.
+// waitsFor reports whether an order has to wait for a later boot, and why on the node's timeline. A copy waits while
+// the other node runs and may write to its state, or has not sent it.
 func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g fleet.Group, o fleet.StateOrder) bool {
 	message, hint := "", ""
 	switch why := withheld(b, n, g); {
@@ -137,7 +137,7 @@ func (s *Service) waitsFor(ctx context.Context, b registry.Boot, n fleet.Node, g
 	return true
 }
 
-// mayRun tells whether a node runs, as far as that can be known. A deleted node does not.
+// mayRun reports whether a node runs, as far as that can be known. A deleted node does not.
 func (s *Service) mayRun(ctx context.Context, node string) (on bool) {
 	err := s.registry.View(ctx, func(tx *registry.Tx) error {
 		n, err := tx.Node(node)
@@ -158,7 +158,7 @@ type told struct {
 	of map[fleet.MAC]string
 }
 
-// news tells whether it is something else than before; said notes it.
+// news reports whether it is something else than before; said notes it.
 func (t *told) news(b registry.Boot, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -60,7 +60,7 @@ func (c Config) Split() (bucket, prefix string, err error) {
 	return bucket, prefix, nil
 }
 
-// Validate tells what is wrong.
+// Validate reports what is wrong.
 func (c Config) Validate() error {
 	if _, _, err := c.Split(); err != nil {
 		return err

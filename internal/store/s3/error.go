@@ -9,7 +9,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Error says that the bucket cannot be used.
+// Error means that the bucket cannot be used.
 type Error struct {
 	Store string
 	Err   error
@@ -20,7 +20,7 @@ func (e *Error) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.E
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint says what can be done about it.
+// Hint reports what can be done about it.
 func (e *Error) Hint() string {
 	return "--store-endpoint (or AWS_ENDPOINT_URL) is the base URL of the service; keys come from " +
 		"AWS_ACCESS_KEY_ID and " +

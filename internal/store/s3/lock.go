@@ -98,7 +98,7 @@ func (b *Bucket) alone(ctx context.Context, own string) error {
 	return &store.LockedError{Path: b.cfg.URL, Holder: b.holder(ctx, other)}
 }
 
-// watch tells how long a claim has looked as it does now.
+// watch reports how long a claim has looked as it does now.
 func (b *Bucket) watch(seen map[string]seenClaim, f store.RemoteFile) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

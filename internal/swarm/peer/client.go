@@ -15,7 +15,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// ErrForgotten says that the tracker does not know this node.
+// ErrForgotten means that the tracker does not know this node.
 var ErrForgotten = errors.New("tracker: it does not know this node")
 
 // trackerClient sends messages to a tracker.

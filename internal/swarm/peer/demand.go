@@ -203,7 +203,7 @@ func (n *Node) heldFor(r *http.Request, id chunk.ID) (chunk.Verified, bool) {
 	}
 }
 
-// higher tells whether the client's address is higher than this node's.
+// higher reports whether the client's address is higher than this node's.
 func higher(r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {

@@ -217,7 +217,7 @@ func (s *Server) pieces(pack string) []chunk.ID {
 	return s.packs(id)
 }
 
-// Busy says whether kernels and initramfs fill the server's uplink.
+// Busy reports whether kernels and initramfs fill the server's uplink.
 func (s *Server) Busy(busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/lab/rivals"
 )
 
 func TestReplayFlags(t *testing.T) {
 	for args, want := range map[string]string{"--replay --wall": "without --wall",
 		"--replay --ways nfs": "there is no nfs without a kernel"} {
-		if _, err := NewAlone(others(), strings.Fields(args), io.Discard, io.Discard); err == nil ||
+		if _, err := New(others(), strings.Fields(args), io.Discard, io.Discard); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
-	a, err := NewAlone(others(), []string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
+	a, err := New(others(), []string{"--replay", "--ways", "pando,disk"}, io.Discard, io.Discard)
 	if err != nil || a.clockName() != byReplay {
 		t.Errorf("%v, by %s", err, a.clockName())
 	}
@@ -32,9 +33,9 @@ func TestReplayFlags(t *testing.T) {
 
 // A replayed boot works for as long as the disk's took, of the same version.
 func TestDiskWork(t *testing.T) {
-	a := &Alone{Storm: Storm{Place: bench.Place{Dir: t.TempDir()}}}
-	m := &material{Image: &bench.Image{Version: "v"}}
-	keep := func(r aloneResult) {
+	a := &Alone{Testbed: testbed.Testbed{Place: bench.Place{Dir: t.TempDir()}}}
+	m := &testbed.Material{Image: &bench.Image{Version: "v"}}
+	keep := func(r result) {
 		b, err := json.Marshal(r)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(a.Dir, "alone.json"), b, 0o644)
@@ -46,11 +47,11 @@ func TestDiskWork(t *testing.T) {
 	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "--ways disk") {
 		t.Errorf("nothing was measured: %v", err)
 	}
-	keep(aloneResult{Version: "w", Seconds: map[string][]float64{"disk": {4}}})
+	keep(result{Version: "w", Seconds: map[string][]float64{"disk": {4}}})
 	if _, err := a.diskWork(m); err == nil || !strings.Contains(err.Error(), "another version") {
 		t.Errorf("of another version: %v", err)
 	}
-	keep(aloneResult{Version: "v", Seconds: map[string][]float64{"disk": {5, 4, 3}}})
+	keep(result{Version: "v", Seconds: map[string][]float64{"disk": {5, 4, 3}}})
 	if work, err := a.diskWork(m); err != nil || work != 4 {
 		t.Errorf("%g s, %v, want the median", work, err)
 	}
@@ -59,14 +60,19 @@ func TestDiskWork(t *testing.T) {
 // Waits are told by where in the boot's work they are, and what is neither wait nor work by itself.
 func TestWaited(t *testing.T) {
 	const ms = time.Millisecond
-	bursts := []burst{{0, 1, 0}, {1, 3, 4 * ms}, {3, 4, 3 * ms}, {4, 5, 93 * ms}}
+	bursts := []testbed.Burst{
+		{First: 0, End: 1},
+		{First: 1, End: 3, Think: 4 * ms},
+		{First: 3, End: 4, Think: 3 * ms},
+		{First: 4, End: 5, Think: 93 * ms},
+	}
 	got := waited([]time.Duration{ms, 2 * ms, 5 * ms, 7 * ms, 11 * ms}, bursts)
 	want := make([]float64, workParts)
 	want[0], want[1], want[19] = 0.006, 0.007, 0.011
 	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }) {
 		t.Errorf("waited %v, want %v", got, want)
 	}
-	r := aloneResult{
+	r := result{
 		ways:    ways(rivals.Kernel()),
 		Clock:   byReplay,
 		Work:    1,
@@ -79,7 +85,7 @@ func TestWaited(t *testing.T) {
 	) {
 		t.Errorf("told as %q", line)
 	}
-	if (&aloneResult{Clock: byReplay}).waits() != "" {
+	if (&result{Clock: byReplay}).waits() != "" {
 		t.Error("nothing was measured")
 	}
 }
@@ -110,11 +116,11 @@ func TestWorker(t *testing.T) {
 
 // The table of a replay says what was replayed, and by what.
 func TestReplayIsTold(t *testing.T) {
-	a, err := NewAlone(others(), []string{"--replay"}, io.Discard, io.Discard)
+	a, err := New(others(), []string{"--replay"}, io.Discard, io.Discard)
 	if err != nil {
 		t.Skip(err) // a program is not here
 	}
-	r := &aloneResult{
+	r := &result{
 		ways:    a.said(),
 		Clock:   byReplay,
 		Work:    4,

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"fmt"
@@ -6,30 +6,31 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 )
 
 // workParts is how many parts of a boot's work are told apart.
 const workParts = 20
 
 // waited is how long a boot stood still for its reads, in seconds, in each part of what it works between them.
-func waited(waits []time.Duration, bursts []burst) []float64 {
+func waited(waits []time.Duration, bursts []testbed.Burst) []float64 {
 	all := time.Duration(0)
 	for _, b := range bursts {
-		all += b.think
+		all += b.Think
 	}
 	out := make([]float64, workParts)
 	worked := time.Duration(0)
 	for _, b := range bursts {
-		worked += b.think
+		worked += b.Think
 		part := min(int(workParts*float64(worked)/float64(max(all, 1))), workParts-1)
-		out[part] += stall(waits, []burst{b}).Seconds()
+		out[part] += testbed.Stall(waits, []testbed.Burst{b}).Seconds()
 	}
 	return out
 }
 
 // waits has a line for each way: how long it waited, where in the boot, and what it took beside waits and work:
 // others had its processor.
-func (r *aloneResult) waits() string {
+func (r *result) waits() string {
 	var b strings.Builder
 	for _, w := range r.ways {
 		rounds := r.Waited[w.name]

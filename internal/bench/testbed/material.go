@@ -1,4 +1,4 @@
-package storm
+package testbed
 
 import (
 	"context"
@@ -17,59 +17,59 @@ import (
 	"pando/internal/trace"
 )
 
-// material is what is booted in a storm.
-type material struct {
+// Material is what a measurement boots, and what its boots read.
+type Material struct {
 	*bench.Image
-	pack    bootpack.Record
-	bootSet int64    // W: bytes that the boot pack has on the wire until the boot has booted
-	booted  int64    // bytes of it until booted, also where the boot goes on until a mark
-	whole   int64    // bytes that all of it has
-	pieces  int      // that these are
-	beyond  bool     // they are more than those until booted, of which a node tells that it has them
-	boot    script   // what a boot reads, and when
-	want    [][]byte // what each of its reads must give
-	read    int64    // bytes of want
+	Pack     bootpack.Record
+	BootSet  int64    // W: bytes that the boot pack has on the wire until the boot has booted
+	Booted   int64    // bytes of it until booted, also where the boot goes on until a mark
+	PackSize int64    // bytes that all of it has
+	Pieces   int      // that these are
+	Beyond   bool     // they are more than those until booted, of which a node tells that it has them
+	Boot     Script   // what a boot reads, and when
+	want     [][]byte // what each of its reads must give
+	Read     int64    // bytes of want
 }
 
-// material makes image, read traces and boot pack ready.
-func (s *Storm) material(ctx context.Context) (*material, error) {
-	m, err := s.imageMaterial(ctx)
+// Material makes image, read traces and boot pack ready.
+func (t *Testbed) Material(ctx context.Context) (*Material, error) {
+	m, err := t.ImageMaterial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	boots, err := s.recorded(ctx, m)
+	boots, err := t.recorded(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	m.boot = newScript(boots[0])
-	if err := m.packed(ctx, s.until, boots); err != nil {
+	m.Boot = NewScript(boots[0])
+	if err := m.packed(ctx, t.Until, boots); err != nil {
 		return nil, err
 	}
 	if err := m.open(ctx); err != nil {
 		return nil, err
 	}
-	s.Say(
+	t.Say(
 		"Boot:   %d reads of %.1f MB in %.1f s (%d recorded); its boot pack has %.1f MB on the wire, W",
 		len(m.want),
-		bench.MB(m.read),
-		m.boot.length.Seconds(),
+		bench.MB(m.Read),
+		m.Boot.length.Seconds(),
 		len(boots),
-		bench.MB(m.bootSet),
+		bench.MB(m.BootSet),
 	)
 	return m, nil
 }
 
-// imageMaterial makes the image ready, which is all that a rival's machine boots from.
-func (s *Storm) imageMaterial(ctx context.Context) (*material, error) {
-	m := &material{Image: &bench.Image{Scratch: filepath.Join(s.Dir, "rivals")}}
+// ImageMaterial makes the image ready, which is all that a rival's machine boots from.
+func (t *Testbed) ImageMaterial(ctx context.Context) (*Material, error) {
+	m := &Material{Image: &bench.Image{Scratch: filepath.Join(t.Dir, "rivals")}}
 	var err error
-	if m.Version, err = s.version(ctx); err != nil {
+	if m.Version, err = t.version(ctx); err != nil {
 		return nil, err
 	}
-	if m.Keys, err = identity.Open(filepath.Join(s.DataDir(), "keys")); err != nil {
+	if m.Keys, err = identity.Open(filepath.Join(t.DataDir(), "keys")); err != nil {
 		return nil, err
 	}
-	if m.Store, err = store.OpenDir(filepath.Join(s.DataDir(), "store")); err != nil {
+	if m.Store, err = store.OpenDir(filepath.Join(t.DataDir(), "store")); err != nil {
 		return nil, err
 	}
 	v, err := m.Store.GetVersion(m.Version)
@@ -79,14 +79,14 @@ func (s *Storm) imageMaterial(ctx context.Context) (*material, error) {
 	if m.Manifest, err = image.Verify(v.Manifest, v.Signature, m.Keys.SitePublic()); err != nil {
 		return nil, err
 	}
-	agent, err := bench.AgentSize(ctx, s.Bin)
+	agent, err := bench.AgentSize(ctx, t.Bin)
 	if err != nil {
 		return nil, err
 	}
 	k := bench.KernelSizeOf(m.Manifest, string(m.Version), agent)
 	m.Kernel = &k
-	s.Say("Image:  %s, version %s, a root of %.1f MB", s.image, m.Version.Short(), bench.MB(m.Manifest.Root.Size))
-	s.Say(
+	t.Say("Image:  %s, version %s, a root of %.1f MB", t.Image, m.Version.Short(), bench.MB(m.Manifest.Root.Size))
+	t.Say(
 		"K:      %.1f MB with the drivers of every usual NIC, %.1f MB with those of one, %s",
 		bench.MB(k.Every),
 		bench.MB(k.Known),
@@ -96,14 +96,14 @@ func (s *Storm) imageMaterial(ctx context.Context) (*material, error) {
 }
 
 // packed finds the boot pack that a node without a class gets, and makes one as the server would where there is none.
-func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
+func (m *Material) packed(ctx context.Context, until trace.Stage, boots []packer.Recording) error {
 	records, err := m.Store.Packs(m.Version)
 	if err != nil {
 		return err
 	}
 	var ok bool
-	if m.pack, ok = bootpack.Find(records, ""); !ok {
-		m.pack, err = packer.Make(
+	if m.Pack, ok = bootpack.Find(records, ""); !ok {
+		m.Pack, err = packer.Make(
 			ctx,
 			packer.Options{Store: m.Store, Keys: m.Keys.Ring.Signers(), Version: m.Version, Manifest: m.Manifest,
 				Order: packer.Merge(boots), Boots: len(boots)},
@@ -112,20 +112,20 @@ func (m *material) packed(ctx context.Context, until trace.Stage, boots []packer
 			return err
 		}
 	}
-	data, err := m.Store.Get(ctx, m.pack.Object)
+	data, err := m.Store.Get(ctx, m.Pack.Object)
 	if err != nil {
 		return err
 	}
-	p, err := bootpack.Verify(data, []byte(m.pack.Signature), m.Version, m.Keys.SitePublic())
+	p, err := bootpack.Verify(data, []byte(m.Pack.Signature), m.Version, m.Keys.SitePublic())
 	if err != nil {
 		return err
 	}
-	m.whole = p.StoredSize()
-	m.bootSet, m.pieces = p.BootSet()
-	m.booted = m.bootSet
+	m.PackSize = p.StoredSize()
+	m.BootSet, m.Pieces = p.BootSet()
+	m.Booted = m.BootSet
 	if until != trace.Booted {
-		m.bootSet, m.pieces = readSet(p, m.boot.reads)
-		m.beyond = true
+		m.BootSet, m.Pieces = readSet(p, m.Boot.reads)
+		m.Beyond = true
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func readSet(p bootpack.Map, reads []trace.Read) (bytes int64, pieces int) {
 }
 
 // open reads what the boot will read, from the store itself.
-func (m *material) open(ctx context.Context) error {
+func (m *Material) open(ctx context.Context) error {
 	dev, err := blockdev.Open(
 		ctx,
 		bench.DiskSource{Dir: m.Store},
@@ -164,7 +164,7 @@ func (m *material) open(ctx context.Context) error {
 		return err
 	}
 	defer dev.Close()
-	for _, r := range m.boot.reads {
+	for _, r := range m.Boot.reads {
 		if int64(r.End())*chunk.BlockSize > dev.Size() {
 			return fmt.Errorf(
 				"the read trace has block %d, the root of version %s ends before it: it is of another version",
@@ -177,7 +177,7 @@ func (m *material) open(ctx context.Context) error {
 			return err
 		}
 		m.want = append(m.want, p)
-		m.read += int64(len(p))
+		m.Read += int64(len(p))
 	}
 	if len(m.want) == 0 {
 		return errors.New("the read trace is empty")

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/lab/rivals"
 )
 
 // treeMaterial is an image whose root was extracted already.
-func treeMaterial(t *testing.T) (m *material, squashfs string) {
+func treeMaterial(t *testing.T) (m *testbed.Material, squashfs string) {
 	t.Helper()
-	m = &material{Image: &bench.Image{Version: "sha256:ab", Scratch: t.TempDir()}}
+	m = &testbed.Material{Image: &bench.Image{Version: "sha256:ab", Scratch: t.TempDir()}}
 	for _, name := range []string{"ab.img", "ab.tree/etc/hostname"} {
 		file := filepath.Join(m.Scratch, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -37,7 +38,7 @@ func TestFilesBesideARecording(t *testing.T) {
 		{[]string{"nbd-squash"}, true},
 	} {
 		m, file := treeMaterial(t)
-		if err := (&Storm{rivals: rivals.All(), wanted: x.wanted}).filesBeside(t.Context(), m)(); err != nil {
+		if err := (&Storm{rivals: rivals.All(), wanted: x.wanted}).filesBeside(t.Context(), m); err != nil {
 			t.Fatalf("%v: %v", x.wanted, err)
 		}
 		if info, err := os.Stat(file); (err == nil && info.Size() > 0) != x.made {
@@ -46,12 +47,12 @@ func TestFilesBesideARecording(t *testing.T) {
 	}
 }
 
-// A squashfs that cannot be made is told when it is waited for; one that is broken off leaves no file that looks made.
+// A squashfs that cannot be made is told; one that is broken off leaves no file that looks made.
 func TestFilesBesideThatFail(t *testing.T) {
 	m, file := treeMaterial(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := (&Storm{rivals: rivals.All(), wanted: []string{"torrent"}}).filesBeside(ctx, m)(); err == nil {
+	if err := (&Storm{rivals: rivals.All(), wanted: []string{"torrent"}}).filesBeside(ctx, m); err == nil {
 		t.Error("no error of a squashfs that was broken off")
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"bytes"
@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"pando/internal/bench"
 	"pando/internal/lab/rivals"
 	"pando/internal/testkit"
 )
 
 // What the whole machine did in a round falls out of the ratios of that round.
 func TestAloneRatiosArePaired(t *testing.T) {
-	r := aloneResult{
+	r := result{
 		ways:    ways(rivals.Kernel()),
 		Seconds: map[string][]float64{"pando": {10, 30, 11}, "disk": {10, 30, 10}, "nbd-squashfs": {20, 60, 20}},
 	}
@@ -28,7 +29,7 @@ func TestAloneRatiosArePaired(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	without := (&aloneResult{ways: ways(rivals.Kernel()), Seconds: map[string][]float64{"nfs": {6}}}).table()
+	without := (&result{ways: ways(rivals.Kernel()), Seconds: map[string][]float64{"nfs": {6}}}).table()
 	if !strings.Contains(without, "6.00              -  nfs-ganesha") {
 		t.Errorf("without Pando there is no ratio:\n%s", without)
 	}
@@ -40,11 +41,11 @@ func TestAloneRatiosArePaired(t *testing.T) {
 // Each clock has results of its own.
 func TestAloneClocks(t *testing.T) {
 	seconds := map[string][]float64{"pando": {10}, "disk": {10}}
-	counted, wall := &aloneResult{
+	counted, wall := &result{
 		ways:    ways(rivals.Kernel()),
 		Clock:   byInstructions,
 		Seconds: seconds,
-	}, &aloneResult{
+	}, &result{
 		ways:    ways(rivals.Kernel()),
 		Clock:   byWall,
 		Seconds: seconds,
@@ -52,11 +53,11 @@ func TestAloneClocks(t *testing.T) {
 	if counted.file() == wall.file() || counted.table() == wall.table() {
 		t.Errorf("%s and %s", counted.file(), wall.file())
 	}
-	a, err := NewAlone(others(), []string{"--wall"}, io.Discard, io.Discard)
+	a, err := New(others(), []string{"--wall"}, io.Discard, io.Discard)
 	if err != nil || slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) != testkit.HasKVM() {
 		t.Errorf("--wall: the kernel is told %q, %v", a.kernelArgs(), err)
 	}
-	if a, err = NewAlone(others(), nil, io.Discard, io.Discard); err != nil ||
+	if a, err = New(others(), nil, io.Discard, io.Discard); err != nil ||
 		!slices.Equal(a.kernelArgs(), testkit.CountedKernelArgs()) {
 		t.Errorf("the kernel is told %q, %v", a.kernelArgs(), err)
 	}
@@ -66,28 +67,16 @@ func TestAloneFlags(t *testing.T) {
 	var out bytes.Buffer
 	for args, want := range map[string]string{"--ways floppy": `way "floppy"`, "--runs 0": "0 rounds",
 		"extra": `unknown argument "extra"`} {
-		if _, err := NewAlone(others(), strings.Fields(args), &out, &out); err == nil ||
+		if _, err := New(others(), strings.Fields(args), &out, &out); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
-	a, err := NewAlone(others(), []string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
-	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.screen ||
+	a, err := New(others(), []string{"--dir", "x", "--runs", "3", "--screen", "--ways", "pando,disk"}, &out, &out)
+	if err != nil || a.runs != 3 || len(a.ways) != 2 || !a.Screen ||
 		a.command != "pando-lab alone --dir x --runs 3 --screen --ways pando,disk" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
 
-// A boot pack is of the machine that is measured: one without a graphics card never starts a desktop.
-func TestAloneRecordsTheMachineThatItMeasures(t *testing.T) {
-	for _, args := range [][]string{nil, {"--screen"}} {
-		a, err := NewAlone(others(), args, io.Discard, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.star = &testkit.Star{}
-		if c := a.recorderMachine(); c.Screen != (args != nil) || c.Screen != a.screen {
-			t.Errorf("%q: what is recorded has a graphics card: %t", args, c.Screen)
-		}
-	}
-}
+func others() bench.Others { return bench.Others{Systems: rivals.All(), Kernel: rivals.Kernel()} }

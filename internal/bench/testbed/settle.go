@@ -1,4 +1,4 @@
-package storm
+package testbed
 
 import (
 	"context"
@@ -15,21 +15,21 @@ const (
 	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's count
 )
 
-// settle waits until the server has nothing to do, and says so where it has not.
-func (s *Storm) settle(ctx context.Context) error {
-	before, _, err := bench.ProcessCost(s.site.PID())
+// Settle waits until the server has nothing to do, and says so where it has not.
+func (t *Testbed) Settle(ctx context.Context) error {
+	before, _, err := bench.ProcessCost(t.Site.PID())
 	for begun := time.Now(); err == nil && time.Since(begun) < settleMost; {
 		if err = bench.Pause(ctx, settleLook); err != nil {
 			return err
 		}
 		var now float64
-		if now, _, err = bench.ProcessCost(s.site.PID()); now-before <= settleIdle {
+		if now, _, err = bench.ProcessCost(t.Site.PID()); now-before <= settleIdle {
 			return err
 		}
 		before = now
 	}
 	if err == nil {
-		s.Say("   the server has been busy for %v before anything boots", settleMost)
+		t.Say("   the server has been busy for %v before anything boots", settleMost)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 	"pando/internal/trace"
 )
@@ -19,19 +20,26 @@ import (
 // Alone is a measurement of one node by itself, on a link that limits nothing: from /init to the default target, with
 // Pando and with others, in turns, so that what else the machine does meets all of them.
 type Alone struct {
-	Storm
+	testbed.Testbed
+	systems      []bench.System      // whose roots a recorded boot is replayed from
+	kernelRivals []bench.KernelRival // of emulated machines
+	runs         int                 // rounds
+	command      string              // as it can be given again
+	release      string              // of Pando's programs
+
 	all  []way
 	ways []string // that are measured
 	wall bool     // an emulated machine's clock is the wall's
 
-	replay bool    // no machine: a recorded boot is replayed on this one's processors
-	work   float64 // that such a boot does, in seconds
+	replay  bool    // no machine: a recorded boot is replayed on this one's processors
+	work    float64 // that such a boot does, in seconds
+	account *bench.Account
 }
 
 // way is one way to boot. Its answer is the time from /init to the default target.
 type way struct {
 	name, what string
-	boot       func(context.Context, *Alone, *material) (float64, error)
+	boot       func(context.Context, *Alone, *testbed.Material) (float64, error)
 }
 
 // ways are those that can be measured. Others follow Pando's in each round.
@@ -43,32 +51,30 @@ func ways(rivals []bench.KernelRival) []way {
 			way{
 				r.Name,
 				r.What,
-				func(ctx context.Context, a *Alone, m *material) (float64, error) { return a.bootRival(ctx, r, m) },
+				func(ctx context.Context, a *Alone, m *testbed.Material) (float64, error) {
+					return a.bootRival(ctx, r, m)
+				},
 			},
 		)
 	}
 	return out
 }
 
-// NewAlone takes the arguments of `pando-lab alone`.
-func NewAlone(o Others, args []string, stdout, stderr io.Writer) (*Alone, error) {
+// New takes the arguments of `pando-lab alone`.
+func New(o bench.Others, args []string, stdout, stderr io.Writer) (*Alone, error) {
 	a := &Alone{
-		Storm: Storm{
-			Place:  bench.Place{Out: stdout, Err: stderr},
-			until:  trace.Booted,
-			nodes:  []int{1},
-			wanted: names(own()),
-		},
+		Testbed:      testbed.Testbed{Place: bench.Place{Out: stdout, Err: stderr}, Until: trace.Booted},
+		systems:      append(slices.Clone(o.Systems), diskRoot()),
+		kernelRivals: o.Kernel,
 	}
-	a.rivals, a.kernelRivals, a.more = o.Systems, o.Kernel, []bench.System{diskRoot()}
 	a.all = ways(a.kernelRivals)
 	f := flag.NewFlagSet("pando-lab alone", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&a.Dir, "dir", "build/storm", "where everything is kept; that of `pando-lab storm` does")
 	f.StringVar(&a.Data, "data", "", "the server's data directory (default: data below --dir)")
-	f.StringVar(&a.image, "image", "storm", "image in it, built if it is not there")
-	f.StringVar(&a.recipe, "recipe", "debian:bookworm", "recipe to build the image by")
-	f.IntVar(&a.memory, "memory", 1536, "MiB of the machine")
+	f.StringVar(&a.Image, "image", "storm", "image in it, built if it is not there")
+	f.StringVar(&a.Recipe, "recipe", "debian:bookworm", "recipe to build the image by")
+	f.IntVar(&a.Memory, "memory", 1536, "MiB of the machine")
 	f.IntVar(&a.runs, "runs", 5, "rounds: boots of each")
 	f.BoolVar(
 		&a.wall,
@@ -85,7 +91,7 @@ func NewAlone(o Others, args []string, stdout, stderr io.Writer) (*Alone, error)
 			"others; of pando, nbd-erofs and disk",
 	)
 	f.BoolVar(
-		&a.screen,
+		&a.Screen,
 		"screen",
 		false,
 		"the machine has a graphics card, as a desktop wants; so has the one whose boots are recorded, if none are",
@@ -98,7 +104,7 @@ func NewAlone(o Others, args []string, stdout, stderr io.Writer) (*Alone, error)
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	a.given, a.command = givenFlags(f), commandLine("alone", args)
+	a.Given, a.command = bench.GivenFlags(f), bench.CommandLine("alone", args)
 	if len(a.ways) == 0 {
 		a.ways = a.wayNames()
 	}
@@ -142,21 +148,21 @@ func (a *Alone) Measure(ctx context.Context) (err error) {
 	if a.release, err = bench.ReleaseOf(ctx, a.Bin); err != nil {
 		return err
 	}
-	a.star, err = testkit.NewStar(
+	a.Star, err = testkit.NewStar(
 		ctx,
 		testkit.StarConfig{Prefix: "alone", Server: bench.Network, Nodes: 1, Joined: a.replay},
 	)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(a.star.Close())) }()
-	if err := a.serve(ctx, "off"); err != nil {
+	defer func() { err = errors.Join(err, bench.LeftOver(a.Star.Close())) }()
+	if err := a.Serve(ctx, "off"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(a.site.Close())) }()
-	ready := a.imageMaterial // only Pando asks what a boot reads
+	defer func() { err = errors.Join(err, bench.LeftOver(a.Site.Close())) }()
+	ready := a.ImageMaterial // only Pando asks what a boot reads
 	if slices.Contains(a.ways, bench.PandoWay) || a.replay {
-		ready = a.material
+		ready = a.Material
 	}
 	m, err := ready(ctx)
 	if err != nil {
@@ -169,13 +175,13 @@ func (a *Alone) Measure(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, a.account.Close()) }()
 		return a.rounds(ctx, m)
 	}
-	if err := a.site.Close(); err != nil {
+	if err := a.Site.Close(); err != nil {
 		return err
 	}
-	if err := a.serve(ctx, "own"); err != nil {
+	if err := a.Serve(ctx, "own"); err != nil {
 		return err
 	}
-	if err := a.welcome(ctx, a.kernelArgs()); err != nil {
+	if err := a.AdoptAll(ctx, a.kernelArgs()); err != nil {
 		return err
 	}
 	return a.rounds(ctx, m)
@@ -201,8 +207,8 @@ func (a *Alone) clockName() string {
 }
 
 // rounds boots every way once in each round and keeps what was measured after each boot.
-func (a *Alone) rounds(ctx context.Context, m *material) error {
-	res := newAloneResult(m, a.image, a.command, a.clockName(), a.release)
+func (a *Alone) rounds(ctx context.Context, m *testbed.Material) error {
+	res := newResult(m, a.Image, a.command, a.clockName(), a.release)
 	res.ways = a.said()
 	res.Work = a.work
 	file := filepath.Join(a.Dir, res.file())
@@ -213,7 +219,7 @@ func (a *Alone) rounds(ctx context.Context, m *material) error {
 			}
 			boot := w.boot
 			if a.replay {
-				boot = func(ctx context.Context, a *Alone, m *material) (float64, error) {
+				boot = func(ctx context.Context, a *Alone, m *testbed.Material) (float64, error) {
 					return a.replayed(ctx, m, w.name, res)
 				}
 			}
@@ -239,8 +245,8 @@ func (a *Alone) said() []way {
 	}
 	out := slices.Clone(a.all)
 	for i, w := range out {
-		if name := replayWays[w.name]; name != "" {
-			out[i].what = a.system(name).What
+		if s, ok := a.replayedSystem(w.name); ok {
+			out[i].what = s.What
 		}
 	}
 	return out

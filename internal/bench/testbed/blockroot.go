@@ -1,4 +1,4 @@
-package storm
+package testbed
 
 import (
 	"context"
@@ -18,81 +18,96 @@ import (
 	"pando/internal/link"
 	"pando/internal/node/blockd"
 	"pando/internal/swarm/peer"
+	"pando/internal/testkit"
 )
 
-// pando does what init does from the assignment on, and attaches the root by a real block daemon.
-func (n *node) pando(ctx context.Context, step pandoStep) (_ bench.Root, err error) {
+// Node is a machine whose root a block daemon serves.
+type Node struct {
+	Net      *testkit.Net
+	Dir      string // of its own
+	Bin      string // the programs
+	Server   string // base URL of the image port
+	Material *Material
+	Disk     *blockapi.CacheDisk // nil: none
+}
+
+// Step is how far a node goes: without a boot pack, with one that is fetched when reads ask for it, ahead of them, and
+// from peers too.
+type Step struct{ Pack, Idle, Peers bool }
+
+// Attach does what init does from the assignment on, and attaches the root by a real block daemon.
+func (n *Node) Attach(ctx context.Context, step Step) (*BlockRoot, error) {
 	c, err := n.blockConfig(ctx, step)
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(n.dir, "block.log"))
+	log, err := os.Create(filepath.Join(n.Dir, "block.log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	c.Disk = n.disk
-	p := &pandoRoot{began: time.Now()}
-	err = n.net.Do(func() (err error) {
-		p.Alone, err = blockd.StartAlone(ctx, filepath.Join(n.bin, "pando-init"), n.dir, c, log)
+	c.Disk = n.Disk
+	p := &BlockRoot{began: time.Now()}
+	err = n.Net.Do(func() (err error) {
+		p.Alone, err = blockd.StartAlone(ctx, filepath.Join(n.Bin, "pando-init"), n.Dir, c, log)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w; its log is %s", err, log.Name())
 	}
-	n.daemon.Store(int64(p.PID()))
 	return p, nil
 }
 
 // blockConfig fetches what a boot starts with, from peers if they share and the tracker names some.
-func (n *node) blockConfig(ctx context.Context, step pandoStep) (c blockapi.Config, err error) {
-	client := &http.Client{Transport: &http.Transport{DialContext: n.net.Dial}}
+func (n *Node) blockConfig(ctx context.Context, step Step) (c blockapi.Config, err error) {
+	client := &http.Client{Transport: &http.Transport{DialContext: n.Net.Dial}}
 	defer client.CloseIdleConnections()
-	sources := startSources{urls: []string{n.server}}
-	if step.peers {
+	sources := startSources{urls: []string{n.Server}}
+	if step.Peers {
 		help := peer.Join(
 			ctx,
 			client,
-			[]string{n.server},
-			peer.JoinOptions{Pack: n.m.pack.Object, Prefix: n.net.Addr.Bits()},
+			[]string{n.Server},
+			peer.JoinOptions{Pack: n.Material.Pack.Object, Prefix: n.Net.Addr.Bits()},
 		)
 		c.Swarm = &blockapi.SwarmConfig{Late: help.AnnounceDelay, Said: help.Control, Start: help.Peers}
 		sources = startSources{late: help.AnnounceDelay}
 		for _, p := range help.Peers {
 			sources.urls = append(sources.urls, "http://"+p.String())
 		}
-		sources.urls = append(sources.urls, n.server)
+		sources.urls = append(sources.urls, n.Server)
 	}
 	man, err := n.manifest(ctx, client, sources, &c)
 	if err != nil {
 		return c, err
 	}
 	c.Index, c.Size, c.ChunkSize, c.Servers, c.Idle = man.Root.Index, man.Root.Size, man.Root.ChunkSize, []string{
-		n.server,
-	}, step.idle
+		n.Server,
+	}, step.Idle
 	c.Network = link.Network{
-		Addresses: []netip.Prefix{n.net.Addr},
+		Addresses: []netip.Prefix{n.Net.Addr},
 	} // no interface: it is left alone, but its subnet is known
-	if !step.pack {
+	if !step.Pack {
 		return c, nil
 	}
-	if c.Pack, err = getAny(ctx, client, sources, "/o/"+n.m.pack.Object.Name(), n.m.pack.Object.Verify); err != nil {
+	m := n.Material
+	if c.Pack, err = getAny(ctx, client, sources, "/o/"+m.Pack.Object.Name(), m.Pack.Object.Verify); err != nil {
 		return c, err
 	}
-	_, err = bootpack.Verify(c.Pack, []byte(n.m.pack.Signature), n.m.Version, n.m.Keys.SitePublic())
+	_, err = bootpack.Verify(c.Pack, []byte(m.Pack.Signature), m.Version, m.Keys.SitePublic())
 	return c, err
 }
 
-func (n *node) manifest(
+func (n *Node) manifest(
 	ctx context.Context,
 	client *http.Client,
 	sources startSources,
 	c *blockapi.Config,
 ) (m image.Manifest, err error) {
-	path := "/m/" + strings.TrimPrefix(string(n.m.Version), "sha256:")
+	path := "/m/" + strings.TrimPrefix(string(n.Material.Version), "sha256:")
 	data, err := getAny(ctx, client, sources, path, func(data []byte) error {
-		if got := image.Version(data); got != n.m.Version {
-			return fmt.Errorf("manifest has digest %s, want %s", got, n.m.Version)
+		if got := image.Version(data); got != n.Material.Version {
+			return fmt.Errorf("manifest has digest %s, want %s", got, n.Material.Version)
 		}
 		return nil
 	})
@@ -100,7 +115,7 @@ func (n *node) manifest(
 		return m, err
 	}
 	signature, err := getAny(ctx, client, sources, path+".minisig", func(signature []byte) (err error) {
-		m, err = image.Verify(data, signature, n.m.Keys.SitePublic())
+		m, err = image.Verify(data, signature, n.Material.Keys.SitePublic())
 		return err
 	})
 	if c.Swarm != nil {
@@ -118,9 +133,9 @@ type startSources struct {
 	late time.Duration
 }
 
-// startAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
+// AskAgain is how long a node waits before it asks servers again that did not answer: on links this slow the
 // kernel gives up connections that on faster ones last.
-const startAgain = time.Second
+const AskAgain = time.Second
 
 // getAny fetches a small file from the first source that has it. The last is the server, which is asked again as
 // nodes do, for as long as a boot may take.
@@ -137,17 +152,17 @@ func getAny(
 			return data, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RecordTimeout)
 	defer cancel()
 	for {
-		data, err := getGood(ctx, client, server+path, recordTimeout, good)
+		data, err := getGood(ctx, client, server+path, RecordTimeout, good)
 		if err == nil || errors.Is(err, bench.ErrAnswer) {
 			return data, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(startAgain):
+		case <-time.After(AskAgain):
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package storm
+package testbed
 
 import (
 	"bytes"
@@ -13,23 +13,23 @@ import (
 	"pando/internal/chunk"
 )
 
-// replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each
+// Replay makes the reads of a boot, which thinks between them, and compares every byte. It returns how long each
 // read waited. To give up when ctx is done is up to dev.
-func (m *material) replay(
+func (m *Material) Replay(
 	ctx context.Context,
 	dev io.ReaderAt,
-	bursts []burst,
+	bursts []Burst,
 	think func(context.Context, time.Duration) error,
 ) ([]time.Duration, error) {
 	waits := make([]time.Duration, len(m.want))
 	for _, b := range bursts {
-		if err := think(ctx, b.think); err != nil {
+		if err := think(ctx, b.Think); err != nil {
 			return nil, err
 		}
-		errs := make([]error, b.end-b.first)
+		errs := make([]error, b.End-b.First)
 		var all sync.WaitGroup
-		for i := b.first; i < b.end; i++ {
-			all.Go(func() { waits[i], errs[i-b.first] = m.readOne(dev, i) })
+		for i := b.First; i < b.End; i++ {
+			all.Go(func() { waits[i], errs[i-b.First] = m.readOne(dev, i) })
 		}
 		all.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -42,10 +42,10 @@ func (m *material) replay(
 	return waits, nil
 }
 
-func (m *material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
+func (m *Material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
 	begin := time.Now()
 	p := make([]byte, len(m.want[i]))
-	if _, err := dev.ReadAt(p, int64(m.boot.reads[i].Start)*chunk.BlockSize); err != nil {
+	if _, err := dev.ReadAt(p, int64(m.Boot.reads[i].Start)*chunk.BlockSize); err != nil {
 		return 0, err
 	}
 	wait := time.Since(begin)
@@ -53,18 +53,18 @@ func (m *material) readOne(dev io.ReaderAt, i int) (time.Duration, error) {
 		return 0, fmt.Errorf(
 			"read %d, of %d blocks at %d: wrong bytes",
 			i,
-			m.boot.reads[i].Blocks,
-			m.boot.reads[i].Start,
+			m.Boot.reads[i].Blocks,
+			m.Boot.reads[i].Start,
 		)
 	}
 	return wait, nil
 }
 
-// stall is how long the boot stood still for its reads: of a burst, the longest wait.
-func stall(waits []time.Duration, bursts []burst) time.Duration {
+// Stall is how long the boot stood still for its reads: of a burst, the longest wait.
+func Stall(waits []time.Duration, bursts []Burst) time.Duration {
 	sum := time.Duration(0)
 	for _, b := range bursts {
-		sum += slices.Max(waits[b.first:b.end])
+		sum += slices.Max(waits[b.First:b.End])
 	}
 	return sum
 }

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"fmt"
@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/testkit"
 )
 
-// aloneResult is what was measured: seconds from /init to the default target, by way, a round each.
-type aloneResult struct {
+// result is what was measured: seconds from /init to the default target, by way, a round each.
+type result struct {
 	Date    time.Time            `json:"date"`
 	Machine string               `json:"machine"`
 	KVM     bool                 `json:"kvm"`
@@ -39,8 +40,8 @@ const (
 	byReplay       = "replay" // there was no such machine: a recorded boot was replayed
 )
 
-func newAloneResult(m *material, image, command, clock, release string) *aloneResult {
-	return &aloneResult{
+func newResult(m *testbed.Material, image, command, clock, release string) *result {
+	return &result{
 		Clock:   clock,
 		QEMU:    qemuRelease(),
 		Date:    time.Now().UTC().Truncate(time.Second),
@@ -52,7 +53,7 @@ func newAloneResult(m *material, image, command, clock, release string) *aloneRe
 		Version: string(
 			m.Version,
 		),
-		BootSet: m.bootSet,
+		BootSet: m.BootSet,
 		Seconds: map[string][]float64{},
 		Waited:  map[string][][]float64{},
 	}
@@ -70,7 +71,7 @@ func qemuRelease() string {
 }
 
 // file is its name, beside the results of storms.
-func (r *aloneResult) file() string {
+func (r *result) file() string {
 	if r.Clock == byInstructions {
 		return "alone.json"
 	}
@@ -87,7 +88,7 @@ func paired(a, b []float64) float64 {
 }
 
 // table has a line for each way, with Pando's time as a ratio to it.
-func (r *aloneResult) table() string {
+func (r *result) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-20s %10s %10s %10s %14s  %s\n", "way", "median s", "min s", "max s", "Pando / it", "what")
 	for _, w := range r.ways {

@@ -1,4 +1,4 @@
-package storm
+package alone
 
 import (
 	"context"
@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"pando/internal/api"
 	"pando/internal/bench"
+	"pando/internal/bench/testbed"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // aloneTimeout is how long one boot may take.
@@ -20,7 +19,7 @@ const aloneTimeout = 6 * time.Minute
 var aloneMAC = fleet.MAC{0x52, 0x54, 0, 0xde, 4, 1}
 
 // bootPando boots by firmware; the node itself says how long it took since /init.
-func bootPando(ctx context.Context, a *Alone, _ *material) (seconds float64, err error) {
+func bootPando(ctx context.Context, a *Alone, _ *testbed.Material) (seconds float64, err error) {
 	before, err := a.lastBoot(ctx)
 	if err != nil {
 		return 0, err
@@ -44,7 +43,7 @@ func bootPando(ctx context.Context, a *Alone, _ *material) (seconds float64, err
 
 // lastBoot is the id of the latest boot that the server knows, "" for none.
 func (a *Alone) lastBoot(ctx context.Context) (fleet.BootID, error) {
-	boots, err := a.site.API.Boots(ctx, "", 1)
+	boots, err := a.Site.API.Boots(ctx, "", 1)
 	if err != nil || len(boots) == 0 {
 		return "", err
 	}
@@ -53,35 +52,24 @@ func (a *Alone) lastBoot(ctx context.Context) (fleet.BootID, error) {
 
 // booted is the node's own time at its default target, 0 while a boot after the one before has not come so far.
 func (a *Alone) booted(ctx context.Context, before fleet.BootID) (float64, error) {
-	boots, err := a.site.API.Boots(ctx, "", 1)
+	boots, err := a.Site.API.Boots(ctx, "", 1)
 	if err != nil || len(boots) == 0 || boots[0].ID == before {
 		return 0, err
 	}
-	b, err := a.site.API.Boot(ctx, boots[0].ID)
+	b, err := a.Site.API.Boot(ctx, boots[0].ID)
 	if err != nil {
 		return 0, err
 	}
-	e := bootedEvent(b)
+	e := testbed.BootedEvent(b)
 	if e.Offset > 0 && e.Bytes["pack"] == 0 && b.Bytes["pack"] == 0 {
 		return 0, errors.New("the boot had no boot pack")
 	}
 	return e.Offset.Seconds(), nil
 }
 
-// bootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
-// not come so far.
-func bootedEvent(b api.BootDetail) trace.Event {
-	for _, e := range b.Events {
-		if e.Stage == trace.Booted && e.Offset > 0 {
-			return e
-		}
-	}
-	return trace.Event{}
-}
-
 // bootRival starts what serves a rival, and boots by its initramfs.
-func (a *Alone) bootRival(ctx context.Context, r bench.KernelRival, m *material) (seconds float64, err error) {
-	d, stop, err := r.Start(ctx, a.host(), m.Image, a.kernelArgs())
+func (a *Alone) bootRival(ctx context.Context, r bench.KernelRival, m *testbed.Material) (seconds float64, err error) {
+	d, stop, err := r.Start(ctx, a.Host(), m.Image, a.kernelArgs())
 	if err != nil {
 		return 0, err
 	}
@@ -100,10 +88,10 @@ func (a *Alone) guest(ctx context.Context, d testkit.Direct, wait func(context.C
 			Name:     "alone",
 			Firmware: testkit.BIOS,
 			MAC:      aloneMAC,
-			Memory:   a.memory,
+			Memory:   a.Memory,
 			Counted:  !a.wall,
-			Screen:   a.screen,
-			Net:      a.star.Server,
+			Screen:   a.Screen,
+			Net:      a.Star.Server,
 			Dir:      filepath.Join(a.Dir, "alone"),
 			Direct:   d,
 		},

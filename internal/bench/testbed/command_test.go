@@ -1,15 +1,17 @@
-package storm
+package testbed
 
 import (
-	"os"
+	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"pando/internal/bench"
 	"pando/internal/build/recipe"
+	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/store"
+	"pando/internal/testkit"
 )
 
 // An image that was made by another recipe is refused, if that is known, and if it is not the image itself that was
@@ -40,10 +42,15 @@ func TestOtherSource(t *testing.T) {
 		{"of a tree that is named", []string{"--tree", "/srv/tree"}, tree, ""},
 		{"changed by hand", nil, image.Provenance{Parent: "sha256:1"}, ""},
 	} {
-		s, err := New(others(), append([]string{"--systems", "chunks"}, x.args...), os.Stdout, os.Stderr)
-		if err != nil {
+		f := flag.NewFlagSet("", flag.ContinueOnError)
+		s := &Testbed{}
+		f.StringVar(&s.Image, "image", "storm", "")
+		f.StringVar(&s.Recipe, "recipe", "debian:bookworm", "")
+		f.StringVar(&s.Tree, "tree", "", "")
+		if err := f.Parse(x.args); err != nil {
 			t.Fatal(err)
 		}
+		s.Given = bench.GivenFlags(f)
 		if got, wanted := s.otherSource(x.of); got != x.other || (got != "") != (wanted != "") {
 			t.Errorf("%s: got %q instead of %q, want %q", x.name, got, wanted, x.other)
 		}
@@ -52,18 +59,27 @@ func TestOtherSource(t *testing.T) {
 
 // What a version was made by is read from the store that it is in.
 func TestCheckSource(t *testing.T) {
-	s := &Storm{Place: bench.Place{Dir: t.TempDir()}, recipe: "debian:bookworm", image: "storm"}
-	v := smallVersion(t, s.DataDir(), smallRoot(testRoot))
-	if err := s.checkSource(v); err != nil {
-		t.Errorf("nothing is recorded: %v", err)
+	s := &Testbed{Place: bench.Place{Dir: t.TempDir()}, Recipe: "debian:bookworm", Image: "storm"}
+	keys, err := identity.Open(filepath.Join(s.DataDir(), "keys"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir, err := store.OpenDir(filepath.Join(s.DataDir(), "store"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	v, err := testkit.SmallVersion(t.Context(), dir, keys.Site, "kernel", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkSource(v); err != nil {
+		t.Errorf("nothing is recorded: %v", err)
+	}
 	kept, err := dir.GetVersion(v)
 	if err == nil {
-		kept.Provenance = mustJSON(t, image.Provenance{Format: 1, Recipe: "debian-desktop"})
+		kept.Provenance, err = image.Provenance{Format: 1, Recipe: "debian-desktop"}.Encode()
+	}
+	if err == nil {
 		_, err = dir.PutVersion(kept)
 	}
 	if err != nil {

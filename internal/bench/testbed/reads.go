@@ -1,4 +1,4 @@
-package storm
+package testbed
 
 import (
 	"cmp"
@@ -20,9 +20,9 @@ import (
 // recordings returns what boots of a version read, the one to replay first: of the files that were named, or what
 // the server keeps. A boot ends with the stage that is wanted; of what the server keeps, those that did not come so
 // far are left out.
-func (s *Storm) recordings(v fleet.Digest) (out []packer.Recording, err error) {
-	if len(s.traces) > 0 {
-		for _, name := range s.traces {
+func (t *Testbed) recordings(v fleet.Digest) (out []packer.Recording, err error) {
+	if len(t.Traces) > 0 {
+		for _, name := range t.Traces {
 			data, err := os.ReadFile(name)
 			if err != nil {
 				return nil, err
@@ -35,12 +35,12 @@ func (s *Storm) recordings(v fleet.Digest) (out []packer.Recording, err error) {
 		}
 		return out, nil
 	}
-	return keptBoots(s.tracesOf(v), s.until)
+	return keptBoots(t.tracesOf(v), t.Until)
 }
 
 // tracesOf is where the server keeps read traces of a version.
-func (s *Storm) tracesOf(v fleet.Digest) string {
-	return filepath.Join(s.DataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
+func (t *Testbed) tracesOf(v fleet.Digest) string {
+	return filepath.Join(t.DataDir(), "traces", strings.TrimPrefix(string(v), "sha256:"))
 }
 
 // keptBoot is a read trace as the server keeps it.
@@ -121,24 +121,24 @@ func side(first bool) int {
 	return 1
 }
 
-// script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of
+// Script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of
 // them waited for which. So reads of one millisecond are made at once, a burst, and the time until the next burst
 // passes after the last of them was answered: the boot thinks. All systems get the same script.
-type script struct {
+type Script struct {
 	reads  []trace.Read
-	bursts []burst
+	bursts []Burst
 	length time.Duration // of all thinking, as it was recorded
 }
 
-// burst is some reads that are made at once.
-type burst struct {
-	first, end int           // reads
-	think      time.Duration // before it, as it was recorded
+// Burst is some reads that are made at once.
+type Burst struct {
+	First, End int           // reads
+	Think      time.Duration // before it, as it was recorded
 }
 
-// newScript takes what a boot read until it had booted.
-func newScript(r packer.Recording) script {
-	var s script
+// NewScript takes what a boot read until it had booted.
+func NewScript(r packer.Recording) Script {
+	var s Script
 	for _, x := range r.Reads {
 		if r.Booted > 0 && x.At > r.Booted {
 			continue
@@ -149,23 +149,23 @@ func newScript(r packer.Recording) script {
 	at := time.Duration(0)
 	for i, x := range s.reads {
 		if i == 0 || x.At != at {
-			s.bursts = append(s.bursts, burst{first: i, think: x.At - at})
+			s.bursts = append(s.bursts, Burst{First: i, Think: x.At - at})
 			at = x.At
 		}
-		s.bursts[len(s.bursts)-1].end = i + 1
+		s.bursts[len(s.bursts)-1].End = i + 1
 	}
 	s.length = at
 	return s
 }
 
-// scaled returns the bursts with so much thinking in all.
-func (s script) scaled(think time.Duration) []burst {
+// Scaled returns the bursts with so much thinking in all.
+func (s Script) Scaled(think time.Duration) []Burst {
 	out := slices.Clone(s.bursts)
 	for i := range out {
 		if s.length == 0 {
-			out[i].think = 0
+			out[i].Think = 0
 		} else {
-			out[i].think = time.Duration(float64(out[i].think) / float64(s.length) * float64(think))
+			out[i].Think = time.Duration(float64(out[i].Think) / float64(s.length) * float64(think))
 		}
 	}
 	return out

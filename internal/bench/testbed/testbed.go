@@ -1,0 +1,60 @@
+package testbed
+
+import (
+	"context"
+
+	"pando/internal/api"
+	"pando/internal/bench"
+	"pando/internal/testkit"
+	"pando/internal/trace"
+)
+
+// DataPort is where the server's image port listens.
+const DataPort = "8480"
+
+// Testbed is a server, the network around it, and the image that its nodes boot.
+type Testbed struct {
+	bench.Place
+	Programs string // directory of the programs that serve and boot; "": those beside this one
+
+	Image  string          // name of the image
+	Recipe string          // that it is built by
+	Tree   string          // directory that it is built from; "": the recipe
+	Traces []string        // files with read traces; none: those that the server keeps
+	Given  map[string]bool // flags
+
+	Until  trace.Stage // that ends a boot
+	Memory int         // MiB of an emulated machine; 0: what testkit gives it
+	Screen bool        // the machine whose boots are recorded has a graphics card
+
+	Star *testkit.Star
+	Site *testkit.Site
+
+	// Beside, when set, makes what else is wanted of the image, while boots are recorded: an emulated machine leaves a
+	// processor.
+	Beside func(ctx context.Context, m *Material) error
+}
+
+// Host is where the servers of others run.
+func (t *Testbed) Host() bench.Host { return bench.Host{Net: t.Star.Server, Dir: t.Dir} }
+
+// URL is the server's image port, as nodes see it.
+func URL() string { return "http://" + bench.Network.Addr().String() + ":" + DataPort }
+
+func (t *Testbed) beside(ctx context.Context, m *Material) error {
+	if t.Beside == nil {
+		return nil
+	}
+	return t.Beside(ctx, m)
+}
+
+// BootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
+// not come so far.
+func BootedEvent(b api.BootDetail) trace.Event {
+	for _, e := range b.Events {
+		if e.Stage == trace.Booted && e.Offset > 0 {
+			return e
+		}
+	}
+	return trace.Event{}
+}

@@ -1,0 +1,71 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"pando/internal/bench"
+	"pando/internal/node/blockd"
+)
+
+// BlockRoot is a root that a block daemon serves.
+type BlockRoot struct {
+	*blockd.Alone
+	began time.Time // when its daemon was started
+}
+
+// ReadAt reads as the kernel does.
+func (p *BlockRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }
+
+// Usage is what the daemon has received, what it served without, and what it took.
+func (p *BlockRoot) Usage(ctx context.Context) (bench.Usage, error) {
+	st, err := p.Client.Status(ctx, 0)
+	if err != nil {
+		return bench.Usage{}, err
+	}
+	t := bench.Usage{
+		Received:  map[string]int64{},
+		Served:    map[string]int64{},
+		Failures:  st.Failures + st.Rejected,
+		Rejected:  st.Rejected,
+		Messages:  st.Messages,
+		Control:   st.Control,
+		Usual:     st.Usual.Seconds(),
+		Incidents: map[string]int{},
+		Fed:       st.Fed,
+	}
+	for _, i := range st.Incidents {
+		t.Incidents[string(i.Kind)]++
+	}
+	for source, bytes := range st.Bytes {
+		if source == "server" || source == "peer" {
+			t.Received[source] = bytes
+		} else {
+			t.Served[source] = bytes
+		}
+	}
+	if st.Errors > 0 {
+		return t, fmt.Errorf("%d reads were answered with an error", st.Errors)
+	}
+	if t.CPU, t.Memory, err = bench.ProcessCost(p.PID()); err != nil {
+		return t, err
+	}
+	r, err := p.Client.EndReads(ctx)
+	t.Hits, t.Misses, t.Wasted = r.Hits, r.Misses, r.Wasted
+	return t, err
+}
+
+// Complete is when all was there that a boot reads until booted or, of one that goes on until a mark beyond that,
+// all of the boot pack; zero: it is not.
+func (p *BlockRoot) Complete(ctx context.Context, beyond bool) (time.Time, error) {
+	st, err := p.Client.Status(ctx, 0)
+	took := st.Complete
+	if beyond {
+		took = st.Whole
+	}
+	if err != nil || took == 0 {
+		return time.Time{}, err
+	}
+	return p.began.Add(took), nil
+}
