@@ -45,17 +45,18 @@ const maxFirmwareText = 128
 // around it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
 func FirmwareText(s string) string {
 	if !utf8.ValidString(s) {
-		runes := make([]rune, len(s))
+		text := make([]rune, len(s))
 		for i := range len(s) {
-			runes[i] = rune(s[i])
+			text[i] = rune(s[i])
 		}
-		s = string(runes)
+		s = string(text)
 	}
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
 			return -1
 		}
 		return r
-	}, s))
+	}, s)
+	s = strings.TrimSpace(s)
 	return strings.ToValidUTF8(s[:min(len(s), maxFirmwareText)], "")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -134,6 +135,18 @@ func TestModuleForAnotherProcessor(t *testing.T) {
 	}
 	if err := l.Load([]string{"r8169"}); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("a module that does not fit: %v", err)
+	}
+}
+
+// A driver that the kernel has and nobody sent says what to do.
+func TestDriverThatWasNotSent(t *testing.T) {
+	x := index()
+	x.add(image.DriverSet{Format: 1, Name: "net", Modules: []image.Module{
+		{Name: "cxgb4", Aliases: []string{"pci:v00001425d00005401sv*"}}}})
+	l := NewLoader(x, CommandLine{})
+	names := l.Wanted([]string{"pci:v00001425d00005401sv00001425sd00000000bc02sc00i00"})
+	if err := l.Load(names); err == nil || !strings.Contains(err.Error(), "--driver cxgb4") {
+		t.Errorf("%v: %v", names, err)
 	}
 }
 

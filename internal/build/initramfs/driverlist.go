@@ -1,6 +1,7 @@
 package initramfs
 
 import (
+	"slices"
 	"strings"
 
 	"pando/internal/image"
@@ -16,6 +17,38 @@ type DriverList struct {
 	insteadOf string        // the part that this one is a choice from, which base comes with as well
 	nics      []string      // of devices, those that drive the NICs that this part is for
 	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
+}
+
+// netDrivers is the part with every usual network adapter.
+const netDrivers = "net"
+
+// withMore adds further adapters to the lists: to that of all adapters, and each as one that a node is known to have.
+func withMore(lists []DriverList, more []string) []DriverList {
+	more = slices.DeleteFunc(slices.Clone(more), usual)
+	for i := range lists {
+		if lists[i].Name == netDrivers {
+			lists[i].Devices = slices.Concat(lists[i].Devices, more)
+		}
+	}
+	for _, name := range more {
+		lists = append(lists, DriverList{Name: name, insteadOf: netDrivers, nics: []string{name}, Devices: []string{name}})
+	}
+	return lists
+}
+
+// usual reports whether a module is on the lists anyway.
+func usual(name string) bool {
+	return slices.Contains(strings.Fields(wiredAdapters+usbAdapters), name)
+}
+
+// MoreOf are the modules of a version that were asked for beside the usual ones.
+func MoreOf(m image.Manifest) (more []string) {
+	for _, d := range m.Drivers {
+		if d.InsteadOf == netDrivers && slices.Equal(d.For, []string{d.Name}) && !usual(d.Name) {
+			more = append(more, d.Name)
+		}
+	}
+	return more
 }
 
 // DriverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked
@@ -35,7 +68,7 @@ func DriverLists(fileSystem, architecture string) []DriverList {
 			Devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
 				virtio_pci virtio_mmio virtio_net virtio_rng`),
 			nics: []string{"virtio_net"}, pci: "1af4:1000,1041"}, // the aliases are those of every virtio device
-		{Name: "net", Devices: strings.Fields(adapters)},
+		{Name: netDrivers, Devices: strings.Fields(adapters)},
 	}
 }
 

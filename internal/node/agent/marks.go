@@ -71,8 +71,6 @@ const emergency = "emergency"
 
 // report reports one mark. Booted comes with the bytes that the boot took.
 func (m *marks) report(one rundir.MarkLine) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	e := trace.Event{Stage: trace.Stage(one.Name), Kind: trace.End, Attempt: 1, Offset: one.At - m.who.session.Origin}
 	switch one.Name {
 	case string(trace.Booted):
@@ -80,11 +78,13 @@ func (m *marks) report(one rundir.MarkLine) {
 		m.record.booted(one.At)
 	case emergency:
 		e.Stage, e.Kind, e.Message = trace.Booted, trace.Fail, "emergency or rescue mode"
-		if failed, _ := systemd.Failed(ctx, systemd.Systemctl); len(failed) > 0 {
+		if failed, _ := systemd.Failed(context.Background(), systemd.Systemctl); len(failed) > 0 {
 			e.Message += " after " + strings.Join(failed, ", ") + " failed"
 		}
 	}
 	m.record.Until = m.record.Until || one.Name == m.who.session.Until
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
 	if s, err := m.block.Status(ctx, m.record.Incidents); err == nil {
 		e.Bytes = s.Bytes
 	}

@@ -28,12 +28,6 @@ const (
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
-// diskTable is a file that names local disks, and what masks them in it.
-type diskTable struct {
-	path string
-	mask func(string) string
-}
-
 // maskFstab returns fstab(5) without the lines that cannot be right on a node: the root, /boot with all below
 // it, which an image does not have, swap, local disks and pools, for which systemd would wait 90 s and then go to
 // emergency mode. They are kept as comments.
@@ -42,12 +36,9 @@ func maskFstab(fstab string) string {
 	local := fleet.LocalLines(lines)
 	for i, line := range lines {
 		f := strings.Fields(line)
-		if len(f) < 2 || strings.HasPrefix(f[0], "#") {
-			continue
-		}
-		dir := f[1]
 		switch {
-		case dir == "/" || dir == "/boot" || strings.HasPrefix(dir, "/boot/") || dir == "/efi":
+		case len(f) < 2 || f[0][0] == '#':
+		case f[1] == "/" || f[1] == "/efi" || strings.HasPrefix(f[1]+"/", "/boot/"):
 			lines[i] = rootNote + line
 		case local[i]:
 			lines[i] = diskNote + line
@@ -61,8 +52,7 @@ func maskCrypttab(crypttab string) string {
 	lines := strings.SplitAfter(crypttab, "\n")
 	for i, line := range lines {
 		f := strings.Fields(line)
-		if len(f) > 1 && !strings.HasPrefix(f[0], "#") && !strings.Contains(line, "_netdev") &&
-			!strings.Contains(line, "noauto") {
+		if len(f) > 1 && f[0][0] != '#' && !strings.Contains(line, "_netdev") && !strings.Contains(line, "noauto") {
 			lines[i] = diskNote + line
 		}
 	}

@@ -5,7 +5,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"pando/internal/link"
 	"pando/internal/problem"
@@ -26,9 +27,11 @@ func (n *network) getAddress(ctx context.Context, on Link) (link.Lease, string, 
 // awaitRandom waits until the kernel has random numbers. Where processor and machine have no generator it makes them of
 // the jitter of its clock, but only while a read waits for them: the DHCP client's polls would go on for ever.
 func (n *network) awaitRandom() {
-	t := time.AfterFunc(time.Second, func() { n.timeline.console.logf("address: the kernel gathers random numbers") })
-	_, _ = rand.Read(make([]byte, 1)) // never returns an error
-	t.Stop()
+	var b [1]byte
+	if _, err := unix.Getrandom(b[:], unix.GRND_NONBLOCK); err != nil {
+		n.timeline.console.logf("address: waits for the kernel to gather random numbers")
+		_, _ = rand.Read(b[:]) // never returns an error
+	}
 }
 
 // offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP

@@ -36,15 +36,12 @@ func (g *settings) configure(
 			return nil, "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
-	masked := ""
-	for _, t := range []diskTable{{"/etc/fstab", maskFstab}, {"/etc/crypttab", maskCrypttab}} {
-		changed, err := root.Edit(t.path, t.mask)
-		if err != nil {
-			return nil, "", fmt.Errorf("mask lines of %s: %w", t.path, err)
-		}
-		if changed {
-			masked += ", lines of " + t.path + " masked"
-		}
+	masked, err := root.Edit("/etc/fstab", maskFstab)
+	if err == nil {
+		_, err = root.Edit("/etc/crypttab", maskCrypttab)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("mask lines of fstab and crypttab: %w", err)
 	}
 	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
 	run, err := rootdir.Open("/") // where /run still is
@@ -75,7 +72,11 @@ func (g *settings) configure(
 		g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
 	}
-	return runFiles, fmt.Sprintf("%d files", len(files)) + masked + extendedText(extensions), nil
+	message := fmt.Sprintf("%d files", len(files))
+	if masked {
+		message += ", lines of fstab masked"
+	}
+	return runFiles, message + extendedText(extensions), nil
 }
 
 // leaving is what the agent has to know of a boot.
