@@ -34,15 +34,15 @@ type Server struct {
 	Log      *slog.Logger       // nil: silent
 	Now      func() time.Time   // nil: time.Now
 
-	mu       sync.Mutex
-	links    []*link // one for each interface; another one in its place when the interface was made anew
-	offers   offers
-	ranges   ranges
-	logLimit logLimiter
-	loading  loading
-	sem      chan struct{}
-	turns    turns
-	wg       sync.WaitGroup
+	mu           sync.Mutex
+	links        []*link // one for each interface; another one in its place when the interface was made anew
+	offers       offers
+	ranges       ranges
+	logLimit     logLimiter
+	loading      loading
+	sem          chan struct{}
+	clientQueues clientQueues
+	wg           sync.WaitGroup
 }
 
 // State is how a server stands on one interface.
@@ -154,7 +154,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 
 // handle works on one request: one at a time for each client, since a client sends again while it waits.
 func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.AddrPort, boot bool) {
-	done, ok := s.turns.take(r.MAC)
+	done, ok := s.clientQueues.take(r.MAC)
 	if !ok {
 		return
 	}
@@ -285,32 +285,32 @@ func (s *Server) now() time.Time {
 	return s.Now()
 }
 
-// turns makes the requests of one client wait for each other.
-type turns struct {
+// clientQueues makes the requests of one client wait for each other.
+type clientQueues struct {
 	mu sync.Mutex
-	m  map[fleet.MAC]*turn
+	m  map[fleet.MAC]*clientQueue
 }
 
-type turn struct {
+type clientQueue struct {
 	mu sync.Mutex
 	n  int // running and waiting
 }
 
-// maxTurns bounds the requests of one client that wait.
-const maxTurns = 4
+// maxWaiting bounds the requests of one client that wait.
+const maxWaiting = 4
 
 // take waits for the turn of a request; done ends it. ok is false when too many wait.
-func (t *turns) take(mac fleet.MAC) (done func(), ok bool) {
+func (t *clientQueues) take(mac fleet.MAC) (done func(), ok bool) {
 	t.mu.Lock()
 	if t.m == nil {
-		t.m = map[fleet.MAC]*turn{}
+		t.m = map[fleet.MAC]*clientQueue{}
 	}
 	e := t.m[mac]
 	if e == nil {
-		e = &turn{}
+		e = &clientQueue{}
 		t.m[mac] = e
 	}
-	if e.n >= maxTurns {
+	if e.n >= maxWaiting {
 		t.mu.Unlock()
 		return nil, false
 	}

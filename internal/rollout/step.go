@@ -104,7 +104,7 @@ func (s *step) members() {
 			s.enter(n, fleet.PhaseWaiting, "")
 		}
 	}
-	if s.r.State == fleet.RolloutReturning || len(known) >= len(s.o.Nodes) && !s.stranger(known) {
+	if s.r.State == fleet.RolloutReturning || len(known) >= len(s.o.Nodes) && !s.unknown(known) {
 		return
 	}
 	for _, name := range s.names() {
@@ -114,7 +114,7 @@ func (s *step) members() {
 	}
 }
 
-func (s *step) stranger(known map[string]bool) bool {
+func (s *step) unknown(known map[string]bool) bool {
 	for name := range s.o.Nodes {
 		if !known[name] {
 			return true

@@ -62,7 +62,7 @@ func startRolling(t *testing.T, n int) *rolling {
 func (p *played) up(r *rolling) {
 	p.t.Helper()
 	cfg := p.load()
-	p.boot, p.session = cfg.Boot, "Bearer "+p.hello(cfg).Session
+	p.boot, p.session = cfg.Boot, "Bearer "+p.register(cfg).Session
 	p.uptime, p.version = time.Minute, r.nodeOf(p.name).Desired
 	p.wait(time.Minute)
 	status := &api.NodeStatus{

@@ -233,5 +233,5 @@ func (s *Service) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, withi
 	}
 	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's
 	// business altogether, nothing of it is heard, and the ARP table is all there is.
-	return known && (s.dhcpOff() || fresh(s.exchanges.heard(mac)))
+	return known && (s.dhcpOff() || fresh(s.exchanges.lastSeen(mac)))
 }

@@ -91,7 +91,7 @@ type Service struct {
 	nodeAuth  *nodeauth.Checker
 	boots     *bootlog.Boots
 	discovery *discovery.Machines
-	turns     *admission.Queue
+	admission *admission.Queue
 	keys      identity.Keys
 	configs   *nodeconfig.Renderer
 	programs  initrd.Programs
@@ -124,7 +124,7 @@ func New(c Config) *Service {
 	return &Service{
 		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports,
 		nodeAuth: c.NodeAuth,
-		boots:    c.Boots, discovery: c.Discovery, turns: c.Admission, keys: c.Keys, configs: c.Configs,
+		boots:    c.Boots, discovery: c.Discovery, admission: c.Admission, keys: c.Keys, configs: c.Configs,
 		programs: c.Programs,
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
