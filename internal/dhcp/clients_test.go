@@ -99,7 +99,9 @@ func (n *netns) dnsmasq(args ...string) {
 
 func TestDhclient(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
-	s := net.serve(ownSpec())
+	spec := ownSpec()
+	spec.Known = []fleet.MAC{alice}
+	s := net.serve(spec)
 	c := net.client(aliceMAC)
 	dir := t.TempDir()
 	if out, err := c.dhclient(dir, "eth0"); err != nil || !strings.Contains(out, "bound to 10.77.0.") {

@@ -115,8 +115,8 @@ func DHCPText(d api.DHCP) string {
 	if d.Interface != "" {
 		parts = append(parts, "on "+d.Interface)
 	}
-	if d.StoodDown {
-		parts = append(parts, "STOPPED GIVING ADDRESSES: another server answers")
+	if text := d.Stopped(); text != "" {
+		parts = append(parts, text)
 	}
 	if len(d.Others) > 0 {
 		parts = append(parts, "seen "+strings.Join(d.Others, " "))

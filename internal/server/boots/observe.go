@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
@@ -112,6 +113,10 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		what := string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
 		s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: what})
 		c.DHCP = trace.Begin
+		if why := s.dhcpStopped(); why != "" {
+			s.boots.RecordBehind(c,
+				trace.Event{Stage: trace.DHCP, Kind: trace.Info, Message: why, Hint: api.StoppedHint})
+		}
 	}
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
 		s.boots.FailBehind(c, trace.DHCP, "no address for this machine: "+seen.Reason,

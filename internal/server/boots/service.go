@@ -74,6 +74,7 @@ type Config struct {
 	Servers        []string                             // base URLs of further servers
 	GivesAddresses func() bool                          // whether nodes have their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
+	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
 
 	Release string
@@ -108,6 +109,7 @@ type Service struct {
 	servers        []string
 	givesAddresses func() bool
 	dhcpOff        func() bool
+	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
 
 	release string
@@ -129,7 +131,8 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped,
+		uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
 		refusals:  ratelimit.New(refusalBurst, refusalRate),
 		Neighbour: neighbour,
 	}
