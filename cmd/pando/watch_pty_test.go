@@ -20,11 +20,11 @@ import (
 	"pando/internal/trace"
 )
 
-// crowdNodes is how many nodes the site has that is watched.
-const crowdNodes = 10_000
+// siteNodes is how many nodes the site has that is watched.
+const siteNodes = 10_000
 
-// crowdSite runs a server with many nodes, most of which are up, and returns its data directory.
-func crowdSite(t *testing.T) string {
+// largeSite runs a server with many nodes, most of which are up, and returns its data directory.
+func largeSite(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crowd") // short: there is a socket in it
 	if err != nil {
@@ -33,7 +33,7 @@ func crowdSite(t *testing.T) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data, agent := filepath.Join(dir, "d"), filepath.Join(dir, "agent")
 	if err := errors.Join(os.Mkdir(data, 0o755), os.WriteFile(agent, []byte("\x7fELF not really a "+
-		"program"), 0o755), seedCrowd(t.Context(), data)); err != nil {
+		"program"), 0o755), seedSite(t.Context(), data)); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
@@ -79,8 +79,8 @@ func crowdSite(t *testing.T) string {
 	}
 }
 
-// seedCrowd makes nodes of which every hundredth boots and two have failed.
-func seedCrowd(ctx context.Context, data string) error {
+// seedSite makes nodes of which every hundredth boots and two have failed.
+func seedSite(ctx context.Context, data string) error {
 	r, err := registry.Open(ctx, registry.Options{Dir: data})
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func seedCrowd(ctx context.Context, data string) error {
 		for g := range 40 {
 			failed = errors.Join(failed, tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("room%02d", g+1), Image: "lab"}))
 		}
-		for i := range crowdNodes {
+		for i := range siteNodes {
 			mac := fleet.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}
 			name := fmt.Sprintf("pc%05d", i+1)
 			b := registry.Boot{
@@ -136,7 +136,7 @@ func seedCrowd(ctx context.Context, data string) error {
 // turn to the others, a window of another size is drawn anew at once, and the terminal is left as it was. `pando
 // status` fits it too.
 func TestWatchTenThousand(t *testing.T) {
-	data := crowdSite(t)
+	data := largeSite(t)
 	begun := time.Now()
 	p := runOnPTY(t, 80, 24, "pando", "--data", data, "watch")
 	lines, _ := p.shows(
@@ -191,7 +191,7 @@ func TestWatchTenThousand(t *testing.T) {
 	usual := keys[len(keys)/2] // a busy machine takes its time for one or another
 	t.Logf(
 		"%d nodes: the first table after %d ms; a key within %d ms, another size within %d ms",
-		crowdNodes,
+		siteNodes,
 		first.Milliseconds(),
 		usual.Milliseconds(),
 		min(wide, narrow).Milliseconds(),

@@ -15,27 +15,27 @@ import (
 type Queue struct {
 	links netboot.Links
 	now   func() time.Time
-	Busy  func(bool) // told when it changes whether K fills the link; set before the first question
+	Busy  func(bool) // called when the link becomes full of kernel+initrd, or free; set before the first request
 
-	Mu    sync.Mutex
-	queue *netboot.Queue
-	full  bool                          // what busy was told last
-	again bool                          // while it is full, somebody looks again
-	Lines map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	Mu       sync.Mutex
+	queue    *netboot.Queue
+	full     bool                          // what busy was told last
+	checking bool                          // while the link is full, a timer checks it again
+	Waiting  map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
 }
 
 // New returns an empty queue for links of these rates.
 func New(l netboot.Links, now func() time.Time) *Queue {
 	return &Queue{links: l, now: now, Busy: func(bool) {}, queue: netboot.NewQueue(l),
-		Lines: map[fleet.MAC]chan<- struct{}{}}
+		Waiting: map[fleet.MAC]chan<- struct{}{}}
 }
 
-// Ask returns the turn of a machine: place 0 means that it may load now.
-func (t *Queue) Ask(mac fleet.MAC) netboot.Turn {
+// Request returns the admission of a machine: place 0 means that it may load now.
+func (t *Queue) Request(mac fleet.MAC) netboot.Admission {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	defer t.look()
-	return t.queue.Ask(t.now(), mac)
+	defer t.admitNext()
+	return t.queue.Request(t.now(), mac)
 }
 
 // Wait blocks until a machine is admitted, for at most that long, or until its request is cancelled.
@@ -55,15 +55,15 @@ func (t *Queue) Wait(ctx context.Context, mac fleet.MAC, most time.Duration) {
 // returns an error if the request is cancelled.
 func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 	for {
-		turn := t.Ask(mac)
-		if turn.Place == 0 {
+		answer := t.Request(mac)
+		if answer.Place == 0 {
 			return nil
 		}
-		if turn.Hold > 0 {
-			t.Wait(ctx, mac, turn.Hold)
+		if answer.Hold > 0 {
+			t.Wait(ctx, mac, answer.Hold)
 		} else {
 			select {
-			case <-time.After(turn.Sleep):
+			case <-time.After(answer.Sleep):
 			case <-ctx.Done():
 			}
 		}
@@ -77,49 +77,49 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	line := make(chan struct{})
-	t.Lines[mac] = line
+	waiter := make(chan struct{})
+	t.Waiting[mac] = waiter
 	t.queue.Hold(t.now(), mac)
-	t.look() // a slot may have become free since it asked
-	return line, func() {
+	t.admitNext() // a slot may have become free since its request
+	return waiter, func() {
 		t.Mu.Lock()
 		defer t.Mu.Unlock()
-		if t.Lines[mac] == line {
-			delete(t.Lines, mac)
+		if t.Waiting[mac] == waiter {
+			delete(t.Waiting, mac)
 			t.queue.Leave(mac)
 		}
 	}
 }
 
-// look calls those on the line who have a slot now, and tells when the link becomes full of K, or free again. There are
-// twice as many slots as fill it. Callers hold mu.
-func (t *Queue) look() {
+// admitNext admits waiting machines that have a slot now, and calls Busy when the link becomes full of kernel+initrd,
+// or free again. There are twice as many slots as fill it. Callers hold mu.
+func (t *Queue) admitNext() {
 	for _, mac := range t.queue.Called(t.now()) {
-		close(t.Lines[mac])
-		delete(t.Lines, mac)
+		close(t.Waiting[mac])
+		delete(t.Waiting, mac)
 	}
 	s := t.queue.State(t.now())
 	if full := s.Loading > s.Slots/2; full != t.full {
 		t.full = full
 		t.Busy(full)
 	}
-	if t.full && !t.again { // machines that were switched off say nothing, and nobody else may
-		t.again = true
-		time.AfterFunc(fullLook, t.lookAgain)
+	if t.full && !t.checking { // machines that were switched off send nothing
+		t.checking = true
+		time.AfterFunc(fullCheck, t.checkAgain)
 	}
 }
 
-// fullLook is how often somebody looks whether the link is still full of K.
-const fullLook = 5 * time.Second
+// fullCheck is how often the queue checks whether the link is still full.
+const fullCheck = 5 * time.Second
 
-func (t *Queue) lookAgain() {
+func (t *Queue) checkAgain() {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	t.again = false
-	t.look()
+	t.checking = false
+	t.admitNext()
 }
 
-// Transfer is a part of K that is being sent to a node.
+// Transfer is the sending of kernel or initrd to a node.
 type Transfer struct {
 	Queue  *Queue
 	mac    fleet.MAC
@@ -130,29 +130,29 @@ type Transfer struct {
 func (t *Queue) Begin(mac fleet.MAC) Transfer {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	defer t.look()
+	defer t.admitNext()
 	return Transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
 
-// Sent notes that bytes left, and how many of the load are still to be sent: few make room for the next node.
+// Sent records sent bytes, and how many of the load are left: when few are left the next node gets the slot.
 func (x Transfer) Sent(bytes, left int64) {
 	if x.Queue == nil {
 		return
 	}
-	if x.heard(bytes) >= left {
+	if x.record(bytes) >= left {
 		x.End()
 	}
 }
 
-// heard notes that bytes left, and tells how many of a load need no slot.
-func (x Transfer) heard(bytes int64) (rest int64) {
+// record records sent bytes, and returns how many bytes at the end of a load need no slot.
+func (x Transfer) record(bytes int64) (rest int64) {
 	x.Queue.Mu.Lock()
 	defer x.Queue.Mu.Unlock()
 	x.Queue.queue.SawTransfer(x.Queue.now(), x.mac, x.number, bytes)
 	return x.Queue.queue.Rest()
 }
 
-// End frees the node's slot, if it has it still.
+// End frees the node's slot, if it still has it.
 func (x Transfer) End() {
 	if x.Queue == nil {
 		return
@@ -160,7 +160,7 @@ func (x Transfer) End() {
 	x.Queue.Mu.Lock()
 	defer x.Queue.Mu.Unlock()
 	x.Queue.queue.End(x.Queue.now(), x.mac, x.number)
-	x.Queue.look()
+	x.Queue.admitNext()
 }
 
 // Status returns the state of the queue for the operator.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"net/url"
 	"strconv"
 
@@ -236,6 +237,11 @@ func (c *Client) DeleteToken(ctx context.Context, name string) error {
 func (c *Client) Leases(ctx context.Context) ([]fleet.Lease, error) {
 	l, err := get[LeaseList](ctx, c, "/v1/leases", nil)
 	return l.Leases, err
+}
+
+// DeleteLease forgets who has an address, so that somebody else may get it.
+func (c *Client) DeleteLease(ctx context.Context, addr netip.Addr) error {
+	return c.call(ctx, "DELETE", "/v1/leases/"+addr.String(), nil, nil, nil)
 }
 
 // ScrapeTargets lists the booted nodes of a node set ("": all) as Prometheus' HTTP service discovery has them. port

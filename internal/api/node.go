@@ -14,7 +14,7 @@ type BootConfig struct {
 	Format  int          `json:"format"` // 1
 	Boot    fleet.BootID `json:"boot"`
 	MAC     fleet.MAC    `json:"mac"`
-	Token   string       `json:"token"`   // redeemed once by Hello
+	Token   string       `json:"token"`   // redeemed once by Register
 	Control []string     `json:"control"` // base URLs of the control channel, "https://10.0.0.1:8443"
 	// Ed25519 public key of the server, base64: pins TLS and signs assignments
 	ServerKey string   `json:"server_key"`
@@ -56,8 +56,8 @@ type BeginResponse struct {
 	TPM   bool         `json:"tpm,omitempty"` // see BootConfig
 }
 
-// HelloRequest redeems the boot token. POST /v1/node/hello
-type HelloRequest struct {
+// RegisterRequest redeems the boot token. POST /v1/node/hello
+type RegisterRequest struct {
 	Boot     fleet.BootID   `json:"boot"`
 	Token    string         `json:"token"`
 	MAC      fleet.MAC      `json:"mac"`
@@ -80,7 +80,7 @@ type TPMProof struct {
 
 // TPMDigest is the digest that a TPM signs to prove that its machine sends this registration. The server made the token
 // for this boot and accepts it once, so no signature can be used again.
-func TPMDigest(r HelloRequest, serverKey string) [32]byte {
+func TPMDigest(r RegisterRequest, serverKey string) [32]byte {
 	return sha256.Sum256(
 		[]byte(
 			"pando tpm v1\n" + string(
@@ -90,8 +90,8 @@ func TPMDigest(r HelloRequest, serverKey string) [32]byte {
 	)
 }
 
-// HelloResponse carries the credential of this boot and the signed assignment.
-type HelloResponse struct {
+// RegisterResponse carries the credential of this boot and the signed assignment.
+type RegisterResponse struct {
 	Session    string    `json:"session"`    // bearer credential until the next boot; kept in memory only
 	Assignment []byte    `json:"assignment"` // exact bytes of a fleet.Assignment
 	Signature  []byte    `json:"signature"`  // Ed25519 by the server's key over "pando assignment v1\n" + Assignment

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"pando/internal/fleet"
@@ -229,5 +230,40 @@ type DHCP struct {
 	Interface string   `json:"interface,omitempty"`
 	Range     string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
 	Others    []string `json:"others,omitempty"` // other DHCP servers seen
-	StoodDown bool     `json:"stood_down,omitempty"`
+	// StoppedFor is the DHCP server because of which this one gives no addresses for now, "" when it gives them.
+	StoppedFor string `json:"stopped_for,omitempty"`
+	// Addresses is the range, as it is used now.
+	Addresses DHCPAddresses `json:"addresses,omitzero"`
 }
+
+// DHCPAddresses counts the addresses of a range.
+type DHCPAddresses struct {
+	All     int `json:"all"`
+	Known   int `json:"known"`   // leases and fixed addresses of nodes
+	Unknown int `json:"unknown"` // leases of machines that are no nodes yet
+	InUse   int `json:"in_use"`  // by machines that have them from somewhere else
+}
+
+// Free is how many nobody has.
+func (a DHCPAddresses) Free() int { return max(a.All-a.Known-a.Unknown-a.InUse, 0) }
+
+// Short reports whether less than a tenth is free.
+func (a DHCPAddresses) Short() bool { return 10*a.Free() < a.All }
+
+// Text tells how the range is used.
+func (a DHCPAddresses) Text() string {
+	return fmt.Sprintf("%d of %d addresses are free (%d of nodes, %d of unknown machines, %d in use by others)",
+		a.Free(), a.All, a.Known, a.Unknown, a.InUse)
+}
+
+// Stopped is what people read, everywhere in the same words, when the server gives no addresses for now; else "".
+func (d DHCP) Stopped() string {
+	if d.StoppedFor == "" {
+		return ""
+	}
+	return "this server stopped giving addresses: DHCP server " + d.StoppedFor + " answers"
+}
+
+// StoppedHint is what to do about it.
+const StoppedHint = "switch one of the two off; Pando gives addresses again within a minute of the other one's " +
+	"silence, or works beside it with --dhcp proxy"

@@ -11,8 +11,8 @@ import (
 // PowerAction is an action on a node's power.
 type PowerAction string
 
-// The actions. Wake is a sweep's: a node that should be on and gives no sign is switched on, or off and on when it
-// has power.
+// The actions. Wake switches on a node that should be on and is silent, as after a power cut; off and on if it has
+// power.
 const (
 	PowerOn     PowerAction = "on"
 	PowerOff    PowerAction = "off"
@@ -65,7 +65,7 @@ type PowerView struct {
 	Wanted   string        `json:"wanted,omitempty"` // "on", "off"; "": nobody said
 	WantedBy string        `json:"wanted_by,omitempty"`
 	Quiet    time.Duration `json:"quiet,omitempty"` // since its last sign; 0: there was none ever
-	GivenUp  bool          `json:"given_up"`        // a sweep would look after it
+	GivenUp  bool          `json:"given_up"`        // --recover would switch it on
 }
 
 // PowerList answers GET /v1/power.

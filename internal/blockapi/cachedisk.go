@@ -20,8 +20,8 @@ func (c Config) Files() (out []*os.File) {
 	if c.Disk != nil {
 		out = append(out, c.Disk.File)
 	}
-	if c.Late != nil {
-		out = append(out, c.Late.File)
+	if c.Pending != nil {
+		out = append(out, c.Pending.File)
 	}
 	return out
 }
@@ -36,7 +36,7 @@ func (c *Config) TakeFiles(fd int) {
 	if c.Disk != nil {
 		c.Disk.File = take(c.Disk.Name)
 	}
-	if c.Late != nil {
-		c.Late.File = take(LateName)
+	if c.Pending != nil {
+		c.Pending.File = take(PendingName)
 	}
 }

@@ -15,16 +15,16 @@ import (
 
 // SwarmConfig says how a daemon shares its boot pack with peers.
 type SwarmConfig struct {
-	Port  uint16 `json:"port,omitempty"`  // that peers ask at; 0: swarm.Port
-	Place string `json:"place,omitempty"` // rack or switch; "": not declared
-	Near  bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
+	Port      uint16 `json:"port,omitempty"`  // that peers ask at; 0: swarm.Port
+	Place     string `json:"place,omitempty"` // rack or switch; "": not declared
+	LocalOnly bool   `json:"near,omitempty"`  // peers of the same place, or if there is none of the same subnet, only
 
 	Start []netip.AddrPort `json:"start,omitempty"` // peers that gave this node what its boot started with
 
-	Said swarm.Control `json:"said,omitzero"` // bytes exchanged with trackers when this boot started
+	Control swarm.Control `json:"said,omitzero"` // bytes exchanged with trackers when this boot started
 
 	// delay of the network that a tracker announced when this boot started; 0: none
-	Late time.Duration `json:"late,omitempty"`
+	AnnounceDelay time.Duration `json:"late,omitempty"`
 }
 
 // The names that the daemons' processes go by. The '@' at the front makes systemd leave them alone when it
@@ -59,9 +59,9 @@ type Config struct {
 	Device    int          `json:"device"`              // 0 for /dev/nbd0
 	Network   link.Network `json:"network"`             // kept up by the daemon; zero Interface: left alone
 
-	RAM  int64      `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
-	Disk *CacheDisk `json:"disk,omitempty"` // objects kept on a disk; nil: none
-	Late *LateDisk  `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
+	RAM     int64        `json:"ram,omitempty"`  // bytes of objects kept in memory, as they are sent; 0: none
+	Disk    *CacheDisk   `json:"disk,omitempty"` // objects kept on a disk; nil: none
+	Pending *PendingDisk `json:"late,omitempty"` // in the place of Disk: one that is still looked for; nil: none is
 }
 
 // Validate returns an error for an invalid field.

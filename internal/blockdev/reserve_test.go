@@ -138,11 +138,11 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 		}
 		defer d.Close()
 		p := make([]byte, 4*chunk.BlockSize) // half a piece
-		for turn := 0; turn < blocks; turn += 4 * program {
+		for begin := 0; begin < blocks; begin += 4 * program {
 			for at := 0; at < program; at += 4 {
 				for _, of := range []int{3, 1, 0, 2} { // the pack has them one after the other
 					synctest.Wait()
-					off := (turn + of*program + at) * chunk.BlockSize
+					off := (begin + of*program + at) * chunk.BlockSize
 					if err := d.ReadAt(t.Context(), p, int64(off)); err != nil ||
 						!bytes.Equal(p, img.raw[off:][:len(p)]) {
 						t.Fatalf("wrong bytes at %d, or %v", off, err)

@@ -27,7 +27,7 @@ type Pack struct {
 
 // From gets and verifies the map; anybody will do.
 func (f Pack) From(ctx context.Context, client *http.Client, sources []Source) (bootpack.Map, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*lateness(sources)))
+	ctx, cancel := context.WithTimeout(ctx, max(packPatience, 4*announceDelayOf(sources)))
 	defer cancel()
 	id, err := chunk.ParseID(f.Ref.Object)
 	if err != nil {

@@ -25,18 +25,18 @@ const (
 
 // Source is a peer or a server that sends manifest, signature and the map of the boot pack.
 type Source struct {
-	URL  string
-	Peer bool
-	late time.Duration // delay of the network that the tracker announced; 0: none
-	said swarm.Control // bytes exchanged with trackers to learn of these sources
+	URL           string
+	Peer          bool
+	announceDelay time.Duration // delay of the network that the tracker announced; 0: none
+	control       swarm.Control // bytes exchanged with trackers to learn of these sources
 }
 
 // patience is the time-out of a request. A server gets more, because its answer waits behind those to other nodes.
 func (s Source) patience() time.Duration {
 	if s.Peer {
-		return max(startPatience, s.late)
+		return max(startPatience, s.announceDelay)
 	}
-	return max(serverPatience, 4*s.late)
+	return max(serverPatience, 4*s.announceDelay)
 }
 
 // Bound ends a request of the source when it has taken too long.
@@ -60,7 +60,7 @@ func Sources(
 				ctx,
 				client,
 				a.Servers,
-				peer.JoinOptions{Pack: id, Prefix: prefix, Location: a.Swarm.Place, LocalOnly: a.Swarm.Near},
+				peer.JoinOptions{Pack: id, Prefix: prefix, Location: a.Swarm.Place, LocalOnly: a.Swarm.LocalOnly},
 			)
 			for _, p := range help.Peers {
 				out = append(out, Source{"http://" + p.String(), true, help.AnnounceDelay, help.Control})
@@ -80,9 +80,9 @@ func NewClient() *http.Client { return &http.Client{Transport: &http.Transport{}
 
 // SwarmConfig is how the daemon of a root or an extension takes part in its swarm, after what its start came from.
 func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
-	c := &blockapi.SwarmConfig{Place: s.Place, Near: s.Near, Late: lateness(sources)}
+	c := &blockapi.SwarmConfig{Place: s.Place, LocalOnly: s.LocalOnly, AnnounceDelay: announceDelayOf(sources)}
 	if len(sources) > 0 {
-		c.Said = sources[0].said
+		c.Control = sources[0].control
 	}
 	for _, x := range sources {
 		if a, err := netip.ParseAddrPort(strings.TrimPrefix(x.URL, "http://")); err == nil && x.Peer {
@@ -92,12 +92,12 @@ func SwarmConfig(s *fleet.Swarm, sources []Source) *blockapi.SwarmConfig {
 	return c
 }
 
-// lateness is the delay of the network that the tracker announced with these sources.
-func lateness(sources []Source) time.Duration {
+// announceDelayOf is the delay of the network that the tracker announced with these sources.
+func announceDelayOf(sources []Source) time.Duration {
 	if len(sources) == 0 {
 		return 0
 	}
-	return sources[0].late
+	return sources[0].announceDelay
 }
 
 // ReportCorrupt reports a peer that sent wrong bytes to the trackers. It does not wait for a reply.

@@ -283,18 +283,18 @@ func TestChangeIsKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := make([]byte, 1<<10)
-	for n := 0; !bytes.Contains(said[:n], []byte("STARTED")); {
-		more, err := out.Read(said[n:])
+	output := make([]byte, 1<<10)
+	for n := 0; !bytes.Contains(output[:n], []byte("STARTED")); {
+		more, err := out.Read(output[n:])
 		if n += more; err != nil {
-			t.Fatalf("it never started: %s", said[:n])
+			t.Fatalf("it never started: %s", output[:n])
 		}
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil { // until nobody has the pipe any more: all inside are dead, too
-		_, err = out.Read(said)
+		_, err = out.Read(output)
 	}
 	_ = cmd.Wait() // killed
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || bytes.Contains(mounts, []byte(data)) {

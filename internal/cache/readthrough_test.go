@@ -88,7 +88,7 @@ func newGate() *gate {
 
 // A backend that does not answer costs each of the first reads its patience, and the others nothing. It is told of
 // once.
-func TestKeeperThatHangs(t *testing.T) {
+func TestBackendThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, from := newGate(), &origin{}
 		var told atomic.Int32
@@ -210,7 +210,7 @@ func TestMemory(t *testing.T) {
 
 // What is fetched before the backend is there waits for it, within bounds, and so does what was fetched by others;
 // when it never comes nothing waits any more.
-func TestKeeperThatComesLate(t *testing.T) {
+func TestBackendThatComesLate(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		k, from := NewMemory(1<<30), &origin{}
 		th := &ReadThrough{Backend: k}
@@ -264,7 +264,7 @@ func (k absent) Put(chunk.Verified) error {
 }
 
 // What is fetched at the moment when it turns out that there is no backend is not written to it.
-func TestKeeperThatNeverComes(t *testing.T) {
+func TestBackendThatNeverComes(t *testing.T) {
 	for range 200 {
 		th := &ReadThrough{Backend: absent{t}}
 		th.AwaitBackend()

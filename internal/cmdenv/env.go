@@ -46,8 +46,8 @@ func NoSuchCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := exitcode.Usagef("unknown command %q for %q", args[0], c.CommandPath())
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return exitcode.WithHint(err, "did you mean "+strings.Join(near, " or ")+"?")
+	if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
+		return exitcode.WithHint(err, "did you mean "+strings.Join(similar, " or ")+"?")
 	}
 	return exitcode.WithHint(err, "see `"+c.CommandPath()+" --help`")
 }

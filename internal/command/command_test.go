@@ -14,13 +14,13 @@ func TestMountsEndWithTheirProgram(t *testing.T) {
 	}
 	dir := t.TempDir()
 	c := Command{Args: []string{"sh", "-c", `mount -t tmpfs none "$1" && touch "$1/inside" && ls "$1"`, "sh", dir}}
-	said := ""
-	c.Each = func(line string) { said += line }
+	output := ""
+	c.Each = func(line string) { output += line }
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if said != "inside" {
-		t.Errorf("the program saw %q in what it mounted", said)
+	if output != "inside" {
+		t.Errorf("the program saw %q in what it mounted", output)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "inside")); err == nil {
 		t.Error("the mount outlived its program")

@@ -15,7 +15,7 @@ import (
 // text are bounded, because a template is rendered in the server.
 func (r *rendering) functions() template.FuncMap {
 	f := template.FuncMap{
-		"turn":   r.turn,
+		"turn":   r.iterate,
 		"secret": r.useSecret,
 		"lower":  strings.ToLower,
 		"upper":  strings.ToUpper,
@@ -43,10 +43,10 @@ func (r *rendering) functions() template.FuncMap {
 // wide finds what makes long text of nothing.
 var wide = regexp.MustCompile(`%[^%a-zA-Z]*(\*|[0-9]{4})`)
 
-// turn counts; it prints nothing.
-func (r *rendering) turn() (string, error) {
-	if r.turns++; r.turns > maxTurns {
-		return "", errTurns
+// iterate counts; it prints nothing.
+func (r *rendering) iterate() (string, error) {
+	if r.iterations++; r.iterations > maxIterations {
+		return "", errIterations
 	}
 	return "", nil
 }

@@ -71,22 +71,22 @@ func Render(f fleet.ConfigFile, d Data, secret Secret) (Rendered, error) {
 	return out, nil
 }
 
-// maxTurns bounds how often a template goes around in loops and in templates that call each other.
-const maxTurns = 100_000
+// maxIterations bounds how often a template goes around in loops and in templates that call each other.
+const maxIterations = 100_000
 
 var (
-	errLarge = fmt.Errorf("the file would have more than %d bytes", fleet.MaxConfigFile)
-	errTurns = fmt.Errorf("it goes around more than %d times", maxTurns)
+	errLarge      = fmt.Errorf("the file would have more than %d bytes", fleet.MaxConfigFile)
+	errIterations = fmt.Errorf("it goes around more than %d times", maxIterations)
 )
 
 // rendering is one template on its way to a file.
 type rendering struct {
-	file    fleet.ConfigFile
-	secret  Secret
-	secrets []string
-	values  []string // of the secrets, to keep them out of errors
-	out     []byte
-	turns   int
+	file       fleet.ConfigFile
+	secret     Secret
+	secrets    []string
+	values     []string // of the secrets, to keep them out of errors
+	out        []byte
+	iterations int
 }
 
 // Write takes what the template prints.
@@ -106,37 +106,37 @@ func (r *rendering) parse() (*template.Template, error) {
 	if err != nil {
 		return nil, r.located(err)
 	}
-	turn, err := template.New("").Funcs(r.functions()).Parse("{{turn}}")
+	iterate, err := template.New("").Funcs(r.functions()).Parse("{{turn}}")
 	if err != nil {
 		return nil, fmt.Errorf("count turns: %w", err)
 	}
 	for _, part := range t.Templates() {
 		if part.Tree != nil && part.Root != nil {
-			count(part.Root, turn.Root.Nodes[0])
+			count(part.Root, iterate.Root.Nodes[0])
 		}
 	}
 	return t, nil
 }
 
 // count puts a call of turn at the beginning of a list, and of all lists in it.
-func count(list *parse.ListNode, turn parse.Node) {
+func count(list *parse.ListNode, iterate parse.Node) {
 	if list == nil {
 		return
 	}
 	for _, n := range list.Nodes {
 		switch n := n.(type) {
 		case *parse.RangeNode:
-			count(n.List, turn)
-			count(n.ElseList, turn)
+			count(n.List, iterate)
+			count(n.ElseList, iterate)
 		case *parse.IfNode:
-			count(n.List, turn)
-			count(n.ElseList, turn)
+			count(n.List, iterate)
+			count(n.ElseList, iterate)
 		case *parse.WithNode:
-			count(n.List, turn)
-			count(n.ElseList, turn)
+			count(n.List, iterate)
+			count(n.ElseList, iterate)
 		}
 	}
-	list.Nodes = append([]parse.Node{turn}, list.Nodes...)
+	list.Nodes = append([]parse.Node{iterate}, list.Nodes...)
 }
 
 // place is how the library begins its errors: the template, the line, perhaps a column, and what is executed.

@@ -12,7 +12,7 @@ import (
 )
 
 // CheckAssignment verifies that the server signed this assignment for this boot.
-func CheckAssignment(resp api.HelloResponse, cfg api.BootConfig) (fleet.Assignment, error) {
+func CheckAssignment(resp api.RegisterResponse, cfg api.BootConfig) (fleet.Assignment, error) {
 	a, err := VerifyAssignment(resp.Assignment, resp.Signature, cfg.ServerKey)
 	switch {
 	case err != nil:

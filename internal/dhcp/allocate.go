@@ -34,6 +34,7 @@ type allocation struct {
 	r         Request
 	subnet    Subnet
 	mine      fleet.Lease // recorded for the MAC
+	known     bool        // the MAC is a node's
 	now       time.Time
 	lookUps   int
 	conflicts int
@@ -49,9 +50,9 @@ type allocation struct {
 // it or recorded as its own, what it asks for, what is derived from its MAC or comes after that, and at last an address
 // whose lease has run out.
 func (p *allocator) begin(leases Leases, r Request, s Subnet, mine fleet.Lease, now time.Time) (*allocation, error) {
-	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, now: now}
+	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, known: mine.Known || mine.Static, now: now}
 	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
-		p.offers.reserve(r.MAC, a, now, offerFor)
+		p.offers.reserve(r.MAC, a, now, offerFor, !w.known)
 		p.offers.clean(r.MAC)
 		w.addr, w.probed = a, true
 		return w, nil
@@ -128,7 +129,7 @@ func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error)
 	if w.fixed(a) {
 		keep = exchangeFor
 	}
-	if w.avoid(a) {
+	if w.avoid(a) || !w.fixed(a) && w.offers.refused(w.r.MAC, a, w.now) {
 		return false, nil
 	}
 	if by, kept := w.offers.kept(w.r.MAC, a, w.now, keep); kept {
@@ -138,7 +139,7 @@ func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error)
 		return false, nil
 	}
 	holder, ok, err := w.lookUpHolder(leases, a, second)
-	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep) {
+	if err != nil || !ok || !w.offers.reserve(w.r.MAC, a, w.now, keep, !w.known) {
 		return false, err
 	}
 	w.holder = holder
@@ -165,7 +166,8 @@ func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fle
 	return holder, w.fixed(a) && !second || w.available(holder, found, second), nil
 }
 
-// available tells from the record of an address whether it can be offered. second allows those whose lease ran out.
+// available tells from the record of an address whether it can be offered. second allows those whose lease ran out, but
+// not a node's to a machine that nobody knows: that node will come back and ask for it.
 // What other NICs of the client's node do with its fixed address is for the probe to tell.
 func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
 	switch {
@@ -176,5 +178,5 @@ func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
 	case holder.MAC == w.r.MAC:
 		return true
 	}
-	return second && !holder.Static && !w.now.Before(holder.Expires)
+	return second && !holder.Static && !w.now.Before(holder.Expires) && (w.known || !holder.Known)
 }

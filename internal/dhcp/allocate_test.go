@@ -146,6 +146,7 @@ func TestPick(t *testing.T) {
 			mods = append(mods, requested(tt.wish))
 		}
 		mine, _, _ := m.LeaseByMAC(alice)
+		mine.Known = true
 		r := asked(t, alice, dhcpv4.MessageTypeDiscover, mods...)
 		got, why, err := p.allocate(t.Context(), r, *s, mine, noon)
 		if got != tt.want || why != "" || err != nil {
@@ -228,7 +229,7 @@ func TestPickErrors(t *testing.T) {
 
 func TestOffersExpire(t *testing.T) {
 	var o offers
-	reserve := func(mac fleet.MAC, a string, now time.Time) bool { return o.reserve(mac, ip4(a), now, offerFor) }
+	reserve := func(mac fleet.MAC, a string, now time.Time) bool { return o.reserve(mac, ip4(a), now, offerFor, false) }
 	if !reserve(alice, "10.77.0.100", noon) || reserve(bob, "10.77.0.100", noon.Add(time.Second)) {
 		t.Error("an address was reserved twice")
 	}

@@ -14,24 +14,28 @@ import (
 
 // How long an address that somebody else uses is left alone.
 const (
-	declinedFor = time.Hour        // a client said so
-	conflictFor = 10 * time.Minute // our probe was answered
+	declinedFor = time.Hour        // by the client that declined it
+	conflictFor = 10 * time.Minute // by everybody: our probe was answered
 )
 
 // View is what was looked up for one request. Answer knows nothing else.
 type View struct {
-	Mode      Mode        // Own or Proxy, as it stands now
-	StoodDown bool        // Mode is Proxy because another server appeared: renewals are still answered
-	Server    netip.Addr  // our address on the client's segment, or the one that a relay reaches
-	BootPort  bool        // the packet came to port 4011, PXE's boot service
-	Subnet    *Subnet     // that the client is in; nil: none of ours
-	Lease     fleet.Lease // recorded for the MAC; zero: none
-	Holder    fleet.Lease // recorded for the address that the client has or asks for; zero: none
-	Offer     netip.Addr  // reserved for the MAC, and probed; zero: none
-	NoOffer   string      // why there is none
-	Base      string      // data path as the client sees it
-	Loaders   netboot.Loaders
-	Menu      bool // proxy: offer the boot file by a PXE menu of one entry
+	Mode       Mode        // Own or Proxy, as it stands now
+	StoppedFor netip.Addr  // Mode is Proxy because this server appeared: renewals are still answered; zero: not so
+	Rank       string      // what another Pando that asks for servers is told of this one
+	Server     netip.Addr  // our address on the client's segment, or the one that a relay reaches
+	BootPort   bool        // the packet came to port 4011, PXE's boot service
+	Subnet     *Subnet     // that the client is in; nil: none of ours
+	Lease      fleet.Lease // recorded for the MAC; zero: none
+	Holder     fleet.Lease // recorded for the address that the client has or asks for; zero: none
+	Known      bool        // the MAC is a node's
+	Refused    string      // why the client gets no address that it does not have; "": it does
+	InUse      bool        // somebody else answers at the address that the client declines
+	Offer      netip.Addr  // reserved for the MAC, and probed; zero: none
+	NoOffer    string      // why there is none
+	Base       string      // data path as the client sees it
+	Loaders    netboot.Loaders
+	Menu       bool // proxy: offer the boot file by a PXE menu of one entry
 }
 
 // Reply is what to do about a request.
@@ -39,6 +43,7 @@ type Reply struct {
 	Packet *dhcpv4.DHCPv4 // to send; nil: nothing
 	Save   *fleet.Lease   // to make durable first; nil: nothing
 	Free   bool           // drop the reservation of the MAC
+	Avoid  netip.Addr     // not to be offered to this MAC for a while; zero: none
 	Loud   string         // a line for the operator; "" none
 	Seen   Seen
 }
@@ -52,12 +57,12 @@ func Answer(r Request, v View, now time.Time) Reply {
 		bootService(&out, r, v)
 	case v.Mode == Own:
 		own(&out, r, v, now)
-	case v.StoodDown && r.Type == dhcpv4.MessageTypeRequest && r.Address.IsValid() && v.knows(r, now):
+	case v.StoppedFor.IsValid() && r.Type == dhcpv4.MessageTypeRequest && r.Address.IsValid() && v.knows(r, now):
 		renew(&out, r, v, now)
 	case v.Mode == Proxy && r.Type == dhcpv4.MessageTypeDiscover:
 		proxyOffer(&out, r, v)
 	default:
-		out.Seen.Reason = "addresses are another server's business"
+		out.Seen.Reason = v.stopped("addresses are another server's business")
 	}
 	if out.Packet != nil {
 		out.Seen.Reply = messageNames[out.Packet.MessageType()]
@@ -68,6 +73,14 @@ func Answer(r Request, v View, now time.Time) Reply {
 		}
 	}
 	return out
+}
+
+// stopped says why no address is given, in the words that people read everywhere.
+func (v View) stopped(otherwise string) string {
+	if !v.StoppedFor.IsValid() {
+		return otherwise
+	}
+	return fmt.Sprintf("this server stopped giving addresses: DHCP server %s answers", v.StoppedFor)
 }
 
 func own(out *Reply, r Request, v View, now time.Time) {
@@ -123,6 +136,8 @@ func selecting(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case !r.Requested.IsValid():
 		nak(out, r, v, "the request names no address")
+	case v.refuses(r, now, r.Requested):
+		nak(out, r, v, v.Refused)
 	case r.Requested == v.Offer, v.mine(r, now, r.Requested):
 		ack(out, r, v, now, r.Requested)
 	case v.free(now, r.Requested):
@@ -138,6 +153,8 @@ func initReboot(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case !v.Subnet.usable(r.Requested):
 		nak(out, r, v, fmt.Sprintf("%s is not an address of %s", r.Requested, v.Subnet.Prefix))
+	case v.refuses(r, now, r.Requested):
+		out.Seen.Reason = v.Refused
 	case v.mine(r, now, r.Requested) && (!v.Lease.Static || v.Lease.Addr == r.Requested):
 		ack(out, r, v, now, r.Requested)
 	case v.Holder.Addr.IsValid() || v.Lease.Addr.IsValid():
@@ -155,6 +172,8 @@ func renew(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case v.Subnet == nil:
 		out.Seen.Reason = "the client is in no subnet that is served here"
+	case v.refuses(r, now, r.Address):
+		out.Seen.Reason = v.Refused
 	case v.mine(r, now, r.Address), v.free(now, r.Address):
 		ack(out, r, v, now, r.Address)
 	case v.Holder.Addr == r.Address:
@@ -189,12 +208,19 @@ func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 	return v.Lease.Addr == a
 }
 
-// free reports whether a is in the dynamic range and nobody's.
+// refuses reports whether a is kept from a client that is no node: it does not hold it.
+func (v View) refuses(r Request, now time.Time, a netip.Addr) bool {
+	theirs := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
+	return v.Refused != "" && v.Subnet.usable(a) && !theirs && a != v.Offer
+}
+
+// free reports whether a is in the dynamic range and nobody's. A node's last address is not, for others.
 func (v View) free(now time.Time, a netip.Addr) bool {
 	if !v.Subnet.inRange(a) || a == v.Server {
 		return false
 	}
-	return v.Holder.Addr != a || !v.Holder.Static && !now.Before(v.Holder.Expires)
+	return v.Holder.Addr != a ||
+		!v.Holder.Static && !now.Before(v.Holder.Expires) && (v.Known || !v.Holder.Known)
 }
 
 // notYours returns why an address is denied.
@@ -206,7 +232,8 @@ func (v View) notYours(r Request, now time.Time, a netip.Addr, why string) strin
 }
 
 func ack(out *Reply, r Request, v View, now time.Time, a netip.Addr) {
-	l := fleet.Lease{Addr: a, MAC: r.MAC, Host: v.Lease.Host, Expires: now.Add(v.Subnet.leaseTime())}
+	l := fleet.Lease{Addr: a, MAC: r.MAC, Host: v.Lease.Host, Known: v.Known,
+		Expires: now.Add(v.Subnet.leaseTime(v.Known))}
 	l.Static = v.Lease.Static && v.Lease.Addr == a
 	out.Save = &l
 	out.Packet = leaseReply(r, v, dhcpv4.MessageTypeAck, a, &out.Seen)
@@ -223,17 +250,32 @@ func nak(out *Reply, r Request, v View, why string) {
 	out.Packet = p
 }
 
+// declines reports whether a DECLINE is about an address that the client has, or was offered.
+func (v View) declines(r Request) bool {
+	ours := v.Holder.Addr == r.Requested && v.Holder.MAC == r.MAC || v.Offer == r.Requested
+	return r.Type == dhcpv4.MessageTypeDecline && r.Requested.IsValid() && ours &&
+		(!r.Server.IsValid() || r.Server == v.Server)
+}
+
+// decline: the client says that somebody uses the address. If nobody else answers there, that is between us and the
+// client, which is offered another one.
 func decline(out *Reply, r Request, v View, now time.Time) {
 	out.Free = true
 	a := r.Requested
-	ours := v.Holder.Addr == a && v.Holder.MAC == r.MAC || v.Offer == a
-	if !a.IsValid() || r.Server.IsValid() && r.Server != v.Server || !ours {
+	if !v.declines(r) {
 		out.Seen.Reason = "the declined address is not this client's"
 		return
 	}
-	out.Loud = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
-	if v.Lease.Static && v.Lease.Addr == a {
-		return // the operator's decision stands; the line above says what is wrong
+	fixed := v.Lease.Static && v.Lease.Addr == a // the operator's decision stands; the line below says what is wrong
+	if !v.InUse {
+		out.Seen.Reason = fmt.Sprintf("declined, but nobody else answers at %s", a)
+		if !fixed {
+			out.Avoid = a
+		}
+		return
 	}
-	out.Save = &fleet.Lease{Addr: a, MAC: r.MAC, Bad: true, Expires: now.Add(declinedFor)}
+	out.Loud = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
+	if !fixed {
+		out.Save = &fleet.Lease{Addr: a, MAC: r.MAC, Bad: true, Expires: now.Add(conflictFor)}
+	}
 }

@@ -318,8 +318,15 @@ func TestWhatIsRecorded(t *testing.T) {
 		t.Errorf("released address recorded as %+v", out.Save)
 	}
 
-	out = Answer(asked(t, alice, dhcpv4.MessageTypeDecline, requested("10.77.0.120"), chose("10.77.0.1")), v, noon)
-	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(declinedFor)) || out.Loud == "" ||
+	// Nobody else answers there: the address stays good, and this client alone is not offered it.
+	declined := asked(t, alice, dhcpv4.MessageTypeDecline, requested("10.77.0.120"), chose("10.77.0.1"))
+	out = Answer(declined, v, noon)
+	if out.Save != nil || out.Loud != "" || !out.Free || out.Avoid != ip4("10.77.0.120") {
+		t.Errorf("declined address that nobody uses: %+v", out)
+	}
+	v.InUse = true
+	out = Answer(declined, v, noon)
+	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(conflictFor)) || out.Loud == "" ||
 		!out.Free {
 		t.Errorf("declined address: %+v", out)
 	}
@@ -330,10 +337,10 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// After standing down only known clients are renewed; what firmware needs is still told.
-func TestStoodDown(t *testing.T) {
+// While addresses are given no more only known clients are renewed; what firmware needs is still told.
+func TestStopped(t *testing.T) {
 	v := testView()
-	v.Mode, v.StoodDown = Proxy, true
+	v.Mode, v.StoppedFor = Proxy, ip4("10.77.0.2")
 	v.Lease, v.Holder = lease("10.77.0.120", alice, time.Hour), lease("10.77.0.120", alice, time.Hour)
 	if out := Answer(asked(t, alice, dhcpv4.MessageTypeRequest, having("10.77.0.120")), v,
 		noon); out.Seen.Reply != "ACK" {

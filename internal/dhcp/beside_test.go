@@ -1,12 +1,16 @@
 package dhcp
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/insomniacslk/dhcp/dhcpv4"
 
 	"pando/internal/netboot"
 )
@@ -125,42 +129,59 @@ func TestLook(t *testing.T) {
 	other.run("ip", "addr", "add", "10.77.0.3/24", "dev", "eth0")
 	spec := ownSpec()
 	spec.Config.Interfaces = []string{"eth0"}
-	s := other.serve(spec)
+	other.serve(spec)
 	if got := found(); len(got) != 1 || got[0].Server != ip4("10.77.0.3") || !testSubnet().inRange(got[0].Offers) ||
 		got[0].Proxy ||
 		got[0].Interface != "br0" {
 		t.Errorf("found %+v", got)
 	}
-	// So is the site's, whose answer makes ours stand down, since it overhears it.
-	site(net)
-	if got := found(); len(got) == 0 || got[0].Server != ip4("10.77.0.2") || !got[0].Offers.IsValid() {
+	// It gives addresses, so it is no proxy; one beside a site's server is found too.
+	beside := net.client("52:54:00:00:00:97")
+	beside.run("ip", "addr", "add", "10.77.0.4/24", "dev", "eth0")
+	spec = proxySpec()
+	spec.Config.Interfaces = []string{"eth0"}
+	beside.serve(spec)
+	got := found()
+	if len(got) != 2 || got[1].Server != ip4("10.77.0.4") || !got[1].Proxy || got[1].Pando != "" ||
+		got[0].Pando == "" {
 		t.Errorf("found %+v", got)
 	}
-	if l := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }); !l.State.StoodDown ||
-		l.Found.How != "offer" {
-		t.Errorf("%+v, %+v", l.Found, l.State)
+	// So is the site's.
+	site(net)
+	look.LookFor = 5 * time.Second // it pings an address before it offers it
+	if got := found(); len(got) == 0 || got[0].Server != ip4("10.77.0.2") || !got[0].Offers.IsValid() ||
+		got[0].Pando != "" {
+		t.Errorf("found %+v", got)
 	}
 }
 
-// Another server appears: no new addresses from then on, a loud line, renewals and boot files go on.
-func TestStandsDown(t *testing.T) {
+// standing waits for a change of whether addresses are given.
+func (s *served) standing(gives bool, limit time.Duration) State {
+	s.t.Helper()
+	l := s.until(fmt.Sprintf("gives addresses: %v", gives), limit, func(l line) bool {
+		return l.State != nil && l.State.StoppedFor.IsValid() != gives
+	})
+	return *l.State
+}
+
+// Another server appears: no new addresses from then on, a loud line, renewals and boot files go on. It goes away: new
+// addresses again, without anybody's doing.
+func TestStopsAndComesBack(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
-	s := net.serve(ownSpec())
+	spec := ownSpec()
+	spec.Hurry = time.Second
+	s := net.serve(spec)
 	c := net.client(aliceMAC)
 	mine, out := c.udhcpc()
 	if !testSubnet().inRange(mine) {
 		t.Fatalf("got %s: %s", mine, out)
 	}
-	site(net)
-	// bob takes the other server's offer, which comes first: ours waits for a probe.
-	if a, out := net.client(bobMAC).udhcpc(); a.Less(ip4("10.77.0.50")) || ip4("10.77.0.90").Less(a) {
-		t.Fatalf("got %s: %s", a, out)
-	}
-	st := s.until("standing down", 5*time.Second, func(l line) bool { return l.Found != nil }).State
-	if !st.StoodDown || st.Mode != Proxy || len(st.Others) != 1 || st.Others[0].Server != ip4("10.77.0.2") {
+	other := site(net, "--no-ping")
+	st := s.standing(false, 20*time.Second)
+	if st.StoppedFor != ip4("10.77.0.2") || st.Mode != Proxy || len(st.Others) != 1 {
 		t.Errorf("state %+v", st)
 	}
-	s.logged(`"ERROR"`, "STANDING DOWN")
+	s.logged(`"ERROR"`, "stopped giving addresses")
 	carol := net.client("52:54:00:00:00:03")
 	for _, a := range replayed(carol, "dhclient-discover", "") {
 		if a.Server == ip4("10.77.0.1") {
@@ -181,6 +202,108 @@ func TestStandsDown(t *testing.T) {
 			l.Seen.Reply == "OFFER" {
 			t.Errorf("offered: %+v", l.Seen)
 		}
+	}
+	other.run("ip", "link", "set", "eth0", "down")
+	if st := s.standing(true, 20*time.Second); st.Mode != Own || len(st.Others) != 0 {
+		t.Errorf("state %+v", st)
+	}
+	s.logged("giving addresses again")
+	if a, out := net.client(bobMAC).udhcpc(); !testSubnet().inRange(a) {
+		t.Errorf("got %s: %s", a, out)
+	}
+}
+
+// Forged packets do not stop a server: neither requests that name another one, nor answers to nobody's question.
+func TestForgedServerStopsNothing(t *testing.T) {
+	net := newNetns(t, "10.77.0.1/24")
+	spec := ownSpec()
+	spec.Hurry = time.Second
+	s := net.serve(spec)
+	c := net.client(aliceMAC)
+	ack, err := dhcpv4.New(dhcpv4.WithMessageType(dhcpv4.MessageTypeAck), dhcpv4.WithHwAddr(alice[:]),
+		chose("10.77.0.66"), dhcpv4.WithYourIP(ip(ip4("10.77.0.50"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack.OpCode = dhcpv4.OpcodeBootReply
+	other := asked(t, alice, dhcpv4.MessageTypeRequest, requested("10.77.0.50"), chose("10.77.0.66")).packet
+	for range 3 {
+		c.forge(t, other, serverPort)
+		c.forge(t, ack, clientPort)
+		time.Sleep(1500 * time.Millisecond)
+	}
+	if a, out := net.client(bobMAC).udhcpc(); !testSubnet().inRange(a) {
+		t.Errorf("got %s: %s", a, out)
+	}
+	for _, l := range s.drain() {
+		if l.State != nil {
+			t.Errorf("%+v, %+v", l.Found, l.State)
+		}
+	}
+}
+
+// forge broadcasts a packet to a port.
+func (n *netns) forge(t *testing.T, p *dhcpv4.DHCPv4, port int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "packet")
+	if err := os.WriteFile(file, p.ToBytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.serve(helperSpec{Config: Config{Interfaces: []string{"eth0"}}, Send: file,
+		SendTo: fmt.Sprintf("255.255.255.255:%d", port), LookFor: time.Millisecond}).rest()
+}
+
+// Of two servers that start at the same moment exactly one gives addresses, the one with the lower address. One that
+// comes later gives way, whatever its address.
+func TestOneOfTwoStays(t *testing.T) {
+	net := newNetns(t, "10.77.0.2/24")
+	spec := ownSpec()
+	spec.Hurry = time.Second
+	at := func(mac, addr string) (*netns, helperSpec) {
+		c := net.client(mac)
+		c.run("ip", "addr", "add", addr+"/24", "dev", "eth0")
+		own := spec
+		own.Config.Interfaces = []string{"eth0"}
+		return c, own
+	}
+	c, own := at("52:54:00:00:00:98", "10.77.0.3")
+	lower := net.serve(spec)
+	higher := c.serve(own)
+	if st := higher.standing(false, 20*time.Second); st.StoppedFor != ip4("10.77.0.2") {
+		t.Errorf("state %+v", st)
+	}
+	lower.logged("another Pando gives addresses on this network")
+	time.Sleep(3 * time.Second)
+	for _, l := range lower.drain() {
+		if l.State != nil && l.State.StoppedFor.IsValid() {
+			t.Errorf("the lower one stopped too: %+v", l.State)
+		}
+	}
+	c, own = at("52:54:00:00:00:97", "10.77.0.1")
+	late := c.serve(own)
+	if st := late.standing(false, 20*time.Second); st.StoppedFor != ip4("10.77.0.2") {
+		t.Errorf("state %+v", st)
+	}
+	if a, out := net.client(bobMAC).udhcpc(); !testSubnet().inRange(a) || !strings.Contains(out, "serverid=10.77.0.2") {
+		t.Errorf("got %s: %s", a, out)
+	}
+	// The one that gave them ends: of the two others exactly one goes on.
+	lower.stop()
+	gave, other := late, higher
+	if st := gave.standing(true, 30*time.Second); st.Mode != Own {
+		t.Errorf("state %+v", st)
+	}
+	time.Sleep(8 * time.Second)
+	gives := func(s *served) (gives bool) {
+		for _, l := range s.drain() {
+			if l.State != nil {
+				gives = !l.State.StoppedFor.IsValid()
+			}
+		}
+		return gives
+	}
+	if gives(gave) == gives(other) {
+		t.Errorf("both give addresses, or none: %v", gives(gave))
 	}
 }
 

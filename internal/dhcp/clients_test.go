@@ -99,7 +99,9 @@ func (n *netns) dnsmasq(args ...string) {
 
 func TestDhclient(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
-	s := net.serve(ownSpec())
+	spec := ownSpec()
+	spec.Known = []fleet.MAC{alice}
+	s := net.serve(spec)
 	c := net.client(aliceMAC)
 	dir := t.TempDir()
 	if out, err := c.dhclient(dir, "eth0"); err != nil || !strings.Contains(out, "bound to 10.77.0.") {
@@ -207,12 +209,12 @@ func TestUdhcpcRenewsAndReleases(t *testing.T) {
 }
 
 // An address that a stranger uses is found by the probe, and left alone.
-func TestProbeFindsStranger(t *testing.T) {
+func TestProbeFindsUnknownMachine(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
 	s := net.serve(ownSpec())
 	taken := derived(testSubnet(), alice)
-	stranger := net.client(bobMAC)
-	stranger.run("ip", "addr", "add", taken.String()+"/24", "dev", "eth0")
+	unknownMachine := net.client(bobMAC)
+	unknownMachine.run("ip", "addr", "add", taken.String()+"/24", "dev", "eth0")
 	a, out := net.client(aliceMAC).udhcpc()
 	if !a.IsValid() || a == taken {
 		t.Fatalf("got %s: %s", a, out)

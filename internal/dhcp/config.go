@@ -30,6 +30,19 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("DHCP mode %q: use off, own or proxy", s)
 }
 
+// Bounds of a lease time: a client renews at its half, and a boot has to fit into it.
+const (
+	leastLeaseTime = 2 * time.Minute
+	mostLeaseTime  = 365 * 24 * time.Hour
+)
+
+// unknownLeaseTime is the lease of a machine that is no node yet: it boots within it. Made-up machines hold addresses
+// no longer, and at most unknownShare of a range.
+const (
+	unknownLeaseTime = 10 * time.Minute
+	unknownShare     = 0.75
+)
+
 // Defaults of a Config.
 const (
 	DefaultLeaseTime = 12 * time.Hour
@@ -102,6 +115,9 @@ func (s Subnet) validate() error {
 			return fmt.Errorf("DHCP subnet %s: router, DNS or NTP server %s is not an IPv4 address", s.Prefix, a)
 		}
 	}
+	if s.LeaseTime != 0 && (s.LeaseTime < leastLeaseTime || s.LeaseTime > mostLeaseTime) {
+		return fmt.Errorf("DHCP lease time %s: it has to be from %s to %s", s.LeaseTime, leastLeaseTime, mostLeaseTime)
+	}
 	if !s.First.IsValid() && !s.Last.IsValid() {
 		return nil
 	}
@@ -138,9 +154,24 @@ func (s Subnet) inRange(a netip.Addr) bool {
 	return s.First.IsValid() && a.Is4() && !a.Less(s.First) && !s.Last.Less(a)
 }
 
-func (s Subnet) leaseTime() time.Duration {
-	if s.LeaseTime <= 0 {
-		return DefaultLeaseTime
+// size is how many addresses the dynamic range has.
+func (s Subnet) size() int {
+	if !s.First.IsValid() {
+		return 0
 	}
-	return s.LeaseTime
+	return int(number(s.Last)-number(s.First)) + 1
+}
+
+// forUnknown is how many addresses machines that are no nodes may have at once.
+func (s Subnet) forUnknown() int { return max(int(unknownShare*float64(s.size())), 1) }
+
+func (s Subnet) leaseTime(known bool) time.Duration {
+	d := s.LeaseTime
+	if d <= 0 {
+		d = DefaultLeaseTime
+	}
+	if !known {
+		d = min(d, unknownLeaseTime)
+	}
+	return d
 }

@@ -56,7 +56,7 @@ func (w *allocation) clean(ctx context.Context) (bool, error) {
 		case sibling && w.fixed(a):
 			w.shared(a, by)
 		default:
-			w.stranger(a, by)
+			w.unknownMachine(a, by)
 		}
 		return w.skip(leases)
 	})
@@ -89,8 +89,8 @@ func (w *allocation) shared(a netip.Addr, by fleet.MAC) {
 		"mac", w.r.MAC, "node", w.mine.Host, "fixed", a, "used_by", by)
 }
 
-// stranger notes that a machine that did not get an address here uses it.
-func (w *allocation) stranger(a netip.Addr, by fleet.MAC) {
+// unknownMachine notes that a machine that did not get an address here uses it.
+func (w *allocation) unknownMachine(a netip.Addr, by fleet.MAC) {
 	w.warn(
 		"address is in use by a machine that did not get it here; leaving it alone",
 		"addr",

@@ -3,6 +3,7 @@ package dhcp
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -13,13 +14,26 @@ import (
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
+	"github.com/insomniacslk/dhcp/iana"
 
 	"pando/internal/fleet"
 )
 
-// DiscoverClass is the vendor class of our own questions for other servers. A Pando that hears one answers and keeps no
-// address for it.
+// DiscoverClass marks our own questions for other servers: as vendor class in the one that any DHCP server answers, as
+// user class in the one of a firmware, which a proxyDHCP answers too. A Pando that hears one answers and keeps nothing.
 const DiscoverClass = "pando-look"
+
+// What a Pando that gives addresses calls itself in its answer to a question (vendor class).
+const (
+	pandoStarting = "pando-starting" // it has not looked around yet
+	pandoSettled  = "pando-settled"
+)
+
+// How a server was seen.
+const (
+	howOffer   = "offer"   // it answered a question of ours
+	howRequest = "request" // a client was seen choosing it
+)
 
 // discoverInterval is the time between two DISCOVERs of one DiscoverServers.
 const discoverInterval = time.Second
@@ -43,23 +57,29 @@ func DiscoverServers(ctx context.Context, ifname string, wait time.Duration) ([]
 	}
 	defer l.sock.close()
 	defer context.AfterFunc(ctx, l.sock.close)()
-	found := map[Found]bool{}
+	found, ids := map[Found]bool{}, map[uint32]bool{}
 	end := time.Now().Add(wait)
 	for next := time.Now(); ; next = next.Add(discoverInterval) {
 		if !next.Before(end) {
 			break
 		}
-		if err := l.ask(); err != nil {
+		q, err := l.ask(time.Now())
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			return nil, fmt.Errorf("look for DHCP servers on %s: %w", ifname, err)
 		}
+		ids[q.ids[0]], ids[q.ids[1]] = true, true
 		until := next.Add(discoverInterval)
 		if end.Before(until) {
 			until = end
 		}
-		if err := l.collect(until, func(f Found) { found[f] = true }); err != nil {
+		if err := l.collect(until, func(f Found, id uint32) {
+			if ids[id] {
+				found[f] = true
+			}
+		}); err != nil {
 			return nil, errors.Join(ctx.Err(), err)
 		}
 	}
@@ -94,28 +114,47 @@ func newDiscoverer(ifi *net.Interface) (*discoverer, error) {
 	return &discoverer{ifi: ifi, sock: sock, buf: make([]byte, 2048)}, nil
 }
 
-// lookPacket is our question. The broadcast flag makes answers visible that would go to an address that nobody has.
-func lookPacket(own fleet.MAC) (*dhcpv4.DHCPv4, error) {
-	return dhcpv4.NewDiscovery(
-		own[:],
-		dhcpv4.WithBroadcast(true),
-		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(DiscoverClass)),
-	)
+// lookPackets are our question: as anybody's, and as that of a firmware (BIOS), which only a proxyDHCP tells apart. The
+// broadcast flag makes answers visible that would go to an address that nobody has.
+func lookPackets(own fleet.MAC) (packets [2]*dhcpv4.DHCPv4, err error) {
+	all := []dhcpv4.Modifier{dhcpv4.WithBroadcast(true)}
+	if packets[0], err = dhcpv4.NewDiscovery(
+		own[:], append(all, dhcpv4.WithOption(dhcpv4.OptClassIdentifier(DiscoverClass)))...); err != nil {
+		return packets, err
+	}
+	packets[1], err = dhcpv4.NewDiscovery(own[:], append(all,
+		dhcpv4.WithOption(dhcpv4.OptClassIdentifier("PXEClient:Arch:00000:UNDI:002001")),
+		dhcpv4.WithOption(dhcpv4.OptClientArch(iana.INTEL_X86PC)),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier, []byte{1, 2, 1})),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientMachineIdentifier, make([]byte, 17))),
+		dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionUserClassInformation, []byte(DiscoverClass))))...)
+	return packets, err
 }
 
-// ask sends a DISCOVER.
-func (l *discoverer) ask() error {
+// ask sends a question.
+func (l *discoverer) ask(now time.Time) (question, error) {
+	q := question{at: now}
 	own, err := l.sock.mac()
 	if err != nil {
-		return err
+		return q, err
 	}
-	p, err := lookPacket(own)
+	packets, err := lookPackets(own)
 	if err != nil {
-		return err
+		return q, err
 	}
+	for i, p := range packets {
+		q.ids[i] = binary.BigEndian.Uint32(p.TransactionID[:])
+		if err := l.send(p); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+func (l *discoverer) send(p *dhcpv4.DHCPv4) error {
 	any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), clientPort)
 	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), serverPort)
-	err = l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
+	err := l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
 	if errors.Is(err, syscall.ENETDOWN) {
 		return fmt.Errorf("%w (ip link set %s up)", err, l.ifi.Name)
 	}
@@ -123,7 +162,7 @@ func (l *discoverer) ask() error {
 }
 
 // collect reads answers until a time, or until the socket is closed (os.ErrClosed).
-func (l *discoverer) collect(until time.Time, tell func(Found)) error {
+func (l *discoverer) collect(until time.Time, tell func(Found, uint32)) error {
 	if err := l.sock.deadline(until); err != nil {
 		return err
 	}
@@ -139,27 +178,30 @@ func (l *discoverer) collect(until time.Time, tell func(Found)) error {
 			continue
 		}
 		if b, ok := payload(l.buf[:n], clientPort); ok {
-			if f, ok := otherServer(b); ok {
+			if f, id, ok := otherServer(b); ok {
 				f.Interface = l.ifi.Name
-				tell(f)
+				tell(f, id)
 			}
 		}
 	}
 }
 
-// otherServer reads who sent an OFFER or ACK.
-func otherServer(b []byte) (Found, bool) {
+// otherServer reads who sent an OFFER or ACK, and in which exchange.
+func otherServer(b []byte) (f Found, id uint32, ok bool) {
 	p, err := dhcpv4.FromBytes(b)
 	if err != nil || p.OpCode != dhcpv4.OpcodeBootReply {
-		return Found{}, false
+		return f, 0, false
 	}
-	f := Found{Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)), How: "offer"}
+	f = Found{Server: addr(p.Options.Get(dhcpv4.OptionServerIdentifier)), How: howOffer}
 	if t := p.MessageType(); t != dhcpv4.MessageTypeOffer && t != dhcpv4.MessageTypeAck || !f.Server.IsValid() {
-		return Found{}, false
+		return f, 0, false
 	}
 	f.Offers = addr(p.YourIPAddr)
 	f.Proxy = !f.Offers.IsValid() && !addr(p.ClientIPAddr).IsValid() && vendorIsPXE(p)
-	return f, f.Offers.IsValid() || f.Proxy
+	if c := p.ClassIdentifier(); c == pandoStarting || c == pandoSettled {
+		f.Pando = c
+	}
+	return f, binary.BigEndian.Uint32(p.TransactionID[:]), f.Offers.IsValid() || f.Proxy
 }
 
 func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
@@ -167,28 +209,17 @@ func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
 	return len(c) >= 9 && c[:9] == "PXEClient" || len(c) >= 10 && c[:10] == "HTTPClient"
 }
 
-// looks reports whether a packet is a DISCOVER of DiscoverServers, ours or another Pando's. Who asks it wants no
+// looks reports whether a packet is a question for other servers, ours or another Pando's. Who asks it wants no
 // address.
 func (r Request) looks() bool {
-	return r.Type == dhcpv4.MessageTypeDiscover && r.packet.ClassIdentifier() == DiscoverClass
+	return r.Type == dhcpv4.MessageTypeDiscover && (r.packet.ClassIdentifier() == DiscoverClass ||
+		string(r.packet.Options.Get(dhcpv4.OptionUserClassInformation)) == DiscoverClass)
 }
 
-// sample is the address that a DISCOVER of DiscoverServers is answered with: a likely one, neither probed nor reserved.
-func (s Subnet) sample(r Request, mine fleet.Lease) netip.Addr {
-	if s.usable(mine.Addr) {
-		return mine.Addr
-	}
-	for a := range s.candidates(r.MAC) {
+// sample is the address that a question for other servers is answered with: a likely one, neither probed nor reserved.
+func (s Subnet) sample(mac fleet.MAC) netip.Addr {
+	for a := range s.candidates(mac) {
 		return a
 	}
-	return netip.Addr{}
-}
-
-// chosen reads from a client's broadcast that it took another server's offer.
-func chosen(r Request, own func(netip.Addr) bool) (Found, bool) {
-	if r.Type != dhcpv4.MessageTypeRequest || !r.Server.IsValid() || own(r.Server) || r.Relay.IsValid() ||
-		r.MAC == (fleet.MAC{}) {
-		return Found{}, false
-	}
-	return Found{Server: r.Server, Offers: r.Requested, How: "request"}, true
+	return s.Prefix.Masked().Addr().Next()
 }

@@ -33,7 +33,7 @@ func testSubnet() *Subnet {
 
 // testView is the view of a server that gives addresses and knows nobody.
 func testView() View {
-	return View{Mode: Own, Server: ip4("10.77.0.1"), Subnet: testSubnet(), Base: "http://10.77.0.1:8480",
+	return View{Mode: Own, Server: ip4("10.77.0.1"), Known: true, Subnet: testSubnet(), Base: "http://10.77.0.1:8480",
 		Loaders: netboot.Loaders{netboot.ClassBIOS: "undionly.kpxe", netboot.ClassX64: "snponly.efi"}}
 }
 

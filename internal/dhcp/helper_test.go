@@ -44,8 +44,10 @@ type helperSpec struct {
 	Chain   string         // the first script asked for starts this file by TFTP instead
 	Look    bool           // print what DiscoverServers finds and exit
 	LookFor time.Duration
-	Send    string // send this captured packet to every server, or to SendTo, and print what comes back; then exit
-	SendTo  string // address and port; the answer is awaited on the same port
+	Hurry   time.Duration // between questions for other servers
+	Known   []fleet.MAC   // of nodes
+	Send    string        // send this captured packet to every server, or to SendTo, print what comes back, and exit
+	SendTo  string        // address and port; the answer is awaited on the same port
 }
 
 // line is one line that the helper prints.
@@ -122,7 +124,12 @@ func helper(specJSON string, out *lines) error {
 	if len(spec.NICs) > 0 {
 		leases.node(spec.Leases[0], spec.NICs...)
 	}
+	leases.known = map[fleet.MAC]bool{}
+	for _, m := range spec.Known {
+		leases.known[m] = true
+	}
 	s := &Server{Config: spec.Config, Registry: leases, Log: log,
+		hurry:   pace{spec.Hurry, spec.Hurry, spec.Hurry},
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
 		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
 	if err := s.Open(ctx); err != nil {

@@ -38,9 +38,11 @@ type Change struct {
 // A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
 // returns it in preference to a dynamic one, for each of the node's MACs, and LeaseByAddr finds it, so that nobody
 // else gets the address: MAC and Expires tell which of the node's NICs took it last, and until when it has it (zero:
-// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none.
+// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none. Known
+// tells that the MAC is a node's that has registered once, or that an operator declared: what a machine says about
+// itself does not make it known.
 type Leases interface {
-	// LeaseByMAC returns what is recorded for a MAC, expired or not.
+	// LeaseByMAC returns what is recorded for a MAC, expired or not. Known counts also when nothing is found.
 	LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error)
 	// LeaseByAddr returns who has an address, expired or not.
 	LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err error)
@@ -87,5 +89,6 @@ type Found struct {
 	Server    netip.Addr // server identifier
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
 	Proxy     bool       // it tells boot files and gives no addresses
-	How       string     // "offer" (asked by DiscoverServers) or "request" (a client was seen choosing it)
+	Pando     string     // another Pando that gives addresses: pandoStarting or pandoSettled; "": something else
+	How       string     // "offer" (it answered a question of ours) or "request" (a client was seen choosing it)
 }

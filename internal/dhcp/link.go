@@ -26,18 +26,14 @@ type link struct {
 	mu     sync.Mutex
 	addrs  []netip.Prefix
 	read   time.Time // when addrs was read
-	others []Found
-	down   bool
+	others standing
 }
 
 // addrsFor is how long an interface's addresses are taken as they were read.
 const addrsFor = 10 * time.Second
 
-// maxOthers bounds what is remembered of other servers.
-const maxOthers = 16
-
 func (s *Server) openLink(ctx context.Context, name string) (l *link, err error) {
-	l = &link{}
+	l = &link{others: standing{mode: s.Config.Mode, pace: s.pace()}}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -131,38 +127,36 @@ func (l *link) within(p netip.Prefix) netip.Addr {
 	return l.first()
 }
 
-// saw records another server. down is true when this makes us stand down.
-func (l *link) saw(f Found, configured Mode) (isNew, down bool) {
+// answered takes in another server's answer. Whether addresses are given is as it was, unless the change says so.
+func (l *link) answered(f Found, id uint32, now time.Time) change {
+	own := l.first()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, o := range l.others {
-		if o.Server == f.Server && o.Proxy == f.Proxy {
-			return false, false
-		}
-	}
-	if len(l.others) < maxOthers {
-		l.others = append(l.others, f)
-	}
-	if configured != Own || l.down || f.Proxy {
-		return true, false
-	}
-	l.down = true
-	return true, true
+	return l.others.answer(f, id, own, now)
+}
+
+// overheard takes in that a client chose another server.
+func (l *link) overheard(f Found, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.others.overheard(f, now)
 }
 
 // standing is what is known of other servers, for the link that takes this one's place.
-func (l *link) standing() (others []Found, down bool) {
+func (l *link) standing() standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Clone(l.others), l.down
+	return l.others
 }
 
 func (l *link) state(configured Mode) State {
 	a := l.first()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	st := State{Interface: l.ifi.Name, Mode: configured, StoodDown: l.down, Others: slices.Clone(l.others), Address: a}
-	if l.down {
+	st := State{
+		Interface: l.ifi.Name, Mode: configured, StoppedFor: l.others.stopped, Others: l.others.found(), Address: a,
+	}
+	if st.StoppedFor.IsValid() {
 		st.Mode = Proxy
 	}
 	return st

@@ -2,14 +2,13 @@ package dhcp
 
 import (
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"testing"
 	"time"
-
-	"pando/internal/fleet"
 )
 
 // record is a line of a log.
@@ -117,7 +116,7 @@ func TestOftenIsBounded(t *testing.T) {
 }
 
 // A DISCOVER of DiscoverServers, ours or another Pando's, is answered, and costs no probe (there is no prober here), no
-// reservation and no record. A full range is no reason to hide.
+// reservation and no record.
 func TestLookReservesNothing(t *testing.T) {
 	m := newMemory()
 	s := &Server{
@@ -126,35 +125,28 @@ func TestLookReservesNothing(t *testing.T) {
 		Now:      func() time.Time { return noon },
 	}
 	l := testLink()
-	p, err := lookPacket(alice)
+	packets, err := lookPackets(alice)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Parse(p.ToBytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func() {
-		t.Helper()
-		v, err := s.view(t.Context(), l, r, false, noon)
+	for _, p := range packets {
+		r, err := Parse(p.ToBytes())
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := Answer(r, v.View, noon)
+		out := Answer(r, s.lookView(l, r, false, noon), noon)
 		if out.Packet == nil || out.Save != nil {
 			t.Fatalf("%+v", out)
 		}
-		if f, ok := otherServer(out.Packet.ToBytes()); !ok || f.Server != ip4("10.77.0.1") ||
-			!testSubnet().inRange(f.Offers) {
+		f, id, ok := otherServer(out.Packet.ToBytes())
+		if !ok || f.Server != ip4("10.77.0.1") || !testSubnet().inRange(f.Offers) || f.Pando != pandoStarting ||
+			id != binary.BigEndian.Uint32(p.TransactionID[:]) {
 			t.Errorf("the answer is read as %+v, %v", f, ok)
 		}
+		l.dhcp = &net.UDPConn{} // sends nothing
+		s.handle(t.Context(), l, r, netip.AddrPort{}, false)
 	}
-	ask()
-	for a := range testSubnet().candidates(alice) {
-		m.byAddr[a] = fleet.Lease{Addr: a, MAC: bob, Expires: noon.Add(time.Hour)}
-	}
-	ask()
-	if len(s.offers.byMAC) != 0 || m.saves != 0 {
-		t.Errorf("reserved: %+v, saved: %d", s.offers.byMAC, m.saves)
+	if len(s.offers.byMAC) != 0 || m.saves+m.snapshots+len(m.commits) != 0 {
+		t.Errorf("reserved: %+v, records: %+v", s.offers.byMAC, m)
 	}
 }

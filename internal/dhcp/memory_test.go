@@ -13,6 +13,7 @@ type memory struct {
 	mu        sync.Mutex
 	byAddr    map[netip.Addr]fleet.Lease
 	fixed     map[fleet.MAC]fleet.Lease // of nodes with several NICs
+	known     map[fleet.MAC]bool        // of nodes that have registered
 	failSave  error
 	saves     int
 	snapshots int
@@ -58,6 +59,7 @@ func (m *memory) LeaseByMAC(mac fleet.MAC) (fleet.Lease, bool, error) {
 			best = l
 		}
 	}
+	best.Known = best.Known || m.known[mac]
 	return best, best.Addr.IsValid(), nil
 }
 

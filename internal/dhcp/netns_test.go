@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,13 +178,13 @@ func (n *netns) serve(spec helperSpec) *served {
 			}
 		}
 	}()
-	s.stop = func() {
+	s.stop = sync.OnceFunc(func() {
 		_ = stdin.Close()
 		<-done
 		if err := cmd.Wait(); err != nil { // with -race a race is seen here
 			n.t.Errorf("helper: %v", err)
 		}
-	}
+	})
 	n.t.Cleanup(s.stop)
 	if !spec.Look && spec.Send == "" {
 		s.until("ready", 20*time.Second, func(l line) bool { return l.Ready })

@@ -72,7 +72,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 			p.probe = nil
 		}
 		if tt.offered != 0 {
-			p.offers.reserve(alice, fixed, noon.Add(-tt.offered), offerFor)
+			p.offers.reserve(alice, fixed, noon.Add(-tt.offered), offerFor, false)
 		}
 		mine, _, _ := m.LeaseByMAC(bob)
 		got, why, err := p.allocate(t.Context(), asked(t, bob, dhcpv4.MessageTypeDiscover), *testSubnet(), mine, noon)
@@ -137,7 +137,7 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 			mods: []dhcpv4.Modifier{having(fixed)},
 			hold: now,
 			down: true,
-			why:  "another server's business",
+			why:  "stopped giving addresses",
 		},
 	}
 	for _, tt := range tests {
@@ -147,7 +147,7 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 			v.Offer = ip4(fixed)
 		}
 		if tt.down {
-			v.Mode, v.StoodDown = Proxy, true
+			v.Mode, v.StoppedFor = Proxy, ip4("10.77.0.2")
 		}
 		out := Answer(asked(t, alice, request, tt.mods...), v, noon)
 		if out.Seen.Reply != tt.reply || !strings.Contains(out.Seen.Reason, tt.why) ||
@@ -171,13 +171,13 @@ func TestStatesOfTheSecondNIC(t *testing.T) {
 // An address that one NIC was acknowledged is no longer kept for the other one's REQUEST.
 func TestAcknowledgedToOneNIC(t *testing.T) {
 	var o offers
-	o.reserve(bob, ip4("10.77.0.50"), noon, exchangeFor)
-	o.settle(alice, ip4("10.77.0.50"))
+	o.reserve(bob, ip4("10.77.0.50"), noon, exchangeFor, false)
+	o.settle(alice, ip4("10.77.0.50"), noon)
 	if a, _ := o.get(bob, noon); a.IsValid() {
 		t.Errorf("%s is still kept for the other NIC", a)
 	}
-	o.reserve(bob, ip4("10.77.0.51"), noon, offerFor)
-	o.settle(bob, ip4("10.77.0.51"))
+	o.reserve(bob, ip4("10.77.0.51"), noon, offerFor, false)
+	o.settle(bob, ip4("10.77.0.51"), noon)
 	if a, _ := o.get(bob, noon); !a.IsValid() {
 		t.Error("its own reservation is gone")
 	}

@@ -13,8 +13,12 @@ import (
 const offerFor = time.Minute
 
 // exchangeFor is how long a client may take from its OFFER to its REQUEST. After that another NIC of its node may be
-// offered the node's fixed address: firmware that failed on one NIC goes on with the next.
+// offered the node's fixed address: firmware that failed on one NIC goes on with the next. What is offered to a machine
+// that nobody knows is kept no longer.
 const exchangeFor = 10 * time.Second
+
+// maxAvoided bounds the addresses that clients do not want.
+const maxAvoided = 1024
 
 // offers are the reservations: addresses that were offered and perhaps not yet taken. They live in memory; a
 // client whose offer a restart forgot asks again.
@@ -23,12 +27,15 @@ type offers struct {
 	byMAC  map[fleet.MAC]offer
 	byAddr map[netip.Addr]fleet.MAC
 	probed map[fleet.MAC]bool // the reservation's probe came back clean
+	avoid  map[fleet.MAC]offer
 }
 
 type offer struct {
-	addr  netip.Addr
-	until time.Time
-	taken bool // and acknowledged
+	addr    netip.Addr
+	at      time.Time
+	until   time.Time
+	taken   bool // and acknowledged
+	unknown bool // to a machine that nobody knows
 }
 
 // get returns the address reserved for a MAC, and whether it was probed.
@@ -54,12 +61,12 @@ func (o *offers) kept(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Dura
 func (o *offers) others(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration) (by fleet.MAC, kept bool) {
 	other, reserved := o.byAddr[a]
 	f := o.byMAC[other]
-	return other, reserved && other != mac && now.Before(f.until.Add(keep-offerFor)) &&
+	return other, reserved && other != mac && now.Before(f.until) && now.Before(f.at.Add(keep)) &&
 		!(f.taken && keep == exchangeFor)
 }
 
 // reserve takes a for mac, unless another client was offered it less than keep ago. What mac had reserved is freed.
-func (o *offers) reserve(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration) bool {
+func (o *offers) reserve(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration, unknown bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byMAC == nil {
@@ -69,10 +76,16 @@ func (o *offers) reserve(mac fleet.MAC, a netip.Addr, now time.Time, keep time.D
 		return false
 	}
 	o.dropOther(mac, a)
-	if o.byMAC[mac].addr != a {
+	f := o.byMAC[mac]
+	if f.addr != a {
 		o.drop(mac)
+		f = offer{}
 	}
-	o.byMAC[mac] = offer{addr: a, until: now.Add(offerFor)}
+	until := now.Add(offerFor)
+	if unknown && !f.taken {
+		until = now.Add(exchangeFor)
+	}
+	o.byMAC[mac] = offer{addr: a, at: now, until: until, taken: f.taken, unknown: unknown}
 	o.byAddr[a] = mac
 	return true
 }
@@ -87,12 +100,12 @@ func (o *offers) clean(mac fleet.MAC) {
 }
 
 // settle notes that an address was acknowledged to mac. Nobody else's reservation of it counts any more.
-func (o *offers) settle(mac fleet.MAC, a netip.Addr) {
+func (o *offers) settle(mac fleet.MAC, a netip.Addr, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropOther(mac, a)
 	if f, ok := o.byMAC[mac]; ok && f.addr == a {
-		f.taken = true
+		f.taken, f.until = true, now.Add(offerFor)
 		o.byMAC[mac] = f
 	}
 }
@@ -120,6 +133,43 @@ func (o *offers) expire(now time.Time) {
 			o.drop(mac)
 		}
 	}
+	for mac, f := range o.avoid {
+		if !now.Before(f.until) {
+			delete(o.avoid, mac)
+		}
+	}
+}
+
+// waiting is how many addresses of a subnet were offered to machines that nobody knows and are not taken yet.
+func (o *offers) waiting(s Subnet, now time.Time) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.byMAC {
+		if f.unknown && !f.taken && now.Before(f.until) && s.inRange(f.addr) {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse keeps an address from being offered to a client that does not want it. Others are not concerned.
+func (o *offers) refuse(mac fleet.MAC, a netip.Addr, until time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.avoid == nil {
+		o.avoid = map[fleet.MAC]offer{}
+	}
+	if _, has := o.avoid[mac]; has || len(o.avoid) < maxAvoided {
+		o.avoid[mac] = offer{addr: a, until: until}
+	}
+}
+
+// refused reports whether a client does not want an address.
+func (o *offers) refused(mac fleet.MAC, a netip.Addr, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f, has := o.avoid[mac]
+	return has && f.addr == a && now.Before(f.until)
 }
 
 // drop is free with the lock held.

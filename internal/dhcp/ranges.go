@@ -2,6 +2,8 @@ package dhcp
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -35,11 +37,63 @@ func (t *ranges) holder(
 ) (fleet.Lease, bool, error) {
 	t.mu.Lock() // also while reading: those who come meanwhile need the same
 	defer t.mu.Unlock()
+	known, err := t.of(leases, s, now)
+	if err != nil {
+		return fleet.Lease{}, false, err
+	}
+	l, found := known.by[a]
+	return l, found, nil
+}
+
+// use counts who has the addresses of the range of a subnet.
+func (t *ranges) use(leases Leases, s Subnet, now time.Time) (Use, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, err := t.of(leases, s, now)
+	if err != nil {
+		return Use{}, err
+	}
+	return Count(maps.Values(known.by), s, now), nil
+}
+
+// Use is who has the addresses of a range.
+type Use struct {
+	All     int // addresses
+	Known   int // of nodes: leases that run, and fixed addresses
+	Unknown int // of machines that are no nodes
+	InUse   int // by machines that have them from somewhere else
+}
+
+// Free is how many nobody has.
+func (u Use) Free() int { return max(u.All-u.Known-u.Unknown-u.InUse, 0) }
+
+// Count counts who has the addresses of the range of a subnet.
+func Count(leases iter.Seq[fleet.Lease], s Subnet, now time.Time) Use {
+	u := Use{All: s.size()}
+	for l := range leases {
+		switch {
+		case !s.inRange(l.Addr):
+		case l.Static:
+			u.Known++
+		case !now.Before(l.Expires):
+		case l.Bad:
+			u.InUse++
+		case l.Known:
+			u.Known++
+		default:
+			u.Unknown++
+		}
+	}
+	return u
+}
+
+// of returns what was read of a range lately, with the lock held.
+func (t *ranges) of(leases Leases, s Subnet, now time.Time) (*taken, error) {
 	known := t.m[s.First]
 	if known == nil || now.Sub(known.read) >= rangeFor || now.Before(known.read) {
 		all, err := leases.LeasesIn(s.First, s.Last)
 		if err != nil {
-			return fleet.Lease{}, false, fmt.Errorf("read the leases of %s-%s: %w", s.First, s.Last, err)
+			return nil, fmt.Errorf("read the leases of %s-%s: %w", s.First, s.Last, err)
 		}
 		known = &taken{read: now, last: s.Last, by: make(map[netip.Addr]fleet.Lease, len(all))}
 		for _, l := range all {
@@ -50,8 +104,7 @@ func (t *ranges) holder(
 		}
 		t.m[s.First] = known
 	}
-	l, found := known.by[a]
-	return l, found, nil
+	return known, nil
 }
 
 // learn takes in a record that is newer than what was read.

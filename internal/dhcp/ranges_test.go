@@ -63,7 +63,7 @@ func TestReservedAddressesCostNoLookUps(t *testing.T) {
 		if n++; n > 60 {
 			break
 		}
-		p.offers.reserve(fleet.MAC{0x52, 0x54, 0, 2, 0, byte(n)}, a, noon, offerFor)
+		p.offers.reserve(fleet.MAC{0x52, 0x54, 0, 2, 0, byte(n)}, a, noon, offerFor, false)
 	}
 	if a, _, err := p.allocate(t.Context(), asked(t, alice, dhcpv4.MessageTypeDiscover), s, fleet.Lease{},
 		noon); !a.IsValid() ||

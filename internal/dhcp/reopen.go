@@ -60,7 +60,7 @@ func (s *Server) reopen(ctx context.Context, old *link, slot int) *link {
 	for pause := openFirst; ; pause = min(2*pause, openMost) {
 		l, err := s.openLink(ctx, old.ifi.Name)
 		if err == nil {
-			l.others, l.down = old.standing()
+			l.others = old.standing()
 			s.mu.Lock()
 			s.links[slot] = l
 			s.mu.Unlock()

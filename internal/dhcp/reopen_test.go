@@ -66,10 +66,11 @@ func says(level string, words ...string) func(line) bool {
 // What is known of other servers outlives the interface.
 func TestStandingOutlivesTheInterface(t *testing.T) {
 	net := newNetns(t, "10.77.0.1/24")
-	s := net.serve(ownSpec())
-	site(net)
-	net.client(bobMAC).udhcpc()
-	s.until("standing down", 10*time.Second, func(l line) bool { return l.Found != nil && l.State.StoodDown })
+	spec := ownSpec()
+	spec.Hurry = 10 * time.Second
+	s := net.serve(spec)
+	site(net, "--no-ping")
+	s.standing(false, 20*time.Second)
 	net.run("ip", "link", "del", "br0")
 	s.until("lost", 10*time.Second, says("ERROR", "THE INTERFACE IS GONE"))
 	net.bridge("10.77.0.1/24")

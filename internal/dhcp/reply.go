@@ -42,7 +42,7 @@ func leaseReply(r Request, v View, t dhcpv4.MessageType, a netip.Addr, seen *See
 	if t == dhcpv4.MessageTypeAck {
 		p.ClientIPAddr = r.packet.ClientIPAddr
 	}
-	d := v.Subnet.leaseTime()
+	d := v.Subnet.leaseTime(v.Known)
 	p.UpdateOption(dhcpv4.OptIPAddressLeaseTime(d))
 	p.UpdateOption(dhcpv4.OptRenewTimeValue(d / 2))
 	p.UpdateOption(dhcpv4.OptRebindingTimeValue((d * 7 / 8).Truncate(time.Second)))
@@ -50,6 +50,10 @@ func leaseReply(r Request, v View, t dhcpv4.MessageType, a netip.Addr, seen *See
 		p.UpdateOption(dhcpv4.OptHostName(v.Lease.Host))
 	}
 	networkOptions(p, r, *v.Subnet)
+	if r.looks() {
+		p.UpdateOption(dhcpv4.OptClassIdentifier(v.Rank))
+		return p
+	}
 	addBoot(p, r, v, seen)
 	return p
 }

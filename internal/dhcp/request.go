@@ -17,6 +17,15 @@ import (
 // optIPXE is the option that iPXE encapsulates its own options in.
 var optIPXE = dhcpv4.GenericOptionCode(175)
 
+// optRelayInfo is the relay agent information (RFC 3046).
+const optRelayInfo = dhcpv4.OptionRelayAgentInformation
+
+// Types of messages that decide much.
+const (
+	dhcpDiscover = dhcpv4.MessageTypeDiscover
+	dhcpRequest  = dhcpv4.MessageTypeRequest
+)
+
 // Request is a client's packet, decoded and checked.
 type Request struct {
 	MAC       fleet.MAC

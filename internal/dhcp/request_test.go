@@ -65,7 +65,10 @@ func FuzzAnswer(f *testing.F) {
 		v := testView()
 		v.Menu, v.BootPort = how&2 != 0, how&4 != 0
 		if how&1 != 0 {
-			v.Mode, v.StoodDown = Proxy, how&8 != 0
+			v.Mode = Proxy
+			if how&8 != 0 {
+				v.StoppedFor = ip4("10.77.0.2")
+			}
 		}
 		if how&16 != 0 {
 			v.Holder = fleet.Lease{Addr: r.Requested, MAC: bob, Static: true}
@@ -84,7 +87,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("answer to somebody else: %s", p.Summary())
 		}
 		if a := addr(p.YourIPAddr); a.IsValid() &&
-			(v.Mode != Own && !v.StoodDown || !v.Subnet.usable(a) || a == v.Server ||
+			(v.Mode != Own && !v.StoppedFor.IsValid() || !v.Subnet.usable(a) || a == v.Server ||
 				a == v.Holder.Addr && v.Holder.MAC != r.MAC) {
 			t.Errorf("gives %s: %s", a, p.Summary())
 		}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +14,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// How often a server that gives addresses asks whether another one does too.
-const lookAgain = time.Minute
+// watchEvery bounds how long the look for other servers sleeps: what is overheard has it ask sooner.
+const watchEvery = 500 * time.Millisecond
 
 // afterError is the pause after a failed read: the interface went down, for example, and may come back.
 const afterError = 100 * time.Millisecond
@@ -30,28 +29,30 @@ type Server struct {
 	Config   Config
 	Registry Registry
 	Observe  func(Seen)         // nil: nobody. Called for each request, concurrently; the answer waits for it
-	Found    func(Found, State) // nil: nobody. Called when another server is seen first, and after standing down
+	Found    func(Found, State) // nil: nobody. Called for a new server, and when addresses are given no more, or again
 	Log      *slog.Logger       // nil: silent
 	Now      func() time.Time   // nil: time.Now
 
-	mu       sync.Mutex
-	links    []*link // one for each interface; another one in its place when the interface was made anew
-	offers   offers
-	ranges   ranges
-	logLimit logLimiter
-	loading  loading
-	sem      chan struct{}
-	turns    turns
-	wg       sync.WaitGroup
+	mu           sync.Mutex
+	links        []*link // one for each interface; another one in its place when the interface was made anew
+	offers       offers
+	ranges       ranges
+	unknown      unknownLimit
+	logLimit     logLimiter
+	loading      loading
+	sem          chan struct{}
+	hurry        pace // how often other servers are asked for; zero: as usual
+	clientQueues clientQueues
+	wg           sync.WaitGroup
 }
 
 // State is how a server stands on one interface.
 type State struct {
-	Interface string
-	Mode      Mode       // what is done now
-	StoodDown bool       // Mode is Proxy where Own was configured
-	Others    []Found    // servers seen there
-	Address   netip.Addr // of ours
+	Interface  string
+	Mode       Mode       // what is done now
+	StoppedFor netip.Addr // Mode is Proxy where Own was configured, because of this server; zero: it is not
+	Others     []Found    // servers seen there
+	Address    netip.Addr // of ours
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
@@ -154,16 +155,20 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 
 // handle works on one request: one at a time for each client, since a client sends again while it waits.
 func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.AddrPort, boot bool) {
-	done, ok := s.turns.take(r.MAC)
+	done, ok := s.clientQueues.take(r.MAC)
 	if !ok {
 		return
 	}
 	defer done()
+	now := s.now()
+	if r.looks() {
+		s.answerLook(l, r, from, boot, now)
+		return
+	}
 	if f, other := chosen(r, s.ownAddress); other && !boot {
 		f.Interface = l.ifi.Name
-		s.sawServer(l, f)
+		l.overheard(f, now)
 	}
-	now := s.now()
 	s.loading.saw(r.MAC, r.Client.Kind, now)
 	v, err := s.view(ctx, l, r, boot, now)
 	if err != nil {
@@ -186,6 +191,9 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	if out.Free {
 		s.offers.free(r.MAC)
 	}
+	if out.Avoid.IsValid() {
+		s.offers.refuse(r.MAC, out.Avoid, now.Add(declinedFor))
+	}
 	change := Change{Node: v.node, Seen: out.Seen}
 	if v.allocation != nil {
 		change.Leases = v.allocation.bad
@@ -201,7 +209,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	if out.Save != nil {
 		s.ranges.learn(*out.Save)
 		if out.Seen.Reply == "ACK" {
-			s.offers.settle(r.MAC, out.Save.Addr)
+			s.offers.settle(r.MAC, out.Save.Addr, now)
 		}
 	}
 	if out.Loud != "" {
@@ -217,52 +225,6 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	}
 	if err := l.send(out, r, v.View, from); err != nil {
 		s.seldom(l, slog.LevelWarn, "reply not sent", "", "mac", r.MAC, "err", err)
-	}
-}
-
-// sawServer records another server and, where we give addresses and it does too, stands down.
-func (s *Server) sawServer(l *link, f Found) {
-	if s.ownAddress(f.Server) {
-		return
-	}
-	isNew, down := l.saw(f, s.Config.Mode)
-	if !isNew {
-		return
-	}
-	st := l.state(s.Config.Mode)
-	switch {
-	case down:
-		s.log().
-			Error("dhcp: ANOTHER DHCP SERVER IS ON THIS NETWORK; STANDING DOWN: no new addresses are given out here, "+
-				"known clients are renewed, boot files are offered beside it. Stop the other server and restart "+
-				"pando to give addresses again",
-				"interface", f.Interface, "server", f.Server, "seen_by", f.How, "offers", f.Offers)
-	case f.Proxy:
-		s.log().Warn("dhcp: another boot server (proxyDHCP) is on this network; firmware takes whichever answers first",
-			"interface", f.Interface, "server", f.Server)
-	default:
-		s.log().Info("dhcp: a DHCP server is on this network", "interface", f.Interface, "server", f.Server)
-	}
-	if s.Found != nil {
-		s.Found(f, st)
-	}
-}
-
-// watch listens for other servers' answers and, while we give addresses, asks for them now and then.
-func (s *Server) watch(ctx context.Context, l *link) {
-	tell := func(f Found) { s.sawServer(l, f) }
-	for ctx.Err() == nil {
-		if l.state(s.Config.Mode).Mode == Own {
-			if err := l.look.ask(); err != nil && !errors.Is(err, os.ErrClosed) {
-				s.seldom(l, slog.LevelWarn, "cannot ask for other servers", "", "err", err)
-			}
-		}
-		s.offers.expire(s.now())
-		s.loading.expire(s.now())
-		s.countOften(s.now().Add(-logInterval))
-		if err := l.look.collect(time.Now().Add(lookAgain), tell); err != nil {
-			return
-		}
 	}
 }
 
@@ -285,32 +247,32 @@ func (s *Server) now() time.Time {
 	return s.Now()
 }
 
-// turns makes the requests of one client wait for each other.
-type turns struct {
+// clientQueues makes the requests of one client wait for each other.
+type clientQueues struct {
 	mu sync.Mutex
-	m  map[fleet.MAC]*turn
+	m  map[fleet.MAC]*clientQueue
 }
 
-type turn struct {
+type clientQueue struct {
 	mu sync.Mutex
 	n  int // running and waiting
 }
 
-// maxTurns bounds the requests of one client that wait.
-const maxTurns = 4
+// maxWaiting bounds the requests of one client that wait.
+const maxWaiting = 4
 
 // take waits for the turn of a request; done ends it. ok is false when too many wait.
-func (t *turns) take(mac fleet.MAC) (done func(), ok bool) {
+func (t *clientQueues) take(mac fleet.MAC) (done func(), ok bool) {
 	t.mu.Lock()
 	if t.m == nil {
-		t.m = map[fleet.MAC]*turn{}
+		t.m = map[fleet.MAC]*clientQueue{}
 	}
 	e := t.m[mac]
 	if e == nil {
-		e = &turn{}
+		e = &clientQueue{}
 		t.m[mac] = e
 	}
-	if e.n >= maxTurns {
+	if e.n >= maxWaiting {
 		t.mu.Unlock()
 		return nil, false
 	}

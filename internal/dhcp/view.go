@@ -1,6 +1,7 @@
 package dhcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,30 +24,32 @@ type snapshot struct {
 func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now time.Time) (snapshot, error) {
 	st := l.state(s.Config.Mode)
 	v := snapshot{View: View{
-		Mode:      st.Mode,
-		StoodDown: st.StoodDown,
-		Server:    st.Address,
-		BootPort:  boot,
-		Loaders:   s.Config.Loaders,
+		Mode:       st.Mode,
+		StoppedFor: st.StoppedFor,
+		Server:     st.Address,
+		BootPort:   boot,
+		Loaders:    s.Config.Loaders,
 	}}
 	if err := s.records(ctx, l, r, &v, now); err != nil {
 		return v, err
 	}
+	s.declined(ctx, l, r, &v)
 	if v.allocation != nil {
 		var err error
 		if v.Offer, v.NoOffer, err = v.allocation.finish(ctx); err != nil {
 			return v, err
 		}
 	}
-	v.Base = s.Config.BaseURL
-	if v.Base == "" {
-		port := s.Config.DataPort
-		if port == 0 {
-			port = DefaultDataPort
-		}
-		v.Base = fmt.Sprintf("http://%s:%d", v.Server, port)
-	}
+	v.Base = s.base(v.Server)
 	return v, nil
+}
+
+// base is the data path as a client sees it that is answered from an address.
+func (s *Server) base(server netip.Addr) string {
+	if s.Config.BaseURL != "" {
+		return s.Config.BaseURL
+	}
+	return fmt.Sprintf("http://%s:%d", server, cmp.Or(s.Config.DataPort, DefaultDataPort))
 }
 
 // records takes the snapshot. Where no address is given out, the answer does not depend on it.
@@ -70,10 +73,11 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 	if err != nil {
 		return fmt.Errorf("look up the lease of %s: %w", r.MAC, err)
 	}
+	v.Known = mine.Known || found && mine.Static
 	if found && !mine.Bad {
 		v.Lease = mine
 	}
-	v.Subnet = s.subnet(l, r, v.Lease)
+	v.Subnet = s.subnet(l, r, v.Lease.Addr)
 	if v.Subnet == nil {
 		return nil
 	}
@@ -90,14 +94,24 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 		}
 	}
 	v.Offer, _ = s.offers.get(r.MAC, now)
-	if v.Mode != Own || r.Type != dhcpv4.MessageTypeDiscover {
+	if v.Mode != Own {
 		return nil
 	}
-	if r.looks() {
-		v.Offer, v.NoOffer = v.Subnet.sample(r, v.Lease), "a question for other servers, and no range to answer it from"
+	if err := s.admit(leases, r, v, now); err != nil {
+		return err
+	}
+	if r.Type == dhcpDiscover && v.Refused != "" {
+		v.NoOffer = v.Refused
+		s.seldom(l, slog.LevelWarn, "no address for a machine that is no node", "", "mac", r.MAC, "why", v.Refused)
+	}
+	if v.Refused != "" || r.Type != dhcpv4.MessageTypeDiscover {
 		return nil
 	}
-	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, v.Lease, now)
+	mine.Known = v.Known
+	if !found || mine.Bad {
+		mine = fleet.Lease{Known: v.Known}
+	}
+	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, mine, now)
 	return err
 }
 
@@ -119,19 +133,24 @@ func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
 		}
 		return l.has(a)
 	}
+	p.probe = s.prober(l, r)
+	return p
+}
+
+// prober asks the client's segment who uses an address; nil: nobody is asked.
+func (s *Server) prober(l *link, r Request) prober {
 	switch {
 	case s.Config.NoProbe:
+		return nil
 	case r.Relay.IsValid():
-		p.probe = echoProber{}
-	default:
-		p.probe = l.arp
+		return echoProber{}
 	}
-	return p
+	return l.arp
 }
 
 // subnet finds the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the
 // interface has an address in, preferably the one of the client's recorded address.
-func (s *Server) subnet(l *link, r Request, mine fleet.Lease) *Subnet {
+func (s *Server) subnet(l *link, r Request, mine netip.Addr) *Subnet {
 	if r.Relay.IsValid() {
 		at := r.Relay
 		if info := r.packet.RelayAgentInfo(); info != nil {
@@ -147,7 +166,7 @@ func (s *Server) subnet(l *link, r Request, mine fleet.Lease) *Subnet {
 		if n == nil {
 			continue
 		}
-		if n.Prefix.Contains(mine.Addr) {
+		if n.Prefix.Contains(mine) {
 			return n
 		}
 		if first == nil {

@@ -35,7 +35,7 @@ func extensionAssigned(t *testing.T, ref fleet.PackRef) (s Source, e fleet.Exten
 	e, told = fleet.Extension{Name: "tools", Version: image.Version(p.Data)}, &[]string{}
 	as := fleet.Assignment{
 		Servers:        []string{p.Serve(t)},
-		Swarm:          &fleet.Swarm{Place: "r1", Near: true},
+		Swarm:          &fleet.Swarm{Place: "r1", LocalOnly: true},
 		ExtensionPacks: map[fleet.Digest]fleet.PackRef{e.Version: ref},
 	}
 	return Source{
@@ -52,7 +52,7 @@ func extensionAssigned(t *testing.T, ref fleet.PackRef) (s Source, e fleet.Exten
 
 // An extension whose boot pack cannot be had, or is not signed for it, is attached all the same, and shares nothing.
 func TestExtensionWithoutItsPack(t *testing.T) {
-	theirs, server := strangePack(t)
+	theirs, server := unknownPack(t)
 	for name, ref := range map[string]fleet.PackRef{
 		"gone":               {Object: chunk.Sum([]byte("gone")).String()},
 		"no name":            {Object: "../x"},
@@ -90,7 +90,7 @@ func TestExtensionShares(t *testing.T) {
 	}
 	c := s.config(begin, blockapi.FirstExtension+2)
 	if c.Swarm == nil ||
-		!reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: swarm.Port + 3, Place: "r1", Near: true}) ||
+		!reflect.DeepEqual(*c.Swarm, blockapi.SwarmConfig{Port: swarm.Port + 3, Place: "r1", LocalOnly: true}) ||
 		!bytes.Equal(c.Manifest, begin.data) ||
 		!bytes.Equal(c.Signature, begin.signature) {
 		t.Errorf("shares as %+v", c)
@@ -115,8 +115,8 @@ func TestExtensionShares(t *testing.T) {
 	}
 }
 
-// strangePack is a boot pack's map, signed by a key that nobody trusts for another version, and a server that has it.
-func strangePack(t *testing.T) (fleet.PackRef, string) {
+// unknownPack is a boot pack's map, signed by a key that nobody trusts for another version, and a server that has it.
+func unknownPack(t *testing.T) (fleet.PackRef, string) {
 	t.Helper()
 	_, key, err := minisign.GenerateKey(rand.NewChaCha8([32]byte{9}))
 	if err != nil {

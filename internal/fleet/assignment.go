@@ -60,8 +60,8 @@ type PackRef struct {
 
 // Swarm says how a node takes part in the swarm of its boot pack.
 type Swarm struct {
-	Place string `json:"place,omitempty"` // its rack or switch; "": not declared
-	Near  bool   `json:"near,omitempty"`  // peers of its place, or its subnet, only
+	Place     string `json:"place,omitempty"` // its rack or switch; "": not declared
+	LocalOnly bool   `json:"near,omitempty"`  // peers of its place, or its subnet, only
 }
 
 // File is one config file, rendered for one node.

@@ -123,7 +123,8 @@ type Lease struct {
 	Host    string     `json:"host,omitempty"`
 	Static  bool       `json:"static,omitempty"`
 	Expires time.Time  `json:"expires"`
-	Bad     bool       `json:"bad,omitempty"` // declined, or answered a probe: not offered until Expires
+	Bad     bool       `json:"bad,omitempty"`   // somebody else answered there: not offered until Expires
+	Known   bool       `json:"known,omitempty"` // of a node that has registered once, or that an operator declared
 }
 
 // AdoptionPolicy says what happens to a MAC that no node has.

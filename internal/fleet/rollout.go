@@ -35,16 +35,27 @@ type RolloutState string
 
 // The states of a rollout.
 const (
-	RolloutRunning   RolloutState = "running"
-	RolloutPaused    RolloutState = "paused"    // by an operator: no node more is taken
-	RolloutHalted    RolloutState = "halted"    // by itself: an operator resumes or aborts it
-	RolloutReturning RolloutState = "returning" // its nodes go back to the version before
-	RolloutDone      RolloutState = "done"      // the group's image is the new version
-	RolloutReturned  RolloutState = "returned"  // the group's image is the version before
+	RolloutRunning     RolloutState = "running"
+	RolloutPaused      RolloutState = "paused"    // by an operator: no node more is taken
+	RolloutHalted      RolloutState = "halted"    // by itself: an operator resumes or aborts it
+	RolloutRollingBack RolloutState = "returning" // its nodes go back to the version before
+	RolloutDone        RolloutState = "done"      // the group's image is the new version
+	RolloutRolledBack  RolloutState = "returned"  // the group's image is the version before
 )
 
+// Text is the state for people.
+func (s RolloutState) Text() string {
+	switch s {
+	case RolloutRollingBack:
+		return "rolling back"
+	case RolloutRolledBack:
+		return "rolled back"
+	}
+	return string(s)
+}
+
 // Live reports whether a rollout in this state decides what nodes boot.
-func (s RolloutState) Live() bool { return s != RolloutDone && s != RolloutReturned }
+func (s RolloutState) Live() bool { return s != RolloutDone && s != RolloutRolledBack }
 
 // RolloutNode is the progress of a rollout with one node.
 type RolloutNode struct {

@@ -133,3 +133,14 @@ func FuzzRolloutText(f *testing.F) {
 		}
 	})
 }
+
+// TestRolloutStateText: people read what a rollout does; the names on the wire stay.
+func TestRolloutStateText(t *testing.T) {
+	for s, want := range map[RolloutState]string{
+		RolloutRunning: "running", RolloutRollingBack: "rolling back", RolloutRolledBack: "rolled back",
+	} {
+		if got := s.Text(); got != want {
+			t.Errorf("%s is %q, want %q", s, got, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ type Settings struct {
 	Secrets        *SecretPolicy  `json:"secrets,omitempty"` // what a boot has to show before it gets secrets
 	Power          *Power         `json:"power,omitempty"`
 	Hours          *Hours         `json:"hours,omitempty"` // when nodes are switched on and off
-	Sweep          *bool          `json:"sweep,omitempty"` // the server wakes what a power cut took
+	Sweep          *bool          `json:"sweep,omitempty"` // the server switches nodes on again after a power cut
 
 	Keeping
 }
@@ -135,7 +135,7 @@ var settingTable = []Setting{
 	},
 	{
 		Key: "sweep", Flag: "sweep", Kind: KindBool, Default: "false", Effect: ByServer,
-		Usage: "whether the server wakes what a power cut took, when it is back itself",
+		Usage: "after a power cut, the server switches on by itself the nodes that should be on",
 		slot:  func(s *Settings) slot { return boolSlot(&s.Sweep) },
 	},
 	{

@@ -56,7 +56,7 @@ func Checks(env *cmdenv.Env) []Check {
 	return []Check{
 		{"interface", checkInterface},
 		{"ports", checkPorts},
-		{"dhcp", checkDHCP},
+		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
 		{"firewall", checkFirewall},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},

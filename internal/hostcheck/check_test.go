@@ -125,20 +125,37 @@ func FuzzFirewall(f *testing.F) {
 
 func TestDHCPFindings(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.66")
+	own := func(change func(*api.DHCP)) api.DHCP {
+		d := api.DHCP{Mode: "own", Interface: "eth1", Addresses: api.DHCPAddresses{All: 100, Known: 50}}
+		change(&d)
+		return d
+	}
+	gives := own(func(*api.DHCP) {})
 	for _, k := range []struct {
 		found []dhcp.Found
 		want  string
+		own   api.DHCP
 	}{
-		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n"},
+		{nil, "ok: this server gives addresses on eth1, and no other one answers\n", gives},
+		{[]dhcp.Found{{Server: a, Offers: b}}, "warning: this server gives addresses on eth1, and another DHCP " +
+			"server answers: 10.0.0.1\n", gives},
+		{nil, "warning: this server stopped giving addresses: DHCP server 10.0.0.1 answers on eth1\n",
+			own(func(d *api.DHCP) { d.StoppedFor = "10.0.0.1" })},
+		{nil, "warning: 4 of 100 addresses are free (90 of nodes, 4 of unknown machines, 2 in use by others)\n" +
+			"ok: this server gives addresses on eth1, and no other one answers\n",
+			own(func(d *api.DHCP) { d.Addresses = api.DHCPAddresses{All: 100, Known: 90, Unknown: 4, InUse: 2} })},
+		{[]dhcp.Found{{Server: a, Offers: b, Pando: "pando-settled"}}, "ok: DHCP server 10.0.0.1 (a Pando) answers " +
+			"on eth1: Pando works beside it (--dhcp proxy)\n", api.DHCP{}},
+		{nil, "ok: no DHCP server answers on eth1: use --dhcp own, or one of the site's\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}}, "ok: DHCP server 10.0.0.1 answers on eth1: Pando works beside it " +
-			"(--dhcp proxy)\n"},
+			"(--dhcp proxy)\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Offers: a}}, "warning: 2 DHCP servers answer on eth1: " +
-			"10.0.0.1 10.0.0.66\n"},
+			"10.0.0.1 10.0.0.66\n", api.DHCP{}},
 		{[]dhcp.Found{{Server: a, Offers: b}, {Server: b, Proxy: true}}, "ok: DHCP server 10.0.0.1 answers on " +
 			"eth1: Pando works beside it (--dhcp proxy)\n" +
-			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n"},
+			"warning: another network boot server (proxyDHCP) answers on eth1: 10.0.0.66\n", api.DHCP{}},
 	} {
-		if got := texts(dhcpFindings("eth1", k.found)); got != k.want {
+		if got := texts(dhcpFindings("eth1", k.found, k.own)); got != k.want {
 			t.Errorf("%v: %s", k.found, got)
 		}
 	}

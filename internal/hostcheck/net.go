@@ -22,10 +22,11 @@ import (
 const ListenTime = 6 * time.Second
 
 // checkDHCP looks for DHCP servers on the interface.
-func checkDHCP(ctx context.Context, o Options) []Finding {
+func checkDHCP(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	if o.Quick {
 		return nil
 	}
+	own := ownDHCP(env, ctx, o)
 	names := []string{o.Interface}
 	if o.Interface == "" {
 		names = UsableInterfaces()
@@ -37,14 +38,53 @@ func checkDHCP(ctx context.Context, o Options) []Finding {
 			out = append(out, found(note, "run doctor as root", "cannot look for DHCP servers: %v", err)...)
 			continue
 		}
-		out = append(out, dhcpFindings(name, others)...)
+		out = append(out, dhcpFindings(name, others, own)...)
 	}
 	return out
 }
 
-func dhcpFindings(name string, others []dhcp.Found) []Finding {
+// ownDHCP is what the server on this machine says of its DHCP; the zero DHCP: none runs.
+func ownDHCP(env *cmdenv.Env, ctx context.Context, o Options) api.DHCP {
+	c := api.OverSocket(cmdenv.SocketPath(o.Data))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	st, err := c.Status(ctx)
+	if err != nil { // the check of NICs says so
+		return api.DHCP{}
+	}
+	return st.DHCP
+}
+
+// dhcpFindings judges the DHCP servers that answered on an interface; the one on this machine does not hear a question
+// of its own, and says itself how it stands.
+func dhcpFindings(name string, others []dhcp.Found, own api.DHCP) []Finding {
 	servers, proxies := SplitProxies(others)
 	var out []Finding
+	gives := own.Mode == string(dhcp.Own) && (own.Interface == "" || own.Interface == name)
+	if gives && own.Addresses.Short() {
+		out = found(Warning, "give a larger --range, or see who has them: pando lease list", "%s", own.Addresses.Text())
+	}
+	switch {
+	case gives && own.Stopped() != "":
+		out = append(out, found(Warning, api.StoppedHint, "%s on %s", own.Stopped(), name)...)
+	case gives && len(servers) > 0:
+		out = append(out, found(Warning, "stop one of the two", "this server gives addresses on %s, and another DHCP "+
+			"server answers: %s", name, strings.Join(servers, " "))...)
+	case gives:
+		out = append(out, found(Fine, "", "this server gives addresses on %s, and no other one answers", name)...)
+	default:
+		out = foreignFindings(name, servers)
+	}
+	if len(proxies) > 0 {
+		out = append(out, found(Warning, "stop the other one: firmware takes whichever answers first",
+			"another network boot server (proxyDHCP) answers on %s: %s", name, strings.Join(proxies, " "))...)
+	}
+	return out
+}
+
+// foreignFindings judges the DHCP servers of a network where this machine gives no addresses.
+func foreignFindings(name string, servers []string) (out []Finding) {
 	switch len(servers) {
 	case 0:
 		out = found(Fine, "", "no DHCP server answers on %s: use --dhcp own, or one of the site's", name)
@@ -60,19 +100,18 @@ func dhcpFindings(name string, others []dhcp.Found) []Finding {
 			strings.Join(servers, " "),
 		)
 	}
-	if len(proxies) > 0 {
-		out = append(out, found(Warning, "stop the other one: firmware takes whichever answers first",
-			"another network boot server (proxyDHCP) answers on %s: %s", name, strings.Join(proxies, " "))...)
-	}
 	return out
 }
 
-// SplitProxies tells servers that give addresses from those that only tell what to boot.
+// SplitProxies tells servers that give addresses from those that only tell what to boot. Pandos are called so.
 func SplitProxies(others []dhcp.Found) (servers, proxies []string) {
 	for _, f := range others {
-		if f.Proxy {
+		switch {
+		case f.Proxy:
 			proxies = append(proxies, f.Server.String())
-		} else {
+		case f.Pando != "":
+			servers = append(servers, f.Server.String()+" (a Pando)")
+		default:
 			servers = append(servers, f.Server.String())
 		}
 	}

@@ -72,9 +72,9 @@ func TestSignaturesOfSeveralKeys(t *testing.T) {
 		t.Errorf("signatures of one key: %q", got)
 	}
 	// What else is in the file neither helps nor harms.
-	_, strangerKey := newKey(t)
-	elsewhere := Sign(aKey, []byte("something else"))
-	for _, junk := range [][]byte{Sign(strangerKey, m), elsewhere, []byte("1\n2\n3\n4\n")} {
+	_, unknownKey := newKey(t)
+	otherKey := Sign(aKey, []byte("something else"))
+	for _, junk := range [][]byte{Sign(unknownKey, m), otherKey, []byte("1\n2\n3\n4\n")} {
 		for _, mixed := range [][]byte{append(bytes.Clone(junk), Sign(aKey, m)...), append(Sign(aKey, m), junk...)} {
 			if _, err := Verify(m, mixed, a); err != nil {
 				t.Errorf("%q beside a good signature: %v", junk, err)

@@ -30,10 +30,10 @@ type File struct {
 type Map struct {
 	Size int64 // bytes of the file system
 
-	files  []File // in order of Inode
-	data   []int  // those with blocks, in order of Start
-	byPath map[string]int
-	loose  map[string]int // by path without its numbers, -1 where two have the same
+	files     []File // in order of Inode
+	data      []int  // those with blocks, in order of Start
+	byPath    map[string]int
+	byPattern map[string]int // by path without its numbers, -1 where two have the same
 }
 
 // ReadMap reads the map of a version's root from the store. It reads inodes and directories, a few MB.
@@ -68,19 +68,19 @@ func BlockOf(off int64) uint32 { return uint32(off / chunk.BlockSize) }
 // NewMap makes a map of known files.
 func NewMap(size int64, files []File) *Map {
 	m := &Map{
-		Size:   size,
-		files:  files,
-		byPath: make(map[string]int, len(files)),
-		loose:  make(map[string]int, len(files)),
+		Size:      size,
+		files:     files,
+		byPath:    make(map[string]int, len(files)),
+		byPattern: make(map[string]int, len(files)),
 	}
 	slices.SortStableFunc(m.files, func(a, b File) int { return cmp.Compare(a.Inode, b.Inode) })
 	for i, f := range m.files {
 		m.byPath[f.Path] = i
 		key := withoutNumbers(f.Path)
-		if _, ok := m.loose[key]; ok {
+		if _, ok := m.byPattern[key]; ok {
 			i = -1
 		}
-		m.loose[key] = i
+		m.byPattern[key] = i
 		if i = m.byPath[f.Path]; f.Blocks > 0 {
 			m.data = append(m.data, i)
 		}
@@ -108,7 +108,7 @@ func (m *Map) FindLike(path string) (File, bool) {
 	if f, ok := m.Find(path); ok {
 		return f, true
 	}
-	if i, ok := m.loose[withoutNumbers(path)]; ok && i >= 0 {
+	if i, ok := m.byPattern[withoutNumbers(path)]; ok && i >= 0 {
 		return m.files[i], true
 	}
 	return File{}, false

@@ -298,8 +298,8 @@ func (d *Dir) Delete(node string) error {
 	return nil
 }
 
-// turn waits for a place in a queue, and returns what leaves it.
-func turn(ctx context.Context, queue chan struct{}) (leave func(), err error) {
+// acquire waits for a place in a queue, and returns what leaves it.
+func acquire(ctx context.Context, queue chan struct{}) (leave func(), err error) {
 	select {
 	case queue <- struct{}{}:
 		return func() { <-queue }, nil

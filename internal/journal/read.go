@@ -67,7 +67,7 @@ func (q Query) args() []string {
 
 // Lines returns lines of the journal of a boot, the oldest first.
 func (d *Dir) Lines(ctx context.Context, node, id string, q Query) ([]Line, error) {
-	leave, err := turn(ctx, d.readers)
+	leave, err := acquire(ctx, d.readers)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ const followPause = time.Second
 
 // Units are the units that a journal has lines of.
 func (d *Dir) Units(ctx context.Context, node, id string) ([]string, error) {
-	leave, err := turn(ctx, d.readers)
+	leave, err := acquire(ctx, d.readers)
 	if err != nil {
 		return nil, err
 	}
@@ -171,18 +171,18 @@ func (d *Dir) lines(ctx context.Context, node, id string, args []string, fn func
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := scan(out, fn)
-	if said != nil {
+	scanErr := scan(out, fn)
+	if scanErr != nil {
 		stop()
 		_, _ = io.Copy(io.Discard, out) // it ends
 	}
-	if err := cmd.Wait(); err != nil && said == nil && ctx.Err() == nil {
+	if err := cmd.Wait(); err != nil && scanErr == nil && ctx.Err() == nil {
 		// With --grep, "nothing matches" is a failure without a word.
 		if text := strings.TrimSpace(problem.String()); text != "" {
 			return &QueryError{text}
 		}
 	}
-	return said
+	return scanErr
 }
 
 // QueryError is what journalctl has against a question.

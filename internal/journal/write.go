@@ -28,7 +28,7 @@ var written = regexp.MustCompile(`writing (\d+) entries`)
 
 // write has systemd-journal-remote add the entries of a file to the journal of a boot.
 func (d *Dir) write(ctx context.Context, node, id string, from *os.File, count int) error {
-	leave, err := turn(ctx, d.slots)
+	leave, err := acquire(ctx, d.slots)
 	if err != nil {
 		return err
 	}

@@ -46,18 +46,18 @@ func toldBoot(
 func TestLastBoot(t *testing.T) {
 	other := nodekit.Publish(t, func(m *image.Manifest) { m.Root.Size = 2 << 20 })
 	for name, try := range map[string]struct {
-		change func(*Boot, *fleet.Assignment)
-		shelf  func(shelf)
-		cfg    func(*api.BootConfig)
-		kernel string
-		want   string
+		change      func(*Boot, *fleet.Assignment)
+		recordStore func(recordStore)
+		cfg         func(*api.BootConfig)
+		kernel      string
+		want        string
 	}{
 		"a good one":      {},
 		"not allowed":     {change: func(_ *Boot, a *fleet.Assignment) { a.Offline = false }, want: "does not allow"},
-		"nothing":         {shelf: func(s shelf) { s[keptRecord] = nil }, want: "nothing is kept"},
-		"a strange index": {shelf: func(s shelf) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
-		"damaged":         {shelf: func(s shelf) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
-		"a part is gone":  {shelf: func(s shelf) { s["boot part 0"] = nil }, want: "part 0: "},
+		"nothing":         {recordStore: func(s recordStore) { s[keptRecord] = nil }, want: "nothing is kept"},
+		"a strange index": {recordStore: func(s recordStore) { s[keptRecord] = []byte(`{"boots":1}`) }, want: "nothing is kept"},
+		"damaged":         {recordStore: func(s recordStore) { s["boot part 1"][9] ^= 1 }, want: "part 1: "},
+		"a part is gone":  {recordStore: func(s recordStore) { s["boot part 0"] = nil }, want: "part 0: "},
 		"another server's": {cfg: func(c *api.BootConfig) { c.ServerKey = strings.Repeat("A", 43) + "=" },
 			want: "wrong signature"},
 		"another site's": {cfg: func(c *api.BootConfig) { c.TrustKeys = nil }, want: "sign"},
@@ -74,12 +74,12 @@ func TestLastBoot(t *testing.T) {
 	} {
 		b, cfg := toldBoot(t, nil, try.change)
 		b.As.Offline = true // the disk may say anything
-		records := shelf{}
+		records := recordStore{}
 		if err := b.KeepIn(records); err != nil {
 			t.Fatal(err)
 		}
-		if try.shelf != nil {
-			try.shelf(records)
+		if try.recordStore != nil {
+			try.recordStore(records)
 		}
 		if try.cfg != nil {
 			try.cfg(&cfg)
@@ -98,12 +98,12 @@ func TestLastBoot(t *testing.T) {
 	}
 }
 
-// shelf holds records as a cache does.
-type shelf map[string][]byte
+// recordStore holds records as a cache does.
+type recordStore map[string][]byte
 
-func (s shelf) Record(name string) ([]byte, error) { return s[name], nil }
+func (s recordStore) Record(name string) ([]byte, error) { return s[name], nil }
 
-func (s shelf) SetRecord(name string, data []byte) error {
+func (s recordStore) SetRecord(name string, data []byte) error {
 	if _, there := s[name]; len(data) > cache.MaxRecord || !there && len(s) == 16 {
 		return errors.New("no room")
 	}
@@ -160,7 +160,7 @@ func (r *keptRun) wants(kernel string, id fleet.BootID) {
 
 // A version that nobody has seen boot does not take the place of one that did.
 func TestLastBootThatCameUp(t *testing.T) {
-	r := keptRun{T: t, records: shelf{}}
+	r := keptRun{T: t, records: recordStore{}}
 	r.wants("6.1", "")
 	r.keep("a1", 1, "6.1")
 	r.wants("6.1", "a1") // there is no other
@@ -185,7 +185,7 @@ func TestLastBootThatCameUp(t *testing.T) {
 
 // The boot with the kernel before is kept until the medium has the new kernel; all is taken back with the permission.
 func TestLastBootOfTheKernelAtHand(t *testing.T) {
-	records := shelf{"boot": []byte("x"), "boot before": []byte("x")} // of a release before
+	records := recordStore{"boot": []byte("x"), "boot before": []byte("x")} // of a release before
 	r := keptRun{T: t, records: records}
 	r.keep("a1", 1, "6.1")
 	r.booted("a1")

@@ -60,7 +60,7 @@ func TestLargeBootIsKept(t *testing.T) {
 
 // A boot of the same version again writes its assignment and the index.
 func TestEqualPartsAreWrittenOnce(t *testing.T) {
-	c := &powered{shelf: shelf{}, left: 100}
+	c := &powered{recordStore: recordStore{}, left: 100}
 	r := keptRun{T: t, records: c}
 	for n, want := range []int{3, 1, 2, 1, 2} {
 		before := c.left
@@ -75,15 +75,15 @@ func TestEqualPartsAreWrittenOnce(t *testing.T) {
 			t.Errorf("step %d: %d records were written, want %d", n, got, want)
 		}
 	}
-	c.shelf["boot part 0"][5] ^= 1
+	c.recordStore["boot part 0"][5] ^= 1
 	r.keep("d", 1, "6.1")
 	r.booted("d")
 	r.wants("6.1", "d") // what was damaged was not taken for what is there
 }
 
-// powered is a shelf that has power for so many records more.
+// powered is a recordStore that has power for so many records more.
 type powered struct {
-	shelf
+	recordStore
 	left int
 }
 
@@ -92,14 +92,14 @@ func (c *powered) SetRecord(name string, data []byte) error {
 		return errors.New("no power")
 	}
 	c.left--
-	return c.shelf.SetRecord(name, data)
+	return c.recordStore.SetRecord(name, data)
 }
 
 // Wherever the power fails while a boot is kept, the one that came up before is whole; also when there is little room.
 func TestKeptBootsAndPowerCuts(t *testing.T) {
 	for _, files := range []int{1000, 150_000} {
 		for power := range 12 {
-			c := &powered{shelf: shelf{}, left: 100}
+			c := &powered{recordStore: recordStore{}, left: 100}
 			r := keptRun{T: t, records: c}
 			keep := func(id fleet.BootID, root int64) error {
 				b := r.boot(id, root, "6.1", files)
@@ -124,20 +124,20 @@ func TestKeptBootsAndPowerCuts(t *testing.T) {
 }
 
 // An index may say anything: what it makes the node read is bounded.
-func TestStrangeIndexes(t *testing.T) {
+func TestUnknownIndexes(t *testing.T) {
 	part := `{"slot":0,"digest":"sha256:` + strings.Repeat("ab", 32) + `"}`
 	for _, index := range []string{"", "{", `[{"version":[{"slot":13,"digest":""}]}]`,
 		`[{"version":[{"slot":-1,"digest":""}]}]`,
 		`[{"assignment":[` + strings.Repeat(part+",", keptParts) + part + `]}]`, "[{},{},{},{}]"} {
-		if k, err := readKept(shelf{keptRecord: []byte(index)}); k != nil || err != nil {
+		if k, err := readKept(recordStore{keptRecord: []byte(index)}); k != nil || err != nil {
 			t.Errorf("%s: %+v, %v", index, k, err)
 		}
 	}
-	k, err := readKept(shelf{keptRecord: []byte("[{}]")})
+	k, err := readKept(recordStore{keptRecord: []byte("[{}]")})
 	if err != nil || len(k) != 1 {
 		t.Fatalf("%+v, %v", k, err)
 	}
-	if b, err := k[0].load(shelf{}); !errors.Is(err, errFields) {
+	if b, err := k[0].load(recordStore{}); !errors.Is(err, errFields) {
 		t.Errorf("a boot without parts: %+v, %v", b, err)
 	}
 	good := joinFields([]byte("a"), nil, []byte("bc"))

@@ -49,7 +49,7 @@ func Groups(w io.Writer, groups []api.Group) {
 func Rollouts(w io.Writer, all []api.Rollout, now time.Time) {
 	t := output.NewTable(w, "ROLLOUT", "STATE", "WAVE", "TO", "NODES", "BEGAN", "REASON")
 	for _, r := range all {
-		t.Row(r.ID, string(r.State), WaveText(r), string(r.Asked), PhaseCounts(r), output.Ago(now, r.Created), r.Reason)
+		t.Row(r.ID, r.State.Text(), WaveText(r), string(r.Asked), PhaseCounts(r), output.Ago(now, r.Created), r.Reason)
 	}
 	t.Flush()
 }
@@ -115,8 +115,8 @@ func DHCPText(d api.DHCP) string {
 	if d.Interface != "" {
 		parts = append(parts, "on "+d.Interface)
 	}
-	if d.StoodDown {
-		parts = append(parts, "STOPPED GIVING ADDRESSES: another server answers")
+	if text := d.Stopped(); text != "" {
+		parts = append(parts, text)
 	}
 	if len(d.Others) > 0 {
 		parts = append(parts, "seen "+strings.Join(d.Others, " "))

@@ -26,14 +26,14 @@ func Enter(c net.Conn, export string) (Entered, error) {
 
 // enter uses the option that every server knows. It returns size (8 bytes) and transmission flags (2).
 func enter(c net.Conn, export string) ([]byte, error) {
-	var hello [18]byte
-	if _, err := io.ReadFull(c, hello[:]); err != nil {
+	var greeting [18]byte
+	if _, err := io.ReadFull(c, greeting[:]); err != nil {
 		return nil, err
 	}
-	if binary.BigEndian.Uint64(hello[:]) != magicInit || binary.BigEndian.Uint64(hello[8:]) != magicOption {
+	if binary.BigEndian.Uint64(greeting[:]) != magicInit || binary.BigEndian.Uint64(greeting[8:]) != magicOption {
 		return nil, errors.New("not an NBD server of the fixed newstyle")
 	}
-	flags := binary.BigEndian.Uint16(hello[16:]) & (flagFixedNewstyle | flagNoZeroes)
+	flags := binary.BigEndian.Uint16(greeting[16:]) & (flagFixedNewstyle | flagNoZeroes)
 	b := binary.BigEndian.AppendUint32(nil, uint32(flags))
 	b = binary.BigEndian.AppendUint64(b, magicOption)
 	b = binary.BigEndian.AppendUint32(b, optExportName)

@@ -22,12 +22,14 @@ func (s script) SetWriteDeadline(time.Time) error { return nil }
 // FuzzServer gives a server whatever bytes a client might send, handshake and transmission. The server must
 // come to an end, and never read outside of the device: memory.ReadAt would panic.
 func FuzzServer(f *testing.F) {
-	hello := encode(uint32(flagFixedNewstyle | flagNoZeroes))
-	enter := encode(hello, uint64(magicOption), uint32(optExportName), uint32(4), "root")
+	greeting := encode(uint32(flagFixedNewstyle | flagNoZeroes))
+	enter := encode(greeting, uint64(magicOption), uint32(optExportName), uint32(4), "root")
 	read := encode(uint32(magicRequest), uint16(0), uint16(cmdRead), uint64(1), uint64(4096), uint32(4096))
 	write := encode(uint32(magicRequest), uint16(0), uint16(cmdWrite), uint64(1), uint64(0), uint32(4), "data")
-	f.Add(encode(hello, uint64(magicOption), uint32(optList), uint32(0)))
-	f.Add(encode(hello, uint64(magicOption), uint32(optGo), uint32(12), uint32(4), "root", uint16(1), uint16(3), read))
+	f.Add(encode(greeting, uint64(magicOption), uint32(optList), uint32(0)))
+	f.Add(
+		encode(greeting, uint64(magicOption), uint32(optGo), uint32(12), uint32(4), "root", uint16(1), uint16(3), read),
+	)
 	f.Add(encode(enter, read, write, read))
 	f.Add(encode(enter, uint32(magicRequest), uint16(0), uint16(cmdRead), uint64(1), uint64(1<<63), uint32(1<<31)))
 	f.Add(encode(enter, uint32(magicRequest), uint16(9), uint16(cmdFlush), uint64(1), uint64(0), uint32(0)))

@@ -17,7 +17,7 @@ func TestHandshakeList(t *testing.T) {
 	s := oneExport(8192)
 	s.Exports = append(s.Exports, Export{Name: "other", Device: &memory{data: make([]byte, 4096)}})
 	c := dial(t, listen(t, s))
-	c.hello()
+	c.greeting()
 	typ, data := c.option(optList, nil)
 	if typ != repServer || string(data) != "\x00\x00\x00\x04roota root" {
 		t.Errorf("first export: type %d, %q", typ, data)
@@ -36,7 +36,7 @@ func TestHandshakeList(t *testing.T) {
 
 func TestHandshakeInfoAndGo(t *testing.T) {
 	c := dial(t, listen(t, oneExport(8192)))
-	c.hello()
+	c.greeting()
 	all := encode(uint32(4), "root", uint16(3), uint16(infoName), uint16(infoDescription), uint16(infoBlockSize))
 	want := [][]byte{
 		encode(uint16(infoExport), uint64(8192), uint16(exportFlags)),
@@ -74,7 +74,7 @@ func TestHandshakeInfoAndGo(t *testing.T) {
 
 func TestHandshakeBadOptions(t *testing.T) {
 	c := dial(t, listen(t, oneExport(8192)))
-	c.hello()
+	c.greeting()
 	for name, data := range map[string][]byte{
 		"empty":                   nil,
 		"name longer than option": encode(uint32(5), "root", uint16(0)),
@@ -104,9 +104,9 @@ func TestHandshakeCutOff(t *testing.T) {
 	path := listen(t, oneExport(8192))
 	for name, talk := range map[string]func(c client){
 		"unknown flags": func(c client) { c.recv(18); c.send(uint32(1 << 5)) },
-		"wrong magic":   func(c client) { c.hello(); c.send(uint64(1), uint32(optGo), uint32(0)) },
-		"giant option":  func(c client) { c.hello(); c.send(uint64(magicOption), uint32(9), uint32(1<<31)) },
-		"unknown name":  func(c client) { c.hello(); c.send(uint64(magicOption), uint32(1), uint32(3), "abc") },
+		"wrong magic":   func(c client) { c.greeting(); c.send(uint64(1), uint32(optGo), uint32(0)) },
+		"giant option":  func(c client) { c.greeting(); c.send(uint64(magicOption), uint32(9), uint32(1<<31)) },
+		"unknown name":  func(c client) { c.greeting(); c.send(uint64(magicOption), uint32(1), uint32(3), "abc") },
 		"http":          func(c client) { c.recv(18); c.send(strings.Repeat("GET / HTTP/1.1\r\n", 3)) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,11 +108,11 @@ type handshake struct {
 
 // run returns the device that the client picked, or nil when it left in good order.
 func (h *handshake) run() (Device, error) {
-	var hello []byte
-	hello = binary.BigEndian.AppendUint64(hello, magicInit)
-	hello = binary.BigEndian.AppendUint64(hello, magicOption)
-	hello = binary.BigEndian.AppendUint16(hello, flagFixedNewstyle|flagNoZeroes)
-	if _, err := h.conn.Write(hello); err != nil {
+	var greeting []byte
+	greeting = binary.BigEndian.AppendUint64(greeting, magicInit)
+	greeting = binary.BigEndian.AppendUint64(greeting, magicOption)
+	greeting = binary.BigEndian.AppendUint16(greeting, flagFixedNewstyle|flagNoZeroes)
+	if _, err := h.conn.Write(greeting); err != nil {
 		return nil, fmt.Errorf("nbd handshake: %w", err)
 	}
 	var b [4]byte

@@ -105,7 +105,7 @@ func (c client) recv(n int) []byte {
 	return b
 }
 
-func (c client) hello() {
+func (c client) greeting() {
 	c.t.Helper()
 	if got := c.recv(18); string(got[:16]) != "NBDMAGICIHAVEOPT" {
 		c.t.Fatalf("hello is %q", got)
@@ -131,7 +131,7 @@ func (c client) optionReply(opt uint32) (typ uint32, answer []byte) {
 // enter goes through the handshake by EXPORT_NAME.
 func (c client) enter(name string) {
 	c.t.Helper()
-	c.hello()
+	c.greeting()
 	c.send(uint64(magicOption), uint32(optExportName), uint32(len(name)), name)
 	c.recv(10)
 }

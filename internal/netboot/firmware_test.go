@@ -38,7 +38,7 @@ func newSite(l Links) *site {
 func (s *site) admit() {
 	for {
 		mac := fleet.MAC{2, 0, 0, byte(s.nodes >> 16), byte(s.nodes >> 8), byte(s.nodes)}
-		if s.q.Ask(s.now, mac).Place > 0 {
+		if s.q.Request(s.now, mac).Place > 0 {
 			return
 		}
 		x := &loading{mac: mac, begins: s.now.Add(turnaround), left: leastK}
@@ -181,7 +181,7 @@ func TestQueueLearnsNothingOfNothing(t *testing.T) {
 	q, now := NewQueue(Links{1000 * mbit, 1000 * mbit}), time.Unix(1000, 0)
 	for i := range byte(200) {
 		mac := fleet.MAC{5: i}
-		q.Ask(now, mac)
+		q.Request(now, mac)
 		number := q.Begin(now, mac)
 		q.SawTransfer(now, mac, number, int64(i%2)*leastK)
 		q.End(now, mac, number)

@@ -100,7 +100,7 @@ func (m *loaderRun) command(words []string) (ok bool, label string) {
 func TestOnlyFromAMediumIsLeft(t *testing.T) {
 	in := start()
 	for _, action := range []Action{Start, Queued, Wait, Fail} {
-		in.Action, in.Message, in.Turn.Sleep = action, "what is the matter", time.Second
+		in.Action, in.Message, in.Admission.Sleep = action, "what is the matter", time.Second
 		script, err := Script(in)
 		if err != nil {
 			t.Fatal(err)

@@ -8,36 +8,35 @@ import (
 	"pando/internal/fleet"
 )
 
-// Bounds of how long a Queue counts on a node.
+// How long a Queue waits for a node.
 const (
-	// silent is after how long without a word or a byte a node that has a slot loses it: it was turned off, or its
-	// cable was pulled. Firmware needs a second or two between its script, kernel and initramfs.
+	// A node loses its slot after this time without a request or a byte: it was turned off or unplugged. Firmware needs
+	// a second or two between its script, kernel and initramfs.
 	silent = 20 * time.Second
-	// longest is how long a node keeps a slot, however busy it is: one on a broken cable must not hold up the others.
+	// longest is how long a node may keep a slot, so that one with a broken cable does not block it.
 	longest = 2 * time.Minute
-	// late is how long after its time a waiting node may come and still have a slot kept free for it; for one that was
-	// later, and came, as long as it took then, and mostLate at most.
-	late     = 3 * time.Second
-	mostLate = 20 * time.Second
-	// lost is how long after its time a waiting node keeps its place: time for some tries and a DHCP exchange.
+	// A slot stays reserved for a waiting node that is overdue by up to this time. A node that was later before gets as
+	// long as it took then, up to mostOverdue.
+	overdue     = 3 * time.Second
+	mostOverdue = 20 * time.Second
+	// lost is how long an overdue node keeps its place: time for some attempts and a DHCP exchange.
 	lost = time.Minute
 )
 
-// sweepEvery is how often the queue looks for nodes that do not come any more.
+// sweepEvery is how often the queue removes nodes that are lost.
 const sweepEvery = time.Second
 
-// maxQueue bounds the nodes that wait. Whoever comes later is told to come again, and has no place.
+// maxQueue bounds the nodes that wait. Further nodes are told to request again, and get no place.
 const maxQueue = 16384
 
-// Queue decides which nodes load K now, and which wait for their turn: serving a few at the full rate lets the
-// first boot while the last wait, where serving all at once lets all wait for the end, some of them longer than
-// firmware does. A node that may load has a slot, from its script to about the end of its initramfs. There are
-// Links.Slots of them, and more while the firmware of nodes takes less than their links; when they become fewer,
-// who has one keeps it. Waiting nodes have places in the order in which they asked first, and keep them by asking
-// again in time.
+// Queue decides which nodes load kernel+initrd now, and which wait. A few nodes at full rate boot soon; if all loaded
+// at once, all would take as long as the last one, some longer than their firmware waits.
 //
-// A Queue has no clock: moments are the caller's, and must not go back. It is not safe for use by several
-// goroutines.
+// A node that may load has a slot, from its script to about the end of its initramfs. There are Links.Slots of them,
+// and more while the firmware of nodes is slower than their links. A slot that is taken is not taken back. Waiting
+// nodes have places in the order of their first requests, and keep them by requesting again in time.
+//
+// The caller passes the time, which must not go back. A Queue is not safe for concurrent use.
 type Queue struct {
 	set     Links // as the links are said to be
 	links   Links // and with what firmware takes of a node's: see learn
@@ -79,22 +78,22 @@ func NewQueue(l Links) *Queue {
 	}
 }
 
-// Turn answers a node that asks for its script.
-type Turn struct {
+// Admission answers a node that requests its script.
+type Admission struct {
 	Place  int           // in the queue, from 1; 0: it may load now
 	Expect time.Duration // until it may, by the pace of the latest loads
 	Sleep  time.Duration // until it should ask again; whole seconds, as iPXE's sleep takes them
-	// not 0: its turn is near. Rather than told to sleep it may be kept on the line for so long: see Queue.Hold
+	// not 0: it may load soon, and its request may be held open for this long instead of a sleep; see Queue.Hold
 	Hold time.Duration
 }
 
-// Ask gives a node a slot or a place. A node that asks again while it has a slot begins anew with the same slot.
-func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
+// Request gives a node a slot or a place. A node that has a slot and requests again keeps it.
+func (q *Queue) Request(now time.Time, mac fleet.MAC) Admission {
 	q.sweep(now)
 	q.number++
 	if l := q.loading[mac]; l != nil {
 		l.number, l.lastSeen = q.number, now
-		return Turn{}
+		return Admission{}
 	}
 	at := len(q.waiting)
 	w := q.known[mac]
@@ -106,9 +105,9 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 			q.leave(at)
 		}
 		q.take(now, mac)
-		return Turn{}
+		return Admission{}
 	}
-	t := Turn{Place: at + 1, Expect: q.expect(at + 1)}
+	t := Admission{Place: at + 1, Expect: q.expect(at + 1)}
 	t.Sleep = pause(t.Expect, t.Place <= q.slots)
 	if t.Expect <= held && (w != nil || at < maxQueue) {
 		t.Hold = held
@@ -118,7 +117,7 @@ func (q *Queue) Ask(now time.Time, mac fleet.MAC) Turn {
 		q.waiting, q.known[mac] = append(q.waiting, w), w
 	}
 	if w != nil {
-		w.grace = min(max(w.grace, now.Sub(w.due)+late), mostLate)
+		w.grace = min(max(w.grace, now.Sub(w.due)+overdue), mostOverdue)
 		w.due, w.held = now.Add(t.Sleep), false
 	}
 	return t
@@ -131,8 +130,8 @@ func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.loading[mac] = &load{number: q.number, taken: now, lastSeen: now}
 }
 
-// room reports whether there is a slot for who stands behind so many that wait: each of them has one kept free. Who is
-// late has its place when it comes, and until then holds up nobody.
+// room reports whether there is a slot for a node behind so many waiting ones. A slot stays reserved for each of these
+// that is not overdue; an overdue one keeps its place.
 func (q *Queue) room(now time.Time, behind int) bool {
 	free := q.slots - len(q.loading)
 	for _, w := range q.waiting[:behind] {
@@ -146,8 +145,8 @@ func (q *Queue) room(now time.Time, behind int) bool {
 	return free > 0
 }
 
-// Begin says that the transfer of a part of K begins. The number is for Heard and End. 0: the node has no slot, nor is
-// there a free one; a transfer is never refused, so one that comes after all is not counted.
+// Begin records the begin of a transfer. The number identifies it to SawTransfer and End. It is 0 if the node has no
+// slot and none is free: the transfer is not refused, and not counted.
 func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 	q.sweep(now)
 	l := q.loading[mac]
@@ -163,8 +162,7 @@ func (q *Queue) Begin(now time.Time, mac fleet.MAC) uint64 {
 	return l.number
 }
 
-// SawTransfer says that so many bytes of a transfer left. They are on the server's link also when the node has no slot
-// any more.
+// SawTransfer records sent bytes of a transfer. They count for the server's link also if the node has no slot any more.
 func (q *Queue) SawTransfer(now time.Time, mac fleet.MAC, number uint64, bytes int64) {
 	q.count(now, bytes)
 	if l := q.loading[mac]; l != nil && l.number == number {
@@ -172,15 +170,15 @@ func (q *Queue) SawTransfer(now time.Time, mac fleet.MAC, number uint64, bytes i
 	}
 }
 
-// End says that a load is over: no more than Rest of the initramfs is still to be sent, or a part was broken off.
-// It frees the slot, unless the node has asked for another script since the transfer began.
+// End ends a load: at most Rest of the initramfs is left, or the transfer broke off. It frees the slot, unless the node
+// has requested another script since the transfer began.
 func (q *Queue) End(now time.Time, mac fleet.MAC, number uint64) {
 	if l := q.loading[mac]; l != nil && l.number == number {
 		q.free(now, mac, l)
 	}
 }
 
-// free takes a slot back and learns from it.
+// free frees a slot, and updates how long a load takes.
 func (q *Queue) free(now time.Time, mac fleet.MAC, l *load) {
 	q.count(now, 0)
 	delete(q.loading, mac)
@@ -188,7 +186,7 @@ func (q *Queue) free(now time.Time, mac fleet.MAC, l *load) {
 	q.learn()
 }
 
-// sweep takes slots and places from those who were not heard of for too long.
+// sweep frees the slots and places of nodes that are silent for too long.
 func (q *Queue) sweep(now time.Time) {
 	for mac, l := range q.loading {
 		if now.Sub(l.lastSeen) > silent || now.Sub(l.taken) > longest {
@@ -208,18 +206,18 @@ func (q *Queue) sweep(now time.Time) {
 	})
 }
 
-// expect is when a place's turn comes: as many loads have to end as the place says.
+// expect is when a place is admitted: as many loads have to end as the place says.
 func (q *Queue) expect(place int) time.Duration {
 	return q.took * time.Duration(place) / time.Duration(q.slots)
 }
 
-// QueueState is how many nodes load and wait.
+// QueueState is the number of nodes that load and wait.
 type QueueState struct {
 	Slots, Loading, Waiting int           // more load than there are slots for a while when these become fewer
 	Expect                  time.Duration // until the last one that waits may load
 }
 
-// State reports how the queue stands.
+// State returns the state of the queue.
 func (q *Queue) State(now time.Time) QueueState {
 	q.sweep(now)
 	return QueueState{

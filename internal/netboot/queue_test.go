@@ -50,7 +50,7 @@ type storm struct {
 	asked    int
 	load     time.Duration // of one machine
 	strict   bool          // nobody comes late
-	holds    bool          // those whose turn is near are kept on the line
+	requests bool          // those whose turn is near are kept on the line
 }
 
 const tick = 100 * time.Millisecond
@@ -99,13 +99,13 @@ func (s *storm) act(m *machine) {
 		s.transfer(m)
 		return
 	}
-	turn := s.q.Ask(s.now, m.mac)
+	answer := s.q.Request(s.now, m.mac)
 	if m.first < 0 {
 		m.first = s.asked
 		s.asked++
 	}
-	if turn.Place > 0 {
-		s.waits(m, turn)
+	if answer.Place > 0 {
+		s.waits(m, answer)
 		return
 	}
 	for _, other := range s.machines {
@@ -133,19 +133,20 @@ func (s *storm) call() {
 	}
 }
 
-func (s *storm) waits(m *machine, turn Turn) {
-	if s.holds && turn.Hold > 0 {
+func (s *storm) waits(m *machine, answer Admission) {
+	if s.requests && answer.Hold > 0 {
 		s.q.Hold(s.now, m.mac)
-		m.next = s.now.Add(turn.Hold)
+		m.next = s.now.Add(answer.Hold)
 		return
 	}
 	if m.passed && s.strict {
 		s.t.Errorf("%v was overtaken, and waits again", m.mac)
 	}
-	if turn.Sleep < time.Second || turn.Sleep > longestSleep || turn.Sleep%time.Second != 0 || turn.Expect <= 0 {
-		s.t.Errorf("turn %+v", turn)
+	if answer.Sleep < time.Second || answer.Sleep > longestSleep || answer.Sleep%time.Second != 0 ||
+		answer.Expect <= 0 {
+		s.t.Errorf("turn %+v", answer)
 	}
-	m.next = s.now.Add(turn.Sleep)
+	m.next = s.now.Add(answer.Sleep)
 	switch m.kind {
 	case forgotten:
 		m.next = time.Time{}
@@ -178,7 +179,7 @@ func TestQueueDrains(t *testing.T) {
 	for seed := range uint64(40) {
 		n, slots := 10+int(seed)*5, 2+int(seed)%9
 		s := newStorm(t, seed, n, slots, time.Duration(1+seed%5)*700*time.Millisecond, all...)
-		s.holds = seed%2 == 1
+		s.requests = seed%2 == 1
 		rounds := time.Duration(n/slots + 2)
 		took := s.run(2*time.Minute + rounds*(3*s.load+3*time.Second+silent/3))
 		for _, m := range s.machines {
@@ -217,7 +218,7 @@ func TestQueueKeepsOrder(t *testing.T) {
 func TestQueueKeepsTheLinkBusy(t *testing.T) {
 	for _, l := range []Links{{125e6, 125e6}, {125e6, 12.5e6}, {12.5e6, 12.5e6}, {1250e6, 125e6}} {
 		s := newStorm(t, 1, 200, l.Slots(), l.Load(), good)
-		s.holds = true
+		s.requests = true
 		took := s.run(time.Hour)
 		// A machine of the test always needs as long as with all slots taken, so an empty slot is time lost for good.
 		// On a real link the others use it. A slot is empty for a tick each time.
@@ -232,22 +233,23 @@ func TestQueueSmallSiteNoticesNothing(t *testing.T) {
 	q, now := queueOf(4, time.Second), time.Unix(1000, 0)
 	for round := range 3 {
 		for i := range byte(4) {
-			if turn := q.Ask(now.Add(time.Duration(round)*time.Second), fleet.MAC{5: i}); turn != (Turn{}) {
-				t.Errorf("machine %d is told %+v", i, turn)
+			at := now.Add(time.Duration(round) * time.Second)
+			if answer := q.Request(at, fleet.MAC{5: i}); answer != (Admission{}) {
+				t.Errorf("machine %d is told %+v", i, answer)
 			}
 		}
 	}
-	if turn := q.Ask(now.Add(3*time.Second), fleet.MAC{5: 9}); turn.Place != 1 || turn.Sleep != time.Second {
-		t.Errorf("one too many is told %+v", turn)
+	if answer := q.Request(now.Add(3*time.Second), fleet.MAC{5: 9}); answer.Place != 1 || answer.Sleep != time.Second {
+		t.Errorf("one too many is told %+v", answer)
 	}
 }
 
 // A transfer that was left behind by a machine's reset says nothing of the new one.
 func TestQueueStaleTransfer(t *testing.T) {
 	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
-	q.Ask(now, mac)
+	q.Request(now, mac)
 	old := q.Begin(now, mac)
-	q.Ask(now.Add(5*time.Second), mac)
+	q.Request(now.Add(5*time.Second), mac)
 	q.End(now.Add(6*time.Second), mac, old)
 	if st := q.State(now.Add(6 * time.Second)); st.Loading != 1 {
 		t.Errorf("after the end of the old transfer: %+v", st)
@@ -264,7 +266,7 @@ func TestQueueStaleTransfer(t *testing.T) {
 // A transfer goes on for as long as bytes leave, but a slot is not for ever.
 func TestQueueSlowLoad(t *testing.T) {
 	q, now, mac := queueOf(2, time.Second), time.Unix(1000, 0), fleet.MAC{5: 1}
-	q.Ask(now, mac)
+	q.Request(now, mac)
 	number := q.Begin(now, mac)
 	for at := time.Duration(0); at <= longest; at += silent / 2 {
 		q.SawTransfer(now.Add(at), mac, number, 1)
@@ -280,7 +282,7 @@ func TestQueueSlowLoad(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	for i := range maxQueue + 100 {
-		q.Ask(now, fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)})
+		q.Request(now, fleet.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)})
 	}
 	if st := q.State(now); st.Waiting != maxQueue || st.Loading != 2 {
 		t.Errorf("%+v", st)
@@ -314,31 +316,31 @@ func TestSlots(t *testing.T) {
 }
 
 // Who is late holds up nobody, and has its place when it comes.
-func TestQueueLate(t *testing.T) {
+func TestQueueOverdue(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	a, b, first, second, third := fleet.MAC{5: 1}, fleet.MAC{5: 2}, fleet.MAC{5: 3}, fleet.MAC{5: 4}, fleet.MAC{5: 5}
 	for _, mac := range []fleet.MAC{a, b, first, second, third} {
-		q.Ask(now, mac)
+		q.Request(now, mac)
 	}
 	q.End(now, a, q.Begin(now, a))
 	now = now.Add(time.Second)
-	if turn := q.Ask(now, second); turn.Place != 2 {
-		t.Errorf("the second took the slot that the first is expected to take: %+v", turn)
+	if answer := q.Request(now, second); answer.Place != 2 {
+		t.Errorf("the second took the slot that the first is expected to take: %+v", answer)
 	}
-	now = now.Add(late + time.Second)
-	if turn := q.Ask(now, second); turn.Place != 0 {
-		t.Errorf("the second waits for the first, which does not come: %+v", turn)
+	now = now.Add(overdue + time.Second)
+	if answer := q.Request(now, second); answer.Place != 0 {
+		t.Errorf("the second waits for the first, which does not come: %+v", answer)
 	}
-	if turn := q.Ask(now, third); turn.Place != 2 {
-		t.Errorf("third: %+v", turn)
+	if answer := q.Request(now, third); answer.Place != 2 {
+		t.Errorf("third: %+v", answer)
 	}
-	if turn := q.Ask(now, first); turn.Place != 1 {
-		t.Errorf("the first lost its place: %+v", turn)
+	if answer := q.Request(now, first); answer.Place != 1 {
+		t.Errorf("the first lost its place: %+v", answer)
 	}
-	now = now.Add(late + 2*time.Second)
+	now = now.Add(overdue + 2*time.Second)
 	q.End(now, b, q.Begin(now, b))
-	if turn := q.Ask(now, third); turn.Place != 2 {
-		t.Errorf("the third took the slot of the first, who was known to come late: %+v", turn)
+	if answer := q.Request(now, third); answer.Place != 2 {
+		t.Errorf("the third took the slot of the first, who was known to come late: %+v", answer)
 	}
 	now = now.Add(lost + 10*time.Second)
 	if st := q.State(now); st.Waiting != 0 {
@@ -348,13 +350,13 @@ func TestQueueLate(t *testing.T) {
 
 // Who is kept on the line has a slot at the moment when one is free, before who sleeps; in the order of their
 // questions.
-func TestQueueHolds(t *testing.T) {
+func TestQueueHoldOfRequests(t *testing.T) {
 	q, now := queueOf(2, time.Second), time.Unix(1000, 0)
 	mac := func(i byte) fleet.MAC { return fleet.MAC{5: i} }
 	for i := range byte(12) {
-		turn := q.Ask(now, mac(i))
-		if near := i >= 2 && i < 6; (turn.Hold > 0) != near {
-			t.Errorf("machine %d: %+v", i, turn)
+		answer := q.Request(now, mac(i))
+		if soon := i >= 2 && i < 6; (answer.Hold > 0) != soon {
+			t.Errorf("machine %d: %+v", i, answer)
 		}
 	}
 	for _, i := range []byte{5, 4, 3} { // and 2 sleeps
@@ -368,16 +370,16 @@ func TestQueueHolds(t *testing.T) {
 	if called := q.Called(now); len(called) != 1 || called[0] != mac(3) {
 		t.Errorf("one slot is free: %v", called)
 	}
-	if turn := q.Ask(now, mac(3)); turn.Place != 0 {
-		t.Errorf("who was called: %+v", turn)
+	if answer := q.Request(now, mac(3)); answer.Place != 0 {
+		t.Errorf("who was called: %+v", answer)
 	}
 	q.Leave(mac(4))
 	q.End(now, mac(1), q.Begin(now, mac(1)))
 	if called := q.Called(now); len(called) != 1 || called[0] != mac(5) {
 		t.Errorf("the fourth hung up: %v", called)
 	}
-	if turn := q.Ask(now.Add(time.Second), mac(2)); turn.Place != 1 || turn.Hold == 0 {
-		t.Errorf("who slept: %+v", turn)
+	if answer := q.Request(now.Add(time.Second), mac(2)); answer.Place != 1 || answer.Hold == 0 {
+		t.Errorf("who slept: %+v", answer)
 	}
 	q.Hold(now.Add(time.Second), mac(2))
 	now = now.Add(1100 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 // Action is what a script makes the machine do.
 type Action string
 
-// The actions.
+// The actions of a script.
 const (
 	Start  Action = "start"  // fetch kernel and initramfs, and start them
 	Queued Action = "queued" // say which place it has, sleep, ask again: others load now
@@ -20,7 +20,7 @@ const (
 	Fail   Action = "fail"   // the same, for something that an operator has to fix
 )
 
-// Times between two requests of a machine that is told to wait.
+// Times between two requests of a waiting machine.
 const (
 	DefaultWait = 15 * time.Second
 	DefaultFail = 30 * time.Second
@@ -42,8 +42,8 @@ type ScriptInput struct {
 	Args    []string // kernel arguments: the manifest's, the group's, the node's, in this order
 
 	// For Queued.
-	Turn  Turn
-	Renew bool // do a DHCP exchange before it asks again
+	Admission Admission
+	Renew     bool // do a DHCP exchange before it asks again
 
 	// For Wait and Fail.
 	Message string        // what is the matter
@@ -51,8 +51,8 @@ type ScriptInput struct {
 	Retry   time.Duration // 0: DefaultWait or DefaultFail; rounded up to seconds
 }
 
-// Script writes the iPXE script for one machine. An error means that the input cannot be said in a script
-// (an argument with a line break in it); answer with a script whose Action is Fail and that says so.
+// Script writes the iPXE script for one machine. It returns an error if a script cannot express the input (an argument
+// with a line break). Then send a script with the Action Fail and that error.
 func Script(in ScriptInput) ([]byte, error) {
 	if err := checkBase(in.Base); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func startScript(in ScriptInput) ([]byte, error) {
 	b.WriteString("#!ipxe\n")
 	fmt.Fprintf(&b, "echo Pando: %s boots %s\n", text(in.Node), text(string(in.Image)))
 	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
-	// What a first attempt left behind would be started as well.
+	// Free the images of an earlier attempt, or iPXE would start them as well.
 	b.WriteString("imgfree ||\n")
-	// iPXE puts the image's name in front of the command line of a kernel that UEFI starts, where a bare word would
-	// become an argument of /init. A word of this form is what Linux knows from other loaders.
+	// iPXE puts the image's name in front of the command line of a kernel that UEFI starts. A bare word there would
+	// become an argument of /init; Linux knows BOOT_IMAGE= from other loaders.
 	fmt.Fprintf(&b, "kernel --name BOOT_IMAGE=linux %s/o/%s %s || goto failed\n", in.Base, in.Kernel, line)
 	fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
 	b.WriteString("boot || goto failed\n")
@@ -95,7 +95,7 @@ func startScript(in ScriptInput) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// queuedScript is short: in a storm each waiting machine asks for it every few seconds.
+// queuedScript is short: in a storm each waiting machine requests it every few seconds.
 func queuedScript(in ScriptInput) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
@@ -103,11 +103,11 @@ func queuedScript(in ScriptInput) []byte {
 		&b,
 		"echo Pando: %s waits for its turn to load: place %d, about %d s\n",
 		text(in.Node),
-		in.Turn.Place,
-		seconds(in.Turn.Expect),
+		in.Admission.Place,
+		seconds(in.Admission.Expect),
 	)
-	if in.Turn.Sleep > 0 {
-		fmt.Fprintf(&b, "sleep %d\n", seconds(in.Turn.Sleep))
+	if in.Admission.Sleep > 0 {
+		fmt.Fprintf(&b, "sleep %d\n", seconds(in.Admission.Sleep))
 	}
 	if in.Renew {
 		b.WriteString(exchange)
@@ -124,8 +124,8 @@ func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\necho\n")
 	fmt.Fprintf(&b, "echo %s\n", title)
-	// Every echo begins with a word of ours: iPXE takes a line that begins with "-" for an option, fails, and
-	// the firmware goes on to the next boot device.
+	// Every echo begins with a fixed word. iPXE takes a text that begins with "-" for an option, fails, and the
+	// firmware continues with the next boot device.
 	for _, s := range []string{in.Message, in.Hint} {
 		for line := range strings.Lines(s) {
 			fmt.Fprintf(&b, "echo | %s\n", text(line))
@@ -133,7 +133,7 @@ func sleepScript(in ScriptInput, title string, retry time.Duration) []byte {
 	}
 	fmt.Fprintf(&b, "echo | MAC %s, address ${ip}; it asks again in %d seconds\n", in.MAC, pause)
 	fmt.Fprintf(&b, "sleep %d\n", pause)
-	// The server takes a request for a token only soon after a DHCP exchange, so every turn makes one.
+	// The server accepts a request for a token only soon after a DHCP exchange, so every attempt makes one.
 	b.WriteString(exchange)
 	writeAsk(&b, in.Base, pause)
 	return b.Bytes()

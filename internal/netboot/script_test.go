@@ -53,11 +53,11 @@ func TestScripts(t *testing.T) {
 	for name, in := range map[string]ScriptInput{
 		"start.ipxe": in,
 		"queued.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001",
-			Turn: Turn{Place: 7, Expect: 19500 * time.Millisecond, Sleep: 10 * time.Second}},
+			Admission: Admission{Place: 7, Expect: 19500 * time.Millisecond, Sleep: 10 * time.Second}},
 		"queued-renew.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001",
-			Turn: Turn{Place: 1, Sleep: time.Second}, Renew: true},
+			Admission: Admission{Place: 1, Sleep: time.Second}, Renew: true},
 		"queued-held.ipxe": {Action: Queued, Base: in.Base, MAC: in.MAC, Node: "pc001",
-			Turn: Turn{Place: 2, Expect: 300 * time.Millisecond}},
+			Admission: Admission{Place: 2, Expect: 300 * time.Millisecond}},
 		"wait.ipxe": {Action: Wait, Base: in.Base, MAC: in.MAC, Message: "nobody has adopted " +
 			"it", Hint: "pando node adopt 52:54:00:12:34:56"},
 		"fail.ipxe": {Action: Fail, Base: in.Base, MAC: in.MAC, Message: "group lab has no image\n-x ${mac} || " +

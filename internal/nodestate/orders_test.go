@@ -13,17 +13,17 @@ import (
 	"pando/internal/fleet"
 )
 
-// keeper is a place where nodes keep their state, and the image of one of them, pc001.
-type keeper struct {
+// stateNode is a place where nodes keep their state, and the image of one of them, pc001.
+type stateNode struct {
 	t                 *testing.T
 	place, image, run string
 	persist           []string
 }
 
-func newKeeper(t *testing.T) *keeper {
+func newStateNode(t *testing.T) *stateNode {
 	t.Helper()
 	dir := t.TempDir()
-	k := &keeper{
+	k := &stateNode{
 		t:     t,
 		place: filepath.Join(dir, "state"),
 		image: filepath.Join(dir, "image"),
@@ -37,7 +37,7 @@ func newKeeper(t *testing.T) *keeper {
 	return k
 }
 
-func (k *keeper) write(path, text string) {
+func (k *stateNode) write(path, text string) {
 	k.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		k.t.Fatal(err)
@@ -48,12 +48,12 @@ func (k *keeper) write(path, text string) {
 }
 
 // file is a file that a node keeps.
-func (k *keeper) file(node, dir, name string) string {
+func (k *stateNode) file(node, dir, name string) string {
 	return filepath.Join(k.place, node, KeptName(filepath.Join(k.image, dir)), name)
 }
 
 // has is what is in the file a of the node's two directories.
-func (k *keeper) has(node string) string {
+func (k *stateNode) has(node string) string {
 	var out []string
 	for _, d := range []string{"log", "data"} {
 		b, err := os.ReadFile(k.file(node, d, "a"))
@@ -107,7 +107,7 @@ step
 
 // boot does what pc001 does before anything starts, with the files that it is given. cut is the step at which the
 // power is cut, 0 for none. It tells whether it was, and what the node says of its state.
-func (k *keeper) boot(cut int, orders ...fleet.StateOrder) (whole bool, said string) {
+func (k *stateNode) boot(cut int, orders ...fleet.StateOrder) (whole bool, output string) {
 	k.t.Helper()
 	files := Files(
 		Input{
@@ -141,20 +141,20 @@ func (k *keeper) boot(cut int, orders ...fleet.StateOrder) (whole bool, said str
 // Whatever is asked for, and wherever the power is cut, no boot finds half of a state: it is as it was, or as it
 // was asked for, and nothing is done twice. That is so too when what was asked for is taken back after the cut.
 func TestOrdersSurvivePowerCuts(t *testing.T) {
-	log := func(k *keeper) []string { return k.persist[:1] }
+	log := func(k *stateNode) []string { return k.persist[:1] }
 	for name, c := range map[string]struct {
-		order func(*keeper) fleet.StateOrder
+		order func(*stateNode) fleet.StateOrder
 		want  string
 	}{
-		"reset": {func(*keeper) fleet.StateOrder { return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState} },
+		"reset": {func(*stateNode) fleet.StateOrder { return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState} },
 			"image image"},
-		"reset path": {func(k *keeper) fleet.StateOrder {
+		"reset path": {func(k *stateNode) fleet.StateOrder {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.ResetState, Paths: log(k)}
 		}, "image mine"},
-		"copy": {func(*keeper) fleet.StateOrder {
+		"copy": {func(*stateNode) fleet.StateOrder {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, FromDir: "pc002"}
 		}, "its its"},
-		"copy through the server": {func(k *keeper) fleet.StateOrder {
+		"copy through the server": {func(k *stateNode) fleet.StateOrder {
 			return fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, Through: true, From: "pc002",
 				Digest: k.parcel("pc002")}
 		}, "its its"},
@@ -165,7 +165,7 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 			for whole := false; !whole; {
 				cuts++
 				for _, again := range []bool{true, false} {
-					k := newKeeper(t)
+					k := newStateNode(t)
 					for _, d := range []string{"log", "data"} {
 						k.write(k.file("pc001", d, "a"), "mine")
 						k.write(k.file("pc002", d, "a"), "its")
@@ -183,22 +183,23 @@ func TestOrdersSurvivePowerCuts(t *testing.T) {
 }
 
 // check boots a node after its power was cut, with what was asked for or without.
-func (k *keeper) check(o fleet.StateOrder, again bool, want string, cut int) {
+func (k *stateNode) check(o fleet.StateOrder, again bool, want string, cut int) {
 	k.t.Helper()
 	if !again {
-		_, said := k.boot(0)
-		if got := k.has("pc001"); got != want && got != "mine mine" || strings.Contains(said, "done") {
-			k.t.Errorf("cut %d, taken back: the node has %q, and says\n%s", cut, got, said)
+		_, output := k.boot(0)
+		if got := k.has("pc001"); got != want && got != "mine mine" || strings.Contains(output, "done") {
+			k.t.Errorf("cut %d, taken back: the node has %q, and says\n%s", cut, got, output)
 		}
 		return
 	}
-	_, said := k.boot(0, o)
-	if got := k.has("pc001"); got != want || !strings.Contains(said, "done\tA1\n") {
-		k.t.Errorf("cut %d: the node has %q, want %q, and says\n%s", cut, got, want, said)
+	_, output := k.boot(0, o)
+	if got := k.has("pc001"); got != want || !strings.Contains(output, "done\tA1\n") {
+		k.t.Errorf("cut %d: the node has %q, want %q, and says\n%s", cut, got, want, output)
 	}
 	k.write(k.file("pc001", "log", "a"), "later")
-	if _, said = k.boot(0, o); !strings.HasPrefix(k.has("pc001"), "later ") || !strings.Contains(said, "done\tA1\n") {
-		k.t.Errorf("cut %d: it was done twice, or not said again: %q\n%s", cut, k.has("pc001"), said)
+	if _, output = k.boot(0, o); !strings.HasPrefix(k.has("pc001"), "later ") ||
+		!strings.Contains(output, "done\tA1\n") {
+		k.t.Errorf("cut %d: it was done twice, or not said again: %q\n%s", cut, k.has("pc001"), output)
 	}
 	if left, _ := filepath.Glob(filepath.Join(k.place, "pc001", "+pando", "*")); !slices.Equal(
 		left,
@@ -211,42 +212,43 @@ func (k *keeper) check(o fleet.StateOrder, again bool, want string, cut int) {
 	}
 }
 
-func (k *keeper) own(name string) string { return filepath.Join(k.place, "pc001", "+pando", name) }
+func (k *stateNode) own(name string) string { return filepath.Join(k.place, "pc001", "+pando", name) }
 
 // A copy of what is not there changes nothing, and says why.
 func TestCopyOfNothing(t *testing.T) {
-	k := newKeeper(t)
+	k := newStateNode(t)
 	k.boot(0)
 	k.write(k.file("pc001", "log", "a"), "mine")
-	_, said := k.boot(0, fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, FromDir: "pc003"})
-	if got := k.has("pc001"); got != "mine image" || !strings.Contains(said, "failed\tA1\tthere is no pc003") {
-		t.Errorf("the node has %q, and says\n%s", got, said)
+	_, output := k.boot(0, fleet.StateOrder{ID: "A1", Kind: fleet.CopyState, FromDir: "pc003"})
+	if got := k.has("pc001"); got != "mine image" || !strings.Contains(output, "failed\tA1\tthere is no pc003") {
+		t.Errorf("the node has %q, and says\n%s", got, output)
 	}
 }
 
 // A node says what it keeps, and since when; once the boot is over how much it is, and it has removed what a
 // deleted node left.
 func TestReport(t *testing.T) {
-	k := newKeeper(t)
+	k := newStateNode(t)
 	k.write(k.file("pc009", "log", "a"), "left")
 	k.write(
 		filepath.Join(k.place, "pc001", "srv+old", "a"),
 		strings.Repeat("x", 100_000),
 	) // of an earlier release, and not declared any more
 	remove := fleet.StateOrder{ID: "B1", Kind: fleet.RemoveState, FromDir: "pc009"}
-	_, said := k.boot(0, remove)
+	_, output := k.boot(0, remove)
 	place := "on\tdirectory " + k.place + "\tdirectory " + k.place + "\n"
-	if !strings.HasPrefix(said, place+"kept\t/srv/old\t-\t-\nkept\t") || strings.Count(said, "kept\t"+k.image) != 2 {
-		t.Errorf("at once:\n%s", said)
+	if !strings.HasPrefix(output, place+"kept\t/srv/old\t-\t-\nkept\t") ||
+		strings.Count(output, "kept\t"+k.image) != 2 {
+		t.Errorf("at once:\n%s", output)
 	}
 	if out, err := exec.Command("sh", k.run+"state-report.sh", "sizes").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b, _ := os.ReadFile(k.run + "state-report")
-	if said = string(b); !strings.HasPrefix(said, place+"kept\t/srv/old\t-\t1") ||
-		!strings.HasSuffix(said, "\ndone\tB1\n") ||
-		strings.Contains(strings.ReplaceAll(said, "/srv/old\t-", ""), "\t-") {
-		t.Errorf("later:\n%s", said)
+	if output = string(b); !strings.HasPrefix(output, place+"kept\t/srv/old\t-\t1") ||
+		!strings.HasSuffix(output, "\ndone\tB1\n") ||
+		strings.Contains(strings.ReplaceAll(output, "/srv/old\t-", ""), "\t-") {
+		t.Errorf("later:\n%s", output)
 	}
 	if left, _ := filepath.Glob(k.place + "/*"); !slices.Equal(left, []string{filepath.Join(k.place, "pc001")}) {
 		t.Errorf("left: %v", left)
@@ -254,7 +256,7 @@ func TestReport(t *testing.T) {
 }
 
 // parcel puts what a node keeps where the server would have it, and returns its digest.
-func (k *keeper) parcel(node string) string {
+func (k *stateNode) parcel(node string) string {
 	k.t.Helper()
 	out, err := exec.Command("sh", "-c", `tar -c -f "$2" -C "$1" . && sha256sum <"$2"`, "sh",
 		filepath.Join(k.place, node), k.run+"parcel").
@@ -280,7 +282,7 @@ func TestFetchFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKeeper(t)
+			k := newStateNode(t)
 			for _, d := range []string{"log", "data"} {
 				k.write(k.file("pc001", d, "a"), "mine")
 				k.write(k.file("pc002", d, "a"), "its")
@@ -294,10 +296,10 @@ func TestFetchFails(t *testing.T) {
 			}
 			o.Digest = o.Digest[:max(0, len(o.Digest)-len(c.digest))] + c.digest
 			k.write(k.run+"answer", c.answer)
-			_, said := k.boot(0, o)
-			if got := k.has("pc001"); got != "mine mine" || strings.Contains(said, "A1") != (c.want != "") ||
-				!strings.Contains(said, c.want) {
-				t.Errorf("the node has %q, and says\n%s", got, said)
+			_, output := k.boot(0, o)
+			if got := k.has("pc001"); got != "mine mine" || strings.Contains(output, "A1") != (c.want != "") ||
+				!strings.Contains(output, c.want) {
+				t.Errorf("the node has %q, and says\n%s", got, output)
 			}
 			if left, _ := filepath.Glob(k.own("A1*")); left != nil {
 				t.Errorf("left: %v", left)
@@ -307,8 +309,8 @@ func TestFetchFails(t *testing.T) {
 			}
 			k.write(k.run+"answer", "")
 			o.Digest = k.parcel("pc002")
-			if _, said = k.boot(0, o); k.has("pc001") != "its its" || !strings.Contains(said, "done\tA1\n") {
-				t.Errorf("later the node has %q, and says\n%s", k.has("pc001"), said)
+			if _, output = k.boot(0, o); k.has("pc001") != "its its" || !strings.Contains(output, "done\tA1\n") {
+				t.Errorf("later the node has %q, and says\n%s", k.has("pc001"), output)
 			}
 		})
 	}
@@ -317,24 +319,24 @@ func TestFetchFails(t *testing.T) {
 // A node sends its state before anything may write to it, or while it runs. Only what the server will never take is
 // told: what it has, it knows.
 func TestSend(t *testing.T) {
-	k := newKeeper(t)
+	k := newStateNode(t)
 	base := filepath.Join(k.place, "pc001")
 	o := fleet.StateOrder{ID: "A1", Kind: fleet.SendState}
-	if _, said := k.boot(0, o); strings.Contains(said, "A1") {
-		t.Errorf("sent, it says\n%s", said)
+	if _, output := k.boot(0, o); strings.Contains(output, "A1") {
+		t.Errorf("sent, it says\n%s", output)
 	}
 	k.write(k.run+"answer", "2")
-	if _, said := k.boot(0, o); !strings.Contains(said, "failed\tA1\tthis is why\n") {
-		t.Errorf("refused, it says\n%s", said)
+	if _, output := k.boot(0, o); !strings.Contains(output, "failed\tA1\tthis is why\n") {
+		t.Errorf("refused, it says\n%s", output)
 	}
 	if out, err := exec.Command("sh", k.run+"state-send.sh", "B2").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if said, _ := os.ReadFile(k.run + "state-report"); !strings.Contains(
-		string(said),
+	if output, _ := os.ReadFile(k.run + "state-report"); !strings.Contains(
+		string(output),
 		"failed\tB2\tthis is why\nkept\t",
 	) {
-		t.Errorf("refused while it runs, it says\n%s", said)
+		t.Errorf("refused while it runs, it says\n%s", output)
 	}
 	asked, _ := os.ReadFile(k.run + "asked")
 	still := "state-send A1 " + base + " still\n"

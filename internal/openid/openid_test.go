@@ -23,9 +23,9 @@ func TestRoleOfClaims(t *testing.T) {
 	url := c
 	url.Claim = "https://example.org/groups"
 	for _, x := range []struct {
-		c    Config
-		said string
-		want fleet.Role
+		c       Config
+		claimed string
+		want    fleet.Role
 	}{
 		{c, `{"groups":["staff","lab"]}`, fleet.Operator}, {c, `{"groups":["root","staff"]}`, fleet.Admin},
 		{c, `{"groups":"staff"}`, fleet.Viewer},
@@ -37,27 +37,27 @@ func TestRoleOfClaims(t *testing.T) {
 		{url, `{"https://example.org/groups":["lab"]}`, fleet.Operator},
 		{all, `{}`, fleet.Viewer}, {all, `{"groups":["lab"]}`, fleet.Operator},
 	} {
-		var said claims
-		if err := json.Unmarshal([]byte(x.said), &said); err != nil {
+		var claimed claims
+		if err := json.Unmarshal([]byte(x.claimed), &claimed); err != nil {
 			t.Fatal(err)
 		}
-		if got := x.c.role(said); got != x.want {
-			t.Errorf("%s of %s: %q, want %q", x.c.Claim, x.said, got, x.want)
+		if got := x.c.role(claimed); got != x.want {
+			t.Errorf("%s of %s: %q, want %q", x.c.Claim, x.claimed, got, x.want)
 		}
 	}
 }
 
 func TestNameOfClaims(t *testing.T) {
 	c := Config{Name: "preferred_username"}
-	for said, want := range map[string]string{`{"preferred_username":"desk"}`: "desk",
+	for claimed, want := range map[string]string{`{"preferred_username":"desk"}`: "desk",
 		`{"preferred_username":"a b"}`: "s-1", `{}`: "s-1",
 		`{"preferred_username":"../x\n"}`: "s-1"} {
 		var m claims
-		if err := json.Unmarshal([]byte(said), &m); err != nil {
+		if err := json.Unmarshal([]byte(claimed), &m); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := c.name(m, "s-1"); err != nil || got != want {
-			t.Errorf("%s: %q %v, want %q", said, got, err, want)
+			t.Errorf("%s: %q %v, want %q", claimed, got, err, want)
 		}
 	}
 	if got, err := c.name(claims{}, "no name\n"); err == nil {

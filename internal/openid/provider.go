@@ -180,24 +180,24 @@ func (p *Provider) person(
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
 		return Person{}, errors.New("ID token: it is of another login: the nonce differs")
 	}
-	var said claims
-	if err := id.Claims(&said); err != nil {
+	var claimed claims
+	if err := id.Claims(&claimed); err != nil {
 		return Person{}, fmt.Errorf("ID token: %w", err)
 	}
-	if by, _ := said["azp"].(string); len(id.Audience) > 1 && by != p.cfg.Client {
+	if by, _ := claimed["azp"].(string); len(id.Audience) > 1 && by != p.cfg.Client {
 		return Person{}, fmt.Errorf("ID token: it was made for %q", by)
 	}
-	if _, ok := said.find(p.cfg.Claim); !ok && f.UserInfoEndpoint() != "" {
-		if err := p.more(ctx, f, id, tokens, said); err != nil {
+	if _, ok := claimed.find(p.cfg.Claim); !ok && f.UserInfoEndpoint() != "" {
+		if err := p.more(ctx, f, id, tokens, claimed); err != nil {
 			return Person{}, err
 		}
 	}
-	name, err := p.cfg.name(said, id.Subject)
-	return Person{id.Subject, name, p.cfg.role(said)}, err
+	name, err := p.cfg.name(claimed, id.Subject)
+	return Person{id.Subject, name, p.cfg.role(claimed)}, err
 }
 
 // more adds what some providers say at another place only.
-func (p *Provider) more(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, said claims) error {
+func (p *Provider) more(ctx context.Context, f *found, id *oidc.IDToken, tokens *oauth2.Token, claimed claims) error {
 	info, err := f.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 	if err != nil {
 		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
@@ -210,8 +210,8 @@ func (p *Provider) more(ctx context.Context, f *found, id *oidc.IDToken, tokens 
 		return fmt.Errorf("%w: what it says of somebody: %w", ErrUnreachable, err)
 	}
 	for k, v := range further {
-		if _, there := said[k]; !there {
-			said[k] = v
+		if _, there := claimed[k]; !there {
+			claimed[k] = v
 		}
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// maxSaid bounds what is kept of what a program prints.
-const maxSaid = 4 << 10
+// maxOutput bounds what is kept of what a program prints.
+const maxOutput = 4 << 10
 
 // command runs a program. It is told what to do by its environment, and of status tells on or off as its last
 // line. A failure is an exit status that is not 0.
@@ -40,7 +40,7 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what it started ends with it
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second
-	out := &said{}
+	out := &programOutput{}
 	c.Stdout, c.Stderr = out, out
 	err = c.Run()
 	last := out.last()
@@ -53,19 +53,19 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	return Unknown, nil
 }
 
-// said keeps the end of what a program prints.
-type said struct{ bytes.Buffer }
+// programOutput keeps the end of what a program prints.
+type programOutput struct{ bytes.Buffer }
 
 // Write takes all of p.
-func (s *said) Write(p []byte) (int, error) {
+func (s *programOutput) Write(p []byte) (int, error) {
 	n, err := s.Buffer.Write(p)
-	if s.Len() > 2*maxSaid {
-		s.Next(s.Len() - maxSaid)
+	if s.Len() > 2*maxOutput {
+		s.Next(s.Len() - maxOutput)
 	}
 	return n, err
 }
 
-func (s *said) last() string {
+func (s *programOutput) last() string {
 	text := strings.TrimSpace(s.String())
 	text = text[strings.LastIndexByte(text, '\n')+1:]
 	return strings.ToValidUTF8(text[:min(len(text), 200)], "")

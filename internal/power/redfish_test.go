@@ -210,8 +210,8 @@ func TestRedfishOfDifferentVendors(t *testing.T) {
 // TestRedfishGoesNowhereElse: a controller that was taken over does not get the server to send the password to
 // somebody else.
 func TestRedfishGoesNowhereElse(t *testing.T) {
-	var elsewhere bool
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere = true }))
+	var otherHost bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { otherHost = true }))
 	defer other.Close()
 	for name, answer := range map[string]http.HandlerFunc{
 		"member": func(w http.ResponseWriter, _ *http.Request) {
@@ -250,8 +250,8 @@ func TestRedfishGoesNowhereElse(t *testing.T) {
 				Plain:  true,
 			},
 		}
-		if _, err := (Switch{}).Do(t.Context(), r); err == nil || elsewhere {
-			t.Errorf("%s: %v, went elsewhere: %v", name, err, elsewhere)
+		if _, err := (Switch{}).Do(t.Context(), r); err == nil || otherHost {
+			t.Errorf("%s: %v, went elsewhere: %v", name, err, otherHost)
 		}
 		srv.Close()
 	}

@@ -285,9 +285,9 @@ func testBoots(t *testing.T, r *Registry) {
 		Drivers:   []string{"base igb", "*"},
 	}
 	second := Boot{ID: "b2", MAC: mac(1), Node: "pc1", Started: now.Add(time.Hour)}
-	stranger := Boot{ID: "b3", MAC: mac(3), Started: now.Add(time.Minute)}
+	unknown := Boot{ID: "b3", MAC: mac(3), Started: now.Add(time.Minute)}
 	must(t, r, func(tx *Tx) error {
-		return errors.Join(tx.CreateBoot(full), tx.CreateBoot(second), tx.CreateBoot(stranger))
+		return errors.Join(tx.CreateBoot(full), tx.CreateBoot(second), tx.CreateBoot(unknown))
 	})
 	want(t, r, ErrExists, func(tx *Tx) error { return tx.CreateBoot(full) })
 	same(t, read(t, r, func(tx *Tx) (Boot, error) { return tx.Boot("b1") }), full)

@@ -8,7 +8,21 @@ import (
 	"pando/internal/fleet"
 )
 
-const leaseColumns = `SELECT addr, mac, host, static, expires, bad FROM leases`
+// known tells of a MAC whether it is a node's that has registered once, or that was declared before it was ever seen. A
+// machine that the adoption policy let in counts only after it has booted: anybody can ask for a script.
+const known = `EXISTS (SELECT 1 FROM macs JOIN nodes ON nodes.name = macs.node WHERE macs.mac = %[1]s AND
+	nodes.state = 'adopted' AND (EXISTS (SELECT 1 FROM boots WHERE boots.mac = %[1]s AND boots.token_used > 0) OR
+	NOT EXISTS (SELECT 1 FROM boots WHERE boots.mac = %[1]s AND boots.started <= nodes.created)))`
+
+var leaseColumns = `SELECT addr, mac, host, static, expires, bad, ` + fmt.Sprintf(known, "leases.mac") + ` FROM leases`
+
+// KnownMAC reports whether a MAC is a node's that has registered once, or that an operator declared.
+func (t *Tx) KnownMAC(m fleet.MAC) (is bool, err error) {
+	if err := t.row(`SELECT `+fmt.Sprintf(known, "?1"), m.String()).Scan(&is); err != nil {
+		return false, fmt.Errorf("look up the node of %s: %w", m, err)
+	}
+	return is, nil
+}
 
 // Leases returns all leases by address, expired ones too: an address goes back to who had it last.
 func (t *Tx) Leases() ([]fleet.Lease, error) {
@@ -92,7 +106,7 @@ func scanLease(s scanner) (fleet.Lease, error) {
 	var l fleet.Lease
 	var addr, mac string
 	var expires int64
-	if err := s.Scan(&addr, &mac, &l.Host, &l.Static, &expires, &l.Bad); err != nil {
+	if err := s.Scan(&addr, &mac, &l.Host, &l.Static, &expires, &l.Bad, &l.Known); err != nil {
 		return l, err
 	}
 	l.Expires = unstamp(expires)

@@ -17,9 +17,9 @@ func TestMethodFallsBack(t *testing.T) {
 	}{
 		"they follow":          {false, sound, fleet.RolloutDone},
 		"they do not":          {true, sound, fleet.RolloutDone},
-		"back, they follow":    {false, brokenUnit, fleet.RolloutReturned},
-		"back, they do not":    {true, brokenUnit, fleet.RolloutReturned},
-		"it never boots, deaf": {true, neverBoots, fleet.RolloutReturned},
+		"back, they follow":    {false, brokenUnit, fleet.RolloutRolledBack},
+		"back, they do not":    {true, brokenUnit, fleet.RolloutRolledBack},
+		"it never boots, deaf": {true, neverBoots, fleet.RolloutRolledBack},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(

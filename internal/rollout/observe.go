@@ -20,7 +20,7 @@ func (s *step) observe(n *fleet.RolloutNode) {
 	}
 	n.Silent = !ob.Up
 	s.undrained(n)
-	if s.r.State == fleet.RolloutReturning {
+	if s.r.State == fleet.RolloutRollingBack {
 		s.observeRollback(n, ob)
 		return
 	}

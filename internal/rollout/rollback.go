@@ -128,6 +128,6 @@ func (s *step) rollBack() {
 	}
 	if open == 0 {
 		s.act.Image = s.r.From
-		s.state(fleet.RolloutReturned, s.r.Reason)
+		s.state(fleet.RolloutRolledBack, s.r.Reason)
 	}
 }

@@ -46,11 +46,11 @@ func TestAnySchedule(t *testing.T) {
 		switch {
 		case r.State == fleet.RolloutDone && (f != sound || aborted || w.image != newImage):
 			t.Fatalf("done: flaw %q, aborted %v, image %s\n%s", f, aborted, w.image, dump(r))
-		case r.State == fleet.RolloutReturned && w.image != oldImage:
+		case r.State == fleet.RolloutRolledBack && w.image != oldImage:
 			t.Fatalf("returned, and the group's image is %s", w.image)
 		}
 		for _, n := range r.Nodes {
-			if r.State == fleet.RolloutReturned && n.Target != oldImage && n.Phase != fleet.PhaseLeft {
+			if r.State == fleet.RolloutRolledBack && n.Target != oldImage && n.Phase != fleet.PhaseLeft {
 				t.Fatalf("returned, and %s is to boot %s", n.Node, n.Target)
 			}
 		}
@@ -133,8 +133,8 @@ func (w *world) settle(t *rapid.T) fleet.Rollout {
 
 // TestCrashesChangeNothing: with a server that dies between any two steps, the rollout comes to where it comes without.
 func TestCrashesChangeNothing(t *testing.T) {
-	for f, want := range map[flaw]fleet.RolloutState{sound: fleet.RolloutDone, neverBoots: fleet.RolloutReturned,
-		brokenUnit: fleet.RolloutReturned, badScript: fleet.RolloutReturned, crashes: fleet.RolloutReturned} {
+	for f, want := range map[flaw]fleet.RolloutState{sound: fleet.RolloutDone, neverBoots: fleet.RolloutRolledBack,
+		brokenUnit: fleet.RolloutRolledBack, badScript: fleet.RolloutRolledBack, crashes: fleet.RolloutRolledBack} {
 		plan := fleet.RolloutPlan{Canary: "2", Wave: "30%", MaxUnavailable: "30%", Drain: "drain", Undrain: "undrain",
 			Gates: []fleet.Gate{fleet.GateBooted, fleet.GateUnits, "script:check"}}
 		run := func(crashAt int) int {

@@ -52,7 +52,7 @@ func Step(r fleet.Rollout, o Observed, now time.Time) (fleet.Rollout, Actions) {
 	switch r.State {
 	case fleet.RolloutRunning:
 		s.advance()
-	case fleet.RolloutReturning:
+	case fleet.RolloutRollingBack:
 		s.rollBack()
 	}
 	s.patience()
@@ -104,7 +104,7 @@ func (s *step) members() {
 			s.enter(n, fleet.PhaseWaiting, "")
 		}
 	}
-	if s.r.State == fleet.RolloutReturning || len(known) >= len(s.o.Nodes) && !s.stranger(known) {
+	if s.r.State == fleet.RolloutRollingBack || len(known) >= len(s.o.Nodes) && !s.unknown(known) {
 		return
 	}
 	for _, name := range s.names() {
@@ -114,7 +114,7 @@ func (s *step) members() {
 	}
 }
 
-func (s *step) stranger(known map[string]bool) bool {
+func (s *step) unknown(known map[string]bool) bool {
 	for name := range s.o.Nodes {
 		if !known[name] {
 			return true
@@ -179,7 +179,7 @@ func (s *step) silence(n *fleet.RolloutNode) time.Duration {
 // state changes what the rollout as a whole does.
 func (s *step) state(st fleet.RolloutState, reason string) {
 	s.r.State, s.r.Reason, s.r.Moved = st, reason, s.r.Clock
-	bad := st == fleet.RolloutHalted || st == fleet.RolloutReturning || st == fleet.RolloutReturned
+	bad := st == fleet.RolloutHalted || st == fleet.RolloutRollingBack || st == fleet.RolloutRolledBack
 	s.act.Notes = append(s.act.Notes, Note{Message: strings.TrimSuffix(string(st)+": "+reason, ": "), Bad: bad})
 }
 
@@ -196,7 +196,7 @@ func (s *step) judge() {
 		if s.r.Plan.OnFail == fleet.FailHalt {
 			s.state(fleet.RolloutHalted, why)
 		} else {
-			s.state(fleet.RolloutReturning, why)
+			s.state(fleet.RolloutRollingBack, why)
 			beginRollback(s.r)
 		}
 		return

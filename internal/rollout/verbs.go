@@ -33,10 +33,10 @@ func Resume(r fleet.Rollout) (fleet.Rollout, error) {
 
 // Abort has a rollout return to the version before.
 func Abort(r fleet.Rollout, who string) (fleet.Rollout, error) {
-	if !r.State.Live() || r.State == fleet.RolloutReturning {
+	if !r.State.Live() || r.State == fleet.RolloutRollingBack {
 		return r, fmt.Errorf("rollout %s is %s already", r.ID, r.State)
 	}
-	r.State, r.Reason, r.Moved = fleet.RolloutReturning, "aborted by "+who, r.Clock
+	r.State, r.Reason, r.Moved = fleet.RolloutRollingBack, "aborted by "+who, r.Clock
 	r.Nodes = slices.Clone(r.Nodes)
 	beginRollback(&r)
 	return r, nil

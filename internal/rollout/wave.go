@@ -183,7 +183,7 @@ func (s *step) request(n *fleet.RolloutNode) {
 		s.run(Hook{Restart, p.Reboot, n.Node, n.Boot})
 	case n.Phase == fleet.PhaseRebooting && ob.Boot == n.Boot && ob.Speaks:
 		s.act.Reboot = append(s.act.Reboot, Ask{n.Node, n.Boot, s.method(n)})
-	case n.Phase == fleet.PhaseChecking && ob.Up && ob.Boot == n.Boot && s.r.State != fleet.RolloutReturning:
+	case n.Phase == fleet.PhaseChecking && ob.Up && ob.Boot == n.Boot && s.r.State != fleet.RolloutRollingBack:
 		s.askChecks(n, ob)
 	case settled(n.Phase) && n.Drained && ob.Up && p.Undrain != "":
 		s.run(s.undrain(n))

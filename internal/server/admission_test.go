@@ -60,19 +60,19 @@ func (l *loaders) leave(slots int, full func()) {
 	l.active--
 }
 
-// testTurns is a queue of two slots.
-func testTurns() *admission.Queue {
+// testAdmission is a queue of two slots.
+func testAdmission() *admission.Queue {
 	return admission.New(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
 }
 
 // Machines that are switched off in the middle of their kernels leave the link free, though nobody says so.
 func TestBusyEndsInSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, told := testTurns(), []bool{}
+		q, told := testAdmission(), []bool{}
 		q.Busy = func(b bool) { told = append(told, b) }
 		for i := range byte(q.Status().Slots) {
-			if turn := q.Ask(fleet.MAC{2, 0, 0, 0, 0, i}); turn.Place != 0 {
-				t.Fatalf("machine %d waits: %+v", i, turn)
+			if answer := q.Request(fleet.MAC{2, 0, 0, 0, 0, i}); answer.Place != 0 {
+				t.Fatalf("machine %d waits: %+v", i, answer)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -87,11 +87,11 @@ func TestBusyEndsInSilence(t *testing.T) {
 // place up when it hangs up.
 func TestRunningNodesStandInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := testTurns()
+		q := testAdmission()
 		slots := q.Status().Slots
 		var loads []admission.Transfer
 		for i := range byte(slots) {
-			q.Ask(fleet.MAC{2, 0, 0, 0, 0, i})
+			q.Request(fleet.MAC{2, 0, 0, 0, 0, i})
 			loads = append(loads, q.Begin(fleet.MAC{2, 0, 0, 0, 0, i}))
 		}
 		begin, came := time.Now(), time.Duration(0)
@@ -118,9 +118,9 @@ func TestRunningNodesStandInLine(t *testing.T) {
 	})
 }
 
-// TestTurns is a storm of forty machines at a server with four slots: four load at the same time and never more,
+// TestAdmission is a storm of forty machines at a server with four slots: four load at the same time and never more,
 // and all of them boot.
-func TestTurns(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	const nodes, most = 40, 4
 	s := startSite(t, slots(most))
 	s.addImage()
@@ -142,20 +142,20 @@ func TestTurns(t *testing.T) {
 			var boot fleet.BootID
 			defer func() { boots <- boot }()
 			n.exchange(netboot.IPXE)
-			script, waited := n.turn()
+			script, waited := n.admitted()
 			l.enter(waited > 0)
 			kernel, initramfs := urls(t, script)
 			n.get(kernel)
 			l.leave(most, full)
 			_, b := n.get(initramfs)
 			cfg := trust(t, b)
-			n.hello(cfg)
+			n.register(cfg)
 			boot = cfg.Boot
 		}()
 	}
 	waits := 0
 	for range nodes {
-		waits += s.checkTurn(<-boots)
+		waits += s.checkAdmission(<-boots)
 	}
 	if l.peak != most {
 		t.Errorf("%d loaded at the same time", l.peak)
@@ -168,8 +168,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// checkTurn returns 1 when a boot's timeline says that it waited, and complains when it says so twice.
-func (s *site) checkTurn(boot fleet.BootID) int {
+// checkAdmission returns 1 when a boot's timeline says that it waited, and complains when it says so twice.
+func (s *site) checkAdmission(boot fleet.BootID) int {
 	s.t.Helper()
 	if boot == "" {
 		s.t.Fatal("a machine did not boot")
@@ -191,8 +191,9 @@ func (s *site) checkTurn(boot fleet.BootID) int {
 	return n
 }
 
-// TestTurnEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says nothing.
-func TestTurnEnds(t *testing.T) {
+// TestAdmissionEnds: a slot is free again when a transfer breaks off, and when a machine that has its script says
+// nothing.
+func TestAdmissionEnds(t *testing.T) {
 	s := startSite(t, slots(2))
 	big := s.bigObject()
 	s.addImage(func(m *image.Manifest) { m.Kernel.Object, m.Kernel.Size = big, 64<<20 })
@@ -210,7 +211,7 @@ func TestTurnEnds(t *testing.T) {
 		t.Fatalf("fourth machine:\n%s", script)
 	}
 	a.breakOff(kernel)
-	script, _ := c.turn()
+	script, _ := c.admitted()
 	urls(t, script)
 	if script := d.script(); !strings.Contains(script, "place 1, about ") {
 		t.Fatalf("fourth machine:\n%s", script)
@@ -274,14 +275,14 @@ func (n *node) breakOff(path string) {
 	}
 }
 
-// TestTurnsTakeLong: a machine that waits for longer than any boot takes is still in the same boot, and does its DHCP
-// again when its last exchange gets old.
-func TestTurnsTakeLong(t *testing.T) {
+// TestAdmissionTakesLong: a machine that waits for longer than any boot takes is still in the same boot, and does its
+// DHCP again when its last exchange gets old.
+func TestAdmissionTakesLong(t *testing.T) {
 	s := startSite(t, slots(2))
 	s.addImage()
 	n := s.nodeAt(99, loopback(99))
 	for i := range byte(14) { // each keeps a slot for as long as one may
-		s.admission.Ask(fleet.MAC{5: i})
+		s.admission.Request(fleet.MAC{5: i})
 	}
 	n.fast = true
 	n.exchange(netboot.IPXE)
@@ -291,7 +292,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	for {
 		s.clock.add(10 * time.Second)
 		for i := range byte(14) {
-			s.admission.Ask(fleet.MAC{5: i})
+			s.admission.Request(fleet.MAC{5: i})
 		}
 		script := n.script()
 		if now := s.boots.At(n.addr).Boot.ID; now != boot {
@@ -315,7 +316,7 @@ func TestTurnsTakeLong(t *testing.T) {
 	if waited := s.now().Sub(s.boots.At(n.addr).Boot.Started); waited < bootlog.Continues {
 		t.Errorf("the machine waited only %s", waited)
 	}
-	if s.checkTurn(boot) != 1 {
+	if s.checkAdmission(boot) != 1 {
 		t.Error("its timeline does not say that it waited")
 	}
 	if renewed == 0 {

@@ -25,7 +25,7 @@ func (s *site) held(n *node) <-chan string {
 	go func() { answer <- n.script() }()
 	for {
 		s.admission.Mu.Lock()
-		_, ok := s.admission.Lines[n.mac]
+		_, ok := s.admission.Waiting[n.mac]
 		s.admission.Mu.Unlock()
 		if ok {
 			return answer
@@ -38,9 +38,9 @@ func (s *site) held(n *node) <-chan string {
 	}
 }
 
-// TestTurnIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
+// TestAdmissionIsHeld: a machine whose turn is near is kept on the line, and told to load at the moment at which a slot
 // is free. It has waited for nothing that its timeline need tell.
-func TestTurnIsHeld(t *testing.T) {
+func TestAdmissionIsHeld(t *testing.T) {
 	s := startSite(t, fastLink)
 	s.addImage()
 	var initramfs string
@@ -71,7 +71,7 @@ func TestTurnIsHeld(t *testing.T) {
 			t.Errorf("timeline: %s", e.Message)
 		}
 	}
-	if s.checkTurn(s.boots.At(fourth.addr).Boot.ID) != 1 {
+	if s.checkAdmission(s.boots.At(fourth.addr).Boot.ID) != 1 {
 		t.Error("the timeline of the fourth does not say that it waits")
 	}
 	if got := s.admission.Status(); got.Loading != 2 || got.Waiting != 1 {
@@ -79,17 +79,17 @@ func TestTurnIsHeld(t *testing.T) {
 	}
 }
 
-// TestTurnsWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
+// TestAdmissionWithSlowFirmware: machines that take less than half of their links leave room for more, also for those
 // on the line.
-func TestTurnsWithSlowFirmware(t *testing.T) {
+func TestAdmissionWithSlowFirmware(t *testing.T) {
 	s := startSite(t, fastLink)
 	var loads []admission.Transfer
 	for i := range byte(2) {
-		s.admission.Ask(s.node(i).mac)
+		s.admission.Request(s.node(i).mac)
 		loads = append(loads, s.admission.Begin(s.node(i).mac))
 	}
 	for i := range byte(3) {
-		s.admission.Ask(s.node(i + 2).mac)
+		s.admission.Request(s.node(i + 2).mac)
 		_, leave := s.admission.Hold(s.node(i + 2).mac)
 		t.Cleanup(leave)
 	}
@@ -105,19 +105,19 @@ func TestTurnsWithSlowFirmware(t *testing.T) {
 		}
 		loads[0] = s.admission.Begin(s.node(2).mac)
 	}
-	if got := s.admission.Status(); got.Waiting != 0 || got.Loading != 4 || len(s.admission.Lines) != 0 {
+	if got := s.admission.Status(); got.Waiting != 0 || got.Loading != 4 || len(s.admission.Waiting) != 0 {
 		t.Errorf("in the end: %+v", got)
 	}
 }
 
-// TestTurnHangsUp: a machine that is gone while it is kept on the line is not called.
-func TestTurnHangsUp(t *testing.T) {
+// TestAdmissionHangsUp: a machine that is gone while it is kept on the line is not called.
+func TestAdmissionHangsUp(t *testing.T) {
 	s := startSite(t, fastLink)
 	for i := range byte(2) {
-		s.admission.Ask(s.node(i).mac)
+		s.admission.Request(s.node(i).mac)
 	}
 	for i := range byte(2) {
-		s.admission.Ask(s.node(i + 2).mac)
+		s.admission.Request(s.node(i + 2).mac)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -126,13 +126,13 @@ func TestTurnHangsUp(t *testing.T) {
 	defer leave()
 	s.admission.Begin(s.node(0).mac).End()
 	<-called
-	if turn := s.admission.Ask(s.node(3).mac); turn.Place != 0 {
-		t.Errorf("who was called: %+v", turn)
+	if answer := s.admission.Request(s.node(3).mac); answer.Place != 0 {
+		t.Errorf("who was called: %+v", answer)
 	}
-	if turn := s.admission.Ask(s.node(2).mac); turn.Place != 1 {
-		t.Errorf("who hung up and asks again: %+v", turn)
+	if answer := s.admission.Request(s.node(2).mac); answer.Place != 1 {
+		t.Errorf("who hung up and asks again: %+v", answer)
 	}
-	if len(s.admission.Lines) != 0 {
-		t.Errorf("on the line: %v", s.admission.Lines)
+	if len(s.admission.Waiting) != 0 {
+		t.Errorf("on the line: %v", s.admission.Waiting)
 	}
 }

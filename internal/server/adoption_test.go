@@ -43,7 +43,7 @@ func TestApprovePolicy(t *testing.T) {
 	})
 	_, initramfs := urls(t, n.script())
 	_, b := n.get(initramfs)
-	resp := n.hello(trust(t, b))
+	resp := n.register(trust(t, b))
 	if !strings.Contains(string(resp.Assignment), `"node":"kiosk"`) {
 		t.Errorf("assignment: %s", resp.Assignment)
 	}
@@ -72,7 +72,7 @@ func TestOpenPolicyNames(t *testing.T) {
 	})
 	for i, want := range []string{"pc001", "pc003"} {
 		n := s.node(byte(i + 1))
-		a := checkAssignment(t, n.load(), n.hello(n.load()))
+		a := checkAssignment(t, n.load(), n.register(n.load()))
 		if a.Node != want {
 			t.Errorf("node %d is called %s, want %s", i, a.Node, want)
 		}
@@ -92,7 +92,7 @@ func TestNodeTakenAway(t *testing.T) {
 	})
 	cfg := n.load()
 	s.update(func(tx *registry.Tx) error { return tx.DeleteNode("pc001") })
-	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+	if e := n.post("/v1/node/hello", "", registrationOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("hello of a deleted node: %v", e)
 	}
 }
@@ -190,7 +190,7 @@ func TestStorm(t *testing.T) {
 		n.fast = true
 		go func() {
 			defer func() { done <- fmt.Sprint(n.mac) }()
-			n.hello(n.load())
+			n.register(n.load())
 		}()
 	}
 	for range nodes {
@@ -237,7 +237,7 @@ func TestDeclaredBySerialNumber(t *testing.T) {
 	wantCode(t, err, api.BadRequest, "no MAC address and no serial")
 
 	cfg := first.load() // the script's query says serial=S1
-	if a := checkAssignment(t, cfg, first.hello(cfg)); a.Node != "pc010" {
+	if a := checkAssignment(t, cfg, first.register(cfg)); a.Node != "pc010" {
 		t.Errorf("the machine is %s", a.Node)
 	}
 	n, err := c.Node(t.Context(), "pc010")
@@ -288,7 +288,7 @@ func TestFlood(t *testing.T) {
 	}
 	n := s.node(1)
 	cfg := n.load()
-	n.hello(cfg)
+	n.register(cfg)
 	// Its DHCP was not worth a record when it came; now that it boots it is.
 	if got := s.eventsOf(cfg.Boot); len(got) < 6 || got[0] != "dhcp begin" {
 		t.Errorf("events: %v", got)

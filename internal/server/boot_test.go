@@ -31,7 +31,7 @@ func TestBoot(t *testing.T) {
 		cfg.Control[0] != want {
 		t.Errorf("boot.json: %+v", cfg)
 	}
-	resp := n.hello(cfg)
+	resp := n.register(cfg)
 	a := checkAssignment(t, cfg, resp)
 	if a.Node != "node001" || a.Group != "default" || a.Version != version || a.Image != "lab" || !a.LockRoot ||
 		a.Boot != cfg.Boot {
@@ -50,7 +50,7 @@ func TestBoot(t *testing.T) {
 		Status: &api.NodeStatus{Version: version, Reads: 7},
 		Events: []trace.Event{
 			{Stage: trace.Init, Kind: trace.End, Attrs: map[string]string{trace.AttrKernel: "4s"}},
-			{Stage: trace.Hello, Kind: trace.End, Offset: time.Second},
+			{Stage: trace.Register, Kind: trace.End, Offset: time.Second},
 			{Stage: trace.Booted, Kind: trace.End, Offset: 2 * time.Second, Bytes: map[string]int64{"server": 100}},
 			{Stage: "desktop", Kind: trace.End, Offset: 2 * time.Second},
 		},
@@ -99,14 +99,14 @@ func TestRebootAfter(t *testing.T) {
 		})
 		n := s.node(byte(i + 1))
 		cfg := n.load()
-		a := checkAssignment(t, cfg, n.hello(cfg))
+		a := checkAssignment(t, cfg, n.register(cfg))
 		if cfg.RebootAfter != c.want || a.RebootAfter != c.want {
 			t.Errorf("group %s: boot.json %s, assignment %s, want %s", c.group, cfg.RebootAfter, a.RebootAfter, c.want)
 		}
 	}
 }
 
-func checkAssignment(t testing.TB, cfg api.BootConfig, resp api.HelloResponse) fleet.Assignment {
+func checkAssignment(t testing.TB, cfg api.BootConfig, resp api.RegisterResponse) fleet.Assignment {
 	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(cfg.ServerKey)
 	if err != nil || !ed25519.Verify(key, append([]byte(api.AssignmentContext), resp.Assignment...), resp.Signature) {
@@ -170,13 +170,13 @@ func TestSecondBoot(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	first := n.load()
-	old := n.hello(first)
+	old := n.register(first)
 	n.clock.add(time.Hour)
 	second := n.load()
 	if first.Boot == second.Boot {
 		t.Fatal("a new DISCOVER did not begin a new boot")
 	}
-	n.hello(second)
+	n.register(second)
 	e := n.post("/v1/node/events", "Bearer "+old.Session, api.ReportRequest{Boot: first.Boot}, nil)
 	if e == nil || e.Code != api.Unauthorized {
 		t.Errorf("the old boot's session still speaks: %v", e)
@@ -214,7 +214,7 @@ func TestRestartInMidBoot(t *testing.T) {
 	_, b := n.get(initramfs)
 	cfg := trust(t, b)
 	s.restart()
-	resp := n.hello(cfg)
+	resp := n.register(cfg)
 	s.restart()
 	if e := n.post("/v1/node/events", "Bearer "+resp.Session,
 		api.ReportRequest{Boot: cfg.Boot, Events: []trace.Event{{Stage: trace.Booted, Kind: trace.End}}},
@@ -227,7 +227,7 @@ func TestRestartInMidBoot(t *testing.T) {
 	if got := s.eventsOf(cfg.Boot); !slices.Contains(got, "kernel end") || !slices.Contains(got, "initramfs end") {
 		t.Errorf("events after restarts: %v", got)
 	}
-	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil {
+	if e := n.post("/v1/node/hello", "", registrationOf(cfg), nil); e == nil {
 		t.Error("a used token was good again after a restart")
 	}
 }

@@ -21,7 +21,7 @@ func TestBootDetail(t *testing.T) {
 	c := operatorOf(t, s)
 	n := s.node(1)
 	cfg := n.load()
-	session := n.hello(cfg).Session
+	session := n.register(cfg).Session
 	report := api.ReportRequest{Boot: cfg.Boot, Uptime: 9 * time.Second, Events: []trace.Event{
 		{Stage: trace.Init, Kind: trace.Begin, Attrs: map[string]string{trace.AttrKernel: "2s"}},
 		{Stage: trace.Init, Kind: trace.End, Offset: 100 * time.Millisecond},
@@ -140,7 +140,7 @@ func TestRunningVersionDrifts(t *testing.T) {
 	c := operatorOf(t, s)
 	n := s.node(1)
 	cfg := n.load()
-	session := n.hello(cfg).Session
+	session := n.register(cfg).Session
 	booted := []trace.Event{{Stage: trace.Booted, Kind: trace.End, Offset: time.Second}}
 	if e := n.post("/v1/node/events", "Bearer "+session,
 		api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Events: booted}, nil); e != nil {

@@ -58,9 +58,9 @@ func TestClassArguments(t *testing.T) {
 	}
 
 	cfg := n.load() // its boot loader does not tell the vendor now
-	req := helloOf(cfg)
+	req := registrationOf(cfg)
 	req.Hardware = fleet.Hardware{Vendor: "Dell Inc.", CPU: "GenuineIntel", CPUs: 4}
-	if e := n.post("/v1/node/hello", "", req, new(api.HelloResponse)); e != nil {
+	if e := n.post("/v1/node/hello", "", req, new(api.RegisterResponse)); e != nil {
 		t.Fatal(e)
 	}
 	s.update(func(tx *registry.Tx) error {

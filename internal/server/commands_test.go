@@ -21,7 +21,7 @@ func TestCommands(t *testing.T) {
 	if _, err := c.NodeDisks(t.Context(), "node001"); err == nil || !strings.Contains(err.Error(), "does not run") {
 		t.Errorf("a node that has not said hello: %v", err)
 	}
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	beat := api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second}
 	if e := n.post("/v1/node/events", session, beat, nil); e != nil {
 		t.Fatal(e)

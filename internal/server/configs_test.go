@@ -28,7 +28,7 @@ func setConfig(t *testing.T, c *api.Client, of, path, content string) api.Config
 }
 
 // assigned is what a hello was answered.
-func assigned(t testing.TB, resp api.HelloResponse) fleet.Assignment {
+func assigned(t testing.TB, resp api.RegisterResponse) fleet.Assignment {
 	t.Helper()
 	var a fleet.Assignment
 	if err := json.Unmarshal(resp.Assignment, &a); err != nil {
@@ -47,7 +47,7 @@ func content(files []fleet.File, path string) string {
 
 // A boot gets the files that were declared for it, made with what it is in this boot; one that cannot be made is
 // told, and the boot goes on.
-func TestHelloBringsConfigFiles(t *testing.T) {
+func TestRegistrationBringsConfigFiles(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	c := operatorOf(t, s)
@@ -59,7 +59,7 @@ func TestHelloBringsConfigFiles(t *testing.T) {
 		len(ch.Nodes) != 1 {
 		t.Errorf("a file that cannot be made: %+v", ch)
 	}
-	a := assigned(t, n.hello(cfg))
+	a := assigned(t, n.register(cfg))
 	if got := content(a.Files, "/etc/place"); got != "node001 127.0.0.1 127.0.0.1" {
 		t.Errorf("/etc/place is %q", got)
 	}
@@ -98,7 +98,7 @@ func TestConfigFilesAreBounded(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		setConfig(t, c, "all", "/etc/"+name, large)
 	}
-	a := assigned(t, n.hello(cfg))
+	a := assigned(t, n.register(cfg))
 	if len(a.Problems) != 1 ||
 		!strings.Contains(a.Problems[0], "/etc/e of all: with it the node would have more than 1048576 bytes") {
 		t.Errorf("problems %q", a.Problems)
@@ -118,7 +118,7 @@ func TestSyncNodes(t *testing.T) {
 	cfg := n.load()
 	setConfig(t, c, "all", "/etc/a", "one")
 	setConfig(t, c, "all", "/etc/b", "one")
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	old := func() string {
 		t.Helper()
 		v, err := c.Node(t.Context(), "node001")

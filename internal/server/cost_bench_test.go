@@ -30,8 +30,8 @@ type playTask struct {
 }
 
 type playBoot struct {
-	Hello   api.HelloRequest
-	Reports []api.ReportRequest
+	Register api.RegisterRequest
+	Reports  []api.ReportRequest
 }
 
 // playDone is what it took.
@@ -96,8 +96,8 @@ func (s *site) played(r recorded, telling bool) (time.Duration, playDone) {
 		n.fast = true
 		cfg := n.load()
 		n.http.CloseIdleConnections() // one address has room for so many
-		p := playBoot{Hello: helloOf(cfg)}
-		p.Hello.Hardware = r.Hardware
+		p := playBoot{Register: registrationOf(cfg)}
+		p.Register.Hardware = r.Hardware
 		if telling {
 			p.Reports = reportsOf(r, cfg)
 		}
@@ -153,8 +153,8 @@ func playAll(t *testing.T, in *bufio.Reader) {
 	for _, b := range task.Boots {
 		transport := &http.Transport{TLSClientConfig: api.PinnedTLS(task.Key), DialContext: countDials(&sent)}
 		client := &http.Client{Transport: transport}
-		var session api.HelloResponse
-		playPost(t, client, task.URL+"/v1/node/hello", "", b.Hello, &session)
+		var session api.RegisterResponse
+		playPost(t, client, task.URL+"/v1/node/hello", "", b.Register, &session)
 		for _, r := range b.Reports {
 			playPost(t, client, task.URL+"/v1/node/events", "Bearer "+session.Session, r, nil)
 		}

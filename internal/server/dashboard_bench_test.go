@@ -15,8 +15,8 @@ import (
 // benchNodes is a large fleet.
 const benchNodes = 10_000
 
-// crowd records a fleet that is up, in eight groups.
-func (s *site) crowd(n int) []registry.Boot {
+// manyNodes records a fleet that is up, in eight groups.
+func (s *site) manyNodes(n int) []registry.Boot {
 	s.t.Helper()
 	var boots []registry.Boot
 	s.update(func(tx *registry.Tx) error {
@@ -70,7 +70,7 @@ func (s *site) appendAll(boots []registry.Boot, stage trace.Stage) {
 func BenchmarkDashboard(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
-	boots := s.crowd(benchNodes)
+	boots := s.manyNodes(benchNodes)
 	v := startBrowser(b, base)
 	v.Login(token)
 	for b.Loop() {

@@ -37,7 +37,7 @@ func TestEveryPageIsLive(t *testing.T) {
 		{"/nodes/node002", text("booting"), func() error { p.report(trace.Booted, r.Uptime); return nil },
 			text("booted in")},
 		{"/boots", `document.querySelectorAll("table.boots tbody tr").length === 2`,
-			func() error { s.node(3).replay(r, trace.Hello); return nil },
+			func() error { s.node(3).replay(r, trace.Register); return nil },
 			`document.querySelectorAll("table.boots tbody tr").length === 3`},
 		{"/swarm", text("2\u00a0nodes") + `||` + text("3\u00a0nodes"),
 			func() error { s.node(4).replay(r, trace.Booted); return nil }, text("4\u00a0nodes")},
@@ -54,7 +54,7 @@ func TestEveryPageIsLive(t *testing.T) {
 			if _, err := client.SetNodes(t.Context(), api.NodeSet{Select: "node001", Group: &empty}); err != nil {
 				return err
 			}
-			s.node(6).replay(r, trace.Hello)
+			s.node(6).replay(r, trace.Register)
 			return nil
 		}, text("Group empty has")},
 		{"/?select=" + url.QueryEscape("node00[1-9]"), `document.querySelectorAll(".t").length === 6`,

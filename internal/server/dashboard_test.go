@@ -63,10 +63,10 @@ type replayed struct {
 func (n *node) play(r recorded) *replayed {
 	n.t.Helper()
 	cfg := n.load()
-	hello := helloOf(cfg)
-	hello.Hardware = r.Hardware
-	var resp api.HelloResponse
-	if e := n.post("/v1/node/hello", "", hello, &resp); e != nil {
+	register := registrationOf(cfg)
+	register.Hardware = r.Hardware
+	var resp api.RegisterResponse
+	if e := n.post("/v1/node/hello", "", register, &resp); e != nil {
 		n.t.Fatal(e, e.Hint)
 	}
 	return &replayed{n, r, cfg.Boot, resp.Session, 1}
@@ -162,7 +162,7 @@ func (s *site) populate() (up fleet.BootID) {
 	p.report(trace.Device, 2*time.Second)
 	bad := s.node(32)
 	cfg := bad.load()
-	bad.hello(cfg)
+	bad.register(cfg)
 	e := bad.post(
 		"/v1/node/events",
 		"Boot "+cfg.Token,
@@ -292,7 +292,7 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Until(fmt.Sprintf(tile, 2) + `.includes("booted")`)
 	v.Until(`document.querySelector('[data-count="booted"]').textContent === "2"`)
 	s.restart()
-	s.node(2).replay(r, trace.Hello)
+	s.node(2).replay(r, trace.Register)
 	v.Until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
 	v.Until(`document.getElementById("pulse").textContent === "live"`)
 	if v.Run(`window.sameDocument`) != "true" {

@@ -6,11 +6,13 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/dhcp"
+	"pando/internal/registry"
+	"pando/internal/server/boots"
 	"pando/internal/tftp"
 )
 
 // dhcpStatus is what the DHCP part does, for the operator.
-func (s *Server) dhcpStatus() api.DHCP {
+func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 	out := api.DHCP{Mode: string(s.cfg.DHCP.Mode)}
 	if out.Mode == "" {
 		out.Mode = string(dhcp.Off)
@@ -18,30 +20,42 @@ func (s *Server) dhcpStatus() api.DHCP {
 	for i, n := range s.cfg.DHCP.Subnets {
 		if i == 0 && n.First.IsValid() {
 			out.Range = fmt.Sprintf("%s-%s", n.First, n.Last)
+			use, err := boots.AddressUse(tx, n, s.now())
+			if err != nil {
+				return out, err
+			}
+			out.Addresses = api.DHCPAddresses(use)
 		}
 	}
 	for i, st := range s.DHCP() {
 		if i == 0 {
 			out.Interface = st.Interface
 		}
-		out.StoodDown = out.StoodDown || st.StoodDown
+		if st.StoppedFor.IsValid() {
+			out.StoppedFor = st.StoppedFor.String()
+		}
 		for _, o := range st.Others {
 			out.Others = append(out.Others, o.Server.String())
 		}
 	}
 	slices.Sort(out.Others)
 	out.Others = slices.Compact(out.Others)
-	return out
+	return out, nil
 }
 
 // givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
 func (s *Server) givesAddresses() bool {
+	return s.cfg.DHCP.Mode == dhcp.Own && s.dhcpStopped() == ""
+}
+
+// dhcpStopped says why no addresses are given for now, "" when they are.
+func (s *Server) dhcpStopped() string {
 	for _, st := range s.DHCP() {
-		if st.StoodDown {
-			return false
+		if st.StoppedFor.IsValid() {
+			return api.DHCP{StoppedFor: st.StoppedFor.String()}.Stopped()
 		}
 	}
-	return s.cfg.DHCP.Mode == dhcp.Own
+	return ""
 }
 
 // dhcpOff reports whether DHCP is another server's business altogether.

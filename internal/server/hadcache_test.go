@@ -10,9 +10,9 @@ import (
 	"pando/internal/trace"
 )
 
-// Hello reports whether the node had a cache on a disk in its last boot that said something of it: only where the
+// Register reports whether the node had a cache on a disk in its last boot that said something of it: only where the
 // group keeps one, and never of the boot itself, or of another node.
-func TestHelloKnowsTheCache(t *testing.T) {
+func TestRegistrationKnowsTheCache(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	keeps := func(kind fleet.CachePolicy) {
@@ -30,7 +30,7 @@ func TestHelloKnowsTheCache(t *testing.T) {
 	boot := func(n *node, says string) bool {
 		t.Helper()
 		cfg := n.load()
-		resp := n.hello(cfg)
+		resp := n.register(cfg)
 		if says != "" {
 			e := trace.Event{
 				Stage:   trace.Device,
@@ -72,9 +72,9 @@ func TestHelloKnowsTheCache(t *testing.T) {
 	s.clock.add(time.Hour)
 	cfg := pc.load()
 	for range 2 { // an answer was lost
-		req := helloOf(cfg)
+		req := registrationOf(cfg)
 		req.Nonce = "of this boot"
-		var resp api.HelloResponse
+		var resp api.RegisterResponse
 		if e := pc.post("/v1/node/hello", "", req, &resp); e != nil || !resp.Cached {
 			t.Errorf("after a boot that did not say hello: %v, %v", resp.Cached, e)
 		}

@@ -309,8 +309,8 @@ func (n *node) script() string {
 	return string(b)
 }
 
-// turn asks for the boot script until it is more than a place in the queue, and tells how often that was.
-func (n *node) turn() (script string, waited int) {
+// admitted asks for the boot script until it is more than a place in the queue, and tells how often that was.
+func (n *node) admitted() (script string, waited int) {
 	n.t.Helper()
 	for ; ; waited++ {
 		script = n.script()
@@ -431,7 +431,7 @@ func (n *node) load() api.BootConfig {
 	n.wait(time.Second)
 	n.exchange(netboot.IPXE)
 	n.wait(time.Second)
-	script, _ := n.turn()
+	script, _ := n.admitted()
 	kernel, initramfs := urls(n.t, script)
 	if status, _ := n.get(kernel); status != 200 {
 		n.t.Fatalf("kernel: status %d", status)
@@ -445,8 +445,8 @@ func (n *node) load() api.BootConfig {
 	return trust(n.t, b)
 }
 
-func helloOf(cfg api.BootConfig) api.HelloRequest {
-	return api.HelloRequest{
+func registrationOf(cfg api.BootConfig) api.RegisterRequest {
+	return api.RegisterRequest{
 		Boot:     cfg.Boot,
 		Token:    cfg.Token,
 		MAC:      cfg.MAC,
@@ -455,10 +455,10 @@ func helloOf(cfg api.BootConfig) api.HelloRequest {
 	}
 }
 
-func (n *node) hello(cfg api.BootConfig) api.HelloResponse {
+func (n *node) register(cfg api.BootConfig) api.RegisterResponse {
 	n.t.Helper()
-	var resp api.HelloResponse
-	if e := n.post("/v1/node/hello", "", helloOf(cfg), &resp); e != nil {
+	var resp api.RegisterResponse
+	if e := n.post("/v1/node/hello", "", registrationOf(cfg), &resp); e != nil {
 		n.t.Fatalf("hello: %v (%s)", e, e.Hint)
 	}
 	return resp

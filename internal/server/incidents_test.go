@@ -28,7 +28,7 @@ func TestEachIncidentIsOnTheTimeline(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	session := n.hello(cfg).Session
+	session := n.register(cfg).Session
 	dir, err := os.MkdirTemp("", "agent") // short: there is a socket in it
 	if err != nil {
 		t.Fatal(err)

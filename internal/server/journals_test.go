@@ -48,7 +48,7 @@ type sending struct {
 func (n *node) sends() *sending {
 	n.t.Helper()
 	cfg := n.load()
-	resp := n.hello(cfg)
+	resp := n.register(cfg)
 	var a fleet.Assignment
 	if err := json.Unmarshal(resp.Assignment, &a); err != nil {
 		n.t.Fatal(err)
@@ -402,7 +402,7 @@ func TestJournalsAreOff(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	resp := n.hello(cfg)
+	resp := n.register(cfg)
 	if bytes.Contains(resp.Assignment, []byte("pando-journal")) {
 		t.Error("the node is told to send its journal")
 	}
@@ -424,7 +424,7 @@ func TestJournalsWaitForTheBoot(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	var a fleet.Assignment
-	if err := json.Unmarshal(n.hello(n.load()).Assignment, &a); err != nil {
+	if err := json.Unmarshal(n.register(n.load()).Assignment, &a); err != nil {
 		t.Fatal(err)
 	}
 	starts := map[string]string{}

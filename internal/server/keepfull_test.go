@@ -56,7 +56,7 @@ func TestCollectOnAFullDisk(t *testing.T) {
 			v := s.addVersions("first", "second", "third")
 			s.collector.Reserve()
 			if loose {
-				s.looseObject()
+				s.demandObject()
 			}
 			fillDisk(t, s.cfg.Dir)
 			write := func() error {
@@ -89,8 +89,8 @@ func TestCollectOnAFullDisk(t *testing.T) {
 	}
 }
 
-// looseObject adds an object that nothing names, of several megabytes.
-func (s *site) looseObject() {
+// demandObject adds an object that nothing names, of several megabytes.
+func (s *site) demandObject() {
 	s.t.Helper()
 	unlock, err := s.store.TryLock("test")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func (n *node) check(version fleet.Digest) (api.BootConfig, fleet.Assignment, error) {
 	n.t.Helper()
 	cfg := n.load()
-	a := checkAssignment(n.t, cfg, n.hello(cfg))
+	a := checkAssignment(n.t, cfg, n.register(cfg))
 	return cfg, a, n.trusts(cfg, a, version)
 }
 

@@ -48,14 +48,14 @@ func TestDriversOfKnownNIC(t *testing.T) {
 		!strings.Contains(why[0], "every NIC are sent: boot "+string(first)+" was sent those of base igb only") {
 		t.Errorf("the timeline says %q (%v)", why, err)
 	}
-	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb"}})
+	n.registerWith(cfg, fleet.Hardware{Modules: []string{"igb"}})
 
 	cfg, got = n.loadAs(igb)
 	expect("after one with all", got, "BASE! IGB!!", cfg)
-	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb"}, Missing: []string{realtekNIC}})
+	n.registerWith(cfg, fleet.Hardware{Modules: []string{"igb"}, Missing: []string{realtekNIC}})
 	cfg, got = n.loadAs(igb)
 	expect("with a second NIC", got, "BASE! EVERY", cfg)
-	n.helloWith(cfg, fleet.Hardware{Modules: []string{"igb", "r8169"}})
+	n.registerWith(cfg, fleet.Hardware{Modules: []string{"igb", "r8169"}})
 	s.restart()
 	n.site.Server = s.Server
 	cfg, got = n.loadAs(igb)
@@ -101,10 +101,10 @@ func (n *node) loadAs(busID string) (cfg api.BootConfig, drivers string) {
 	return trust(n.t, b), strings.Join(names, " ")
 }
 
-// helloWith says hello with some hardware.
-func (n *node) helloWith(cfg api.BootConfig, h fleet.Hardware) {
+// registerWith says hello with some hardware.
+func (n *node) registerWith(cfg api.BootConfig, h fleet.Hardware) {
 	n.t.Helper()
-	req := helloOf(cfg)
+	req := registrationOf(cfg)
 	req.Hardware = h
 	if e := n.post("/v1/node/hello", "", req, nil); e != nil {
 		n.t.Fatalf("hello: %v (%s)", e, e.Hint)

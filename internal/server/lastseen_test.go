@@ -16,7 +16,7 @@ func TestSignOfLife(t *testing.T) {
 	c := operatorOf(t, s)
 	n := s.node(1)
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	full := api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second, Status: &api.NodeStatus{Version: version, Reads: 7}}
 	if e := n.post("/v1/node/events", session, full, nil); e != nil {
 		t.Fatal(e)

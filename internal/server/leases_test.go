@@ -108,6 +108,54 @@ func TestLeasesIn(t *testing.T) {
 	}
 }
 
+// TestKnownLeases: a MAC is known when an operator declared its node, or when that registered once. A machine that the
+// policy let in because it asked is not.
+func TestKnownLeases(t *testing.T) {
+	s := startSite(t)
+	l := recordedLeases{s}
+	declared, joined := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
+	boot := registry.Boot{ID: "0123456789abcdef", MAC: joined, Node: "pc2", Started: s.now()}
+	s.update(func(tx *registry.Tx) error {
+		for _, n := range []fleet.Node{
+			{Name: "pc1", MACs: []fleet.MAC{declared}, Created: s.now()},
+			{Name: "pc2", MACs: []fleet.MAC{joined}, Created: s.now()},
+		} {
+			n.State, n.Group = fleet.Adopted, "default"
+			if err := tx.CreateNode(n); err != nil {
+				return err
+			}
+		}
+		return tx.CreateBoot(boot)
+	})
+	known := func(mac fleet.MAC) bool {
+		t.Helper()
+		lease, _, err := l.LeaseByMAC(mac)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease.Known
+	}
+	if !known(declared) || known(joined) || known(fleet.MAC{2, 0, 0, 0, 0, 3}) {
+		t.Error("known before it registered: ", known(declared), known(joined), known(fleet.MAC{2, 0, 0, 0, 0, 3}))
+	}
+	addr := netip.MustParseAddr("10.0.0.20")
+	for _, registered := range []bool{false, true} {
+		if registered {
+			boot.TokenUsed = s.now()
+			s.update(func(tx *registry.Tx) error { return tx.PutBoot(boot) })
+		}
+		if known(joined) != registered {
+			t.Errorf("registered %v, known %v", registered, known(joined))
+		}
+		if err := l.SaveLease(fleet.Lease{Addr: addr, MAC: joined, Expires: s.now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := l.LeaseByAddr(addr); err != nil || got.Known != registered || known(joined) != registered {
+			t.Errorf("registered %v: %+v, %v", registered, got, err)
+		}
+	}
+}
+
 // An address that was found in use before it became a node's fixed one is not taken by any of its NICs.
 func TestBadBeforeFixed(t *testing.T) {
 	s := startSite(t)

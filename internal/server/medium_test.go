@@ -47,11 +47,11 @@ func TestBootFromAMedium(t *testing.T) {
 		t.Fatalf("begin again: %+v after %+v, %v", second, first, e)
 	}
 	cfg := api.BootConfig{Boot: second.Boot, Token: first.Token, MAC: n.mac}
-	if e := n.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+	if e := n.post("/v1/node/hello", "", registrationOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("hello with the token before: %v", e)
 	}
 	cfg.Token, cfg.ServerKey = second.Token, api.KeyText(s.keys.ServerPublic())
-	if a := checkAssignment(t, cfg, n.hello(cfg)); a.Version != version || a.Boot != second.Boot {
+	if a := checkAssignment(t, cfg, n.register(cfg)); a.Version != version || a.Boot != second.Boot {
 		t.Errorf("assignment %+v", a)
 	}
 	third, e := n.begun(version)
@@ -79,7 +79,7 @@ func TestMediumWithAnotherKernel(t *testing.T) {
 	}
 }
 
-func TestMediumOfAStranger(t *testing.T) {
+func TestMediumOfAnUnknownMachine(t *testing.T) {
 	s := startSite(t)
 	_, version := s.addImage()
 	s.policy(fleet.Approve)
@@ -164,7 +164,7 @@ func TestMediumOfARunningNode(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	disk, err := os.Create(filepath.Join(t.TempDir(), "disk"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestMediaAreSentToAFewAtATime(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	ask := func(slots ...api.MediumSlot) (int, []byte) {
 		return n.postRaw("/v1/node/medium", session, api.NodeMedium{Boot: cfg.Boot, Slots: slots})
 	}
@@ -279,10 +279,10 @@ func TestBootWithoutAServerIsReported(t *testing.T) {
 		t.Fatal(e)
 	}
 	cfg := api.BootConfig{Boot: resp.Boot, Token: resp.Token, MAC: n.mac, ServerKey: api.KeyText(s.keys.ServerPublic())}
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	e := n.post("/v1/node/events", session, api.ReportRequest{Boot: resp.Boot, Uptime: 2 * time.Hour,
 		Events: []trace.Event{
-			{Stage: trace.Hello, Kind: trace.End, Offset: time.Minute, Message: "no server answers"},
+			{Stage: trace.Register, Kind: trace.End, Offset: time.Minute, Message: "no server answers"},
 		}}, nil)
 	if e != nil {
 		t.Fatal(e)

@@ -284,20 +284,20 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 		t.Errorf("boot begin: %v", step)
 	}
 	// A failure that the server sees itself goes the same way.
-	stranger := s.node(3)
-	stranger.exchange(netboot.PXE)
+	unknown := s.node(3)
+	unknown.exchange(netboot.PXE)
 	s.update(func(tx *registry.Tx) error {
 		g, err := tx.Group(fleet.DefaultGroup)
 		g.Image = "lab:gone"
 		return errors.Join(err, tx.PutGroup(g))
 	})
-	stranger.script()
+	unknown.script()
 	for range 500 {
 		log.mu.Lock()
-		said := strings.Contains(log.buf.String(), `"stage":"script","message":`) &&
+		output := strings.Contains(log.buf.String(), `"stage":"script","message":`) &&
 			strings.Contains(log.buf.String(), `"node":"node003"`)
 		log.mu.Unlock()
-		if said {
+		if output {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -21,7 +21,7 @@ func TestKexec(t *testing.T) {
 	if status, body := n.postRaw("/v1/node/kexec", "Boot "+cfg.Token, api.NodeKexec{Boot: cfg.Boot}); status/100 == 2 {
 		t.Errorf("without a session: %d %s", status, body)
 	}
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	s.clock.add(time.Hour)
 	status, body := n.postRaw("/v1/node/kexec", session, api.NodeKexec{Boot: cfg.Boot})
 	if status != http.StatusOK {
@@ -45,7 +45,7 @@ func TestKexec(t *testing.T) {
 	if status, body := n.postRaw("/v1/node/kexec", session, api.NodeKexec{Boot: cfg.Boot}); status/100 == 2 {
 		t.Errorf("a boot that has ended already: %d %s", status, body)
 	}
-	if got := n.hello(second).Session; got == "" {
+	if got := n.register(second).Session; got == "" {
 		t.Error("the next boot has no session")
 	}
 	b, err := operatorOf(t, s).NodeBoot(t.Context(), "node001")

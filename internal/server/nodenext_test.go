@@ -47,7 +47,7 @@ func otherRoot(n byte) func(*image.Manifest) {
 func (s *site) running(n *node) (boot fleet.BootID, session string) {
 	s.t.Helper()
 	cfg := n.load()
-	session = "Bearer " + n.hello(cfg).Session
+	session = "Bearer " + n.register(cfg).Session
 	s.clock.add(time.Minute)
 	s.reportUp(n, cfg.Boot, session)
 	return cfg.Boot, session
@@ -118,7 +118,7 @@ func TestNextBootOfARunningNode(t *testing.T) {
 	if e := n.post("/v1/node/next", session, api.NodeNext{Boot: boot}, &begun); e == nil {
 		t.Error("a boot is followed by two")
 	}
-	second := n.hello(api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac})
+	second := n.register(api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac})
 	if e := n.post("/v1/node/stage", session, api.NodeNext{Boot: boot}, nil); e == nil ||
 		e.Status != http.StatusUnauthorized {
 		t.Errorf("the session before lives: %v", e)
@@ -140,7 +140,7 @@ func TestTokenIsNoNextBoot(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	for _, path := range []string{"/v1/node/stage", "/v1/node/next", "/v1/node/kexec"} {
 		if status, body := n.postRaw(path, "Boot "+cfg.Token,
 			api.NodeNext{Boot: cfg.Boot}); status != http.StatusUnauthorized {
@@ -225,7 +225,7 @@ func TestUsualTimeIsOfFirmware(t *testing.T) {
 		if e := n.post("/v1/node/next", session, api.NodeNext{Boot: boot}, &begun); e != nil {
 			t.Fatal(e)
 		}
-		boot, session = begun.Boot, "Bearer "+n.hello(
+		boot, session = begun.Boot, "Bearer "+n.register(
 			api.BootConfig{Boot: begun.Boot, Token: begun.Token, MAC: n.mac},
 		).Session
 		s.clock.add(20 * time.Minute)

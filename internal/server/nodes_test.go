@@ -197,7 +197,7 @@ func TestNodeOverrides(t *testing.T) {
 		t.Fatalf("changes %+v, %v", ch, err)
 	}
 	cfg := m.load()
-	a := checkAssignment(t, cfg, m.hello(cfg))
+	a := checkAssignment(t, cfg, m.register(cfg))
 	if a.Swarm != nil || a.WriteLimit != "2g" {
 		t.Errorf("assignment: %+v", a)
 	}

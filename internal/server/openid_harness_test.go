@@ -124,8 +124,8 @@ func (p *canaille) run(python string, wants any) (port int) {
 		p.t.Fatal(err)
 	}
 	cmd := exec.Command(python, "testdata/oidc/provider.py")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var claimed bytes.Buffer
+	cmd.Stderr = &claimed
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		p.t.Fatal(err)
@@ -141,7 +141,7 @@ func (p *canaille) run(python string, wants any) (port int) {
 		in.Close() // which ends it
 		_ = cmd.Wait()
 		if p.t.Failed() {
-			p.t.Log(said.String())
+			p.t.Log(claimed.String())
 		}
 	})
 	if _, err := fmt.Fprintf(in, "%s\n", line); err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pin/tftp/v3"
 
+	"pando/internal/api"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/netboot"
@@ -160,7 +162,32 @@ func TestDHCPStatus(t *testing.T) {
 			Subnets: []dhcp.Subnet{{First: netip.MustParseAddr("10.0.0.100"), Last: netip.MustParseAddr("10.0.0.200")}},
 		}
 	})
-	if got := s.dhcpStatus(); got.Mode != "own" || got.Range != "10.0.0.100-10.0.0.200" {
-		t.Errorf("%+v", got)
+	l := recordedLeases{s}
+	for n := range byte(95) {
+		a := netip.AddrFrom4([4]byte{10, 0, 0, 100 + n})
+		if err := l.SaveLease(fleet.Lease{Addr: a, MAC: fleet.MAC{2, 0, 0, 0, 1, n}, Expires: s.now().Add(time.Hour),
+			Bad: n < 3}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.update(func(tx *registry.Tx) error {
+		return errors.Join(
+			tx.CreateNode(fleet.Node{Name: "pc1", State: fleet.Adopted, Group: "default", MACs: []fleet.MAC{{2, 1}},
+				Address: netip.MustParseAddr("10.0.0.200")}),
+			tx.CreateNode(fleet.Node{Name: "pc2", State: fleet.Adopted, Group: "default",
+				MACs: []fleet.MAC{{2, 0, 0, 0, 1, 50}}}))
+	})
+	c := operatorOf(t, s)
+	st, err := c.Status(t.Context())
+	want := api.DHCPAddresses{All: 101, Known: 2, Unknown: 91, InUse: 3}
+	if got := st.DHCP; err != nil || got.Mode != "own" || got.Range != "10.0.0.100-10.0.0.200" ||
+		got.Addresses != want || got.Addresses.Free() != 5 || !got.Addresses.Short() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := c.DeleteLease(t.Context(), netip.MustParseAddr("10.0.0.120")); err != nil {
+		t.Error(err)
+	}
+	if _, found, err := l.LeaseByAddr(netip.MustParseAddr("10.0.0.120")); found || err != nil {
+		t.Errorf("the lease is still there: %v, %v", found, err)
 	}
 }

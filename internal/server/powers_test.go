@@ -205,7 +205,7 @@ func TestPowerOffByTheAgent(t *testing.T) {
 	c := operatorOf(t, s)
 	n := s.node(1)
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	beat := api.ReportRequest{Boot: cfg.Boot, Uptime: time.Second}
 	if e := n.post("/v1/node/events", session, beat, nil); e != nil {
 		t.Fatal(e)

@@ -57,7 +57,7 @@ func TestFloodOfRequests(t *testing.T) {
 	n := s.node(1)
 	n.fast = true
 	cfg := n.load()
-	session := "Bearer " + n.hello(cfg).Session
+	session := "Bearer " + n.register(cfg).Session
 	for i := range 3 * most {
 		if e := n.post("/v1/node/events", session,
 			api.ReportRequest{Boot: cfg.Boot, Uptime: time.Duration(i) * time.Millisecond,

@@ -76,7 +76,7 @@ func TestRefusedRequestsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.refusedTo(kernel, http.StatusNotFound, "")
-	if e := n.post("/v1/node/hello", "", api.HelloRequest{Boot: boot, MAC: n.mac, Token: "x"}, nil); e == nil {
+	if e := n.post("/v1/node/hello", "", api.RegisterRequest{Boot: boot, MAC: n.mac, Token: "x"}, nil); e == nil {
 		t.Error("hello with a wrong token was taken")
 	}
 	want := []string{"script: boot script query", "bootfile: boot file", "initramfs: boot " + string(boot), "kernel: ",

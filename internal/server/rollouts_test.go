@@ -62,7 +62,7 @@ func startRolling(t *testing.T, n int) *rolling {
 func (p *played) up(r *rolling) {
 	p.t.Helper()
 	cfg := p.load()
-	p.boot, p.session = cfg.Boot, "Bearer "+p.hello(cfg).Session
+	p.boot, p.session = cfg.Boot, "Bearer "+p.register(cfg).Session
 	p.uptime, p.version = time.Minute, r.nodeOf(p.name).Desired
 	p.wait(time.Minute)
 	status := &api.NodeStatus{
@@ -247,7 +247,7 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	}
 	x = r.ends(x.ID)
 	after, err := r.c.Group(t.Context(), "default")
-	if err != nil || x.State != fleet.RolloutReturned || after.Image != before.Image {
+	if err != nil || x.State != fleet.RolloutRolledBack || after.Image != before.Image {
 		t.Errorf("%+v, %v, group %+v", x, err, after)
 	}
 	if want := "node node001: units failed that had not failed before: new.service"; x.Reason != want {
@@ -312,7 +312,7 @@ func TestRolloutVerbs(t *testing.T) {
 	if _, err := r.c.AbortRollout(ctx, x.ID); err != nil {
 		t.Error(err)
 	}
-	if x = r.ends(x.ID); x.State != fleet.RolloutReturned || x.Reason != "aborted by this machine" {
+	if x = r.ends(x.ID); x.State != fleet.RolloutRolledBack || x.Reason != "aborted by this machine" {
 		t.Errorf("%+v", x)
 	}
 	if st, err := r.c.Status(ctx); err != nil || len(st.Rollouts) != 0 {

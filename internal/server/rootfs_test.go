@@ -54,10 +54,10 @@ func (s *site) boot(number byte, product string) (fleet.Assignment, func(api.Tra
 	s.t.Helper()
 	n := s.nodeAt(number, netip.AddrFrom4([4]byte{127, 0, 0, number}))
 	cfg := n.load()
-	hello := helloOf(cfg)
-	hello.Hardware.Product = product
-	var resp api.HelloResponse
-	if e := n.post("/v1/node/hello", "", hello, &resp); e != nil {
+	register := registrationOf(cfg)
+	register.Hardware.Product = product
+	var resp api.RegisterResponse
+	if e := n.post("/v1/node/hello", "", register, &resp); e != nil {
 		s.t.Fatal(e, e.Hint)
 	}
 	var a fleet.Assignment

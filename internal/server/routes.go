@@ -54,7 +54,7 @@ func (s *Server) controlRoutes() http.Handler {
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
 		"begin":          s.booter.Refusals(trace.Script, s.booter.BeginFromMedium),
-		"hello":          s.booter.Refusals(trace.Hello, s.booter.Hello),
+		"hello":          s.booter.Refusals(trace.Register, s.booter.Register),
 		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.media.NodeMedium,

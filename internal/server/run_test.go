@@ -129,7 +129,7 @@ func TestNodeIsNoOperator(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
-	resp := n.hello(n.load())
+	resp := n.register(n.load())
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", s.ports.ControlURL(local)+"/v1/nodes", nil)
 	req.Header.Set("Authorization", "Bearer "+resp.Session)
 	res, err := n.http.Do(req)
@@ -239,7 +239,7 @@ func TestHostileReports(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	auth := "Bearer " + n.hello(cfg).Session
+	auth := "Bearer " + n.register(cfg).Session
 	for name, req := range map[string]api.ReportRequest{
 		"a stage of the server": {Events: []trace.Event{{Stage: trace.DHCP, Kind: trace.End}}},
 		"a kind nobody knows":   {Events: []trace.Event{{Stage: trace.Root, Kind: "boom"}}},

@@ -54,15 +54,15 @@ func secretSite(t *testing.T, policy fleet.SecretPolicy, whom ...fleet.Scope) (*
 	return s, c
 }
 
-// tryHello is a hello that may be refused.
-func (n *node) tryHello(cfg api.BootConfig) (resp api.HelloResponse, e *api.Error) {
+// tryRegister is a hello that may be refused.
+func (n *node) tryRegister(cfg api.BootConfig) (resp api.RegisterResponse, e *api.Error) {
 	n.t.Helper()
-	e = n.post("/v1/node/hello", "", helloOf(cfg), &resp)
+	e = n.post("/v1/node/hello", "", registrationOf(cfg), &resp)
 	return resp, e
 }
 
 // has reports whether a hello brought the secret, and the ssh host key.
-func has(t *testing.T, resp api.HelloResponse) (secret, hostKey bool) {
+func has(t *testing.T, resp api.RegisterResponse) (secret, hostKey bool) {
 	t.Helper()
 	files := append(assigned(t, resp).Files, resp.Secrets...)
 	return content(files, mungeKey) == theSecret, content(files, configfile.HostKeyPath) != ""
@@ -77,7 +77,7 @@ func TestSecretsByMAC(t *testing.T) {
 		t.Error("a secret is for a group that there is not")
 	}
 	n := s.node(1)
-	resp := n.hello(n.load())
+	resp := n.register(n.load())
 	if secret, _ := has(t, resp); secret {
 		t.Error("a node of another group has the secret")
 	}
@@ -89,7 +89,7 @@ func TestSecretsByMAC(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.clock.add(time.Hour)
-	resp = n.hello(n.load())
+	resp = n.register(n.load())
 	if content(resp.Secrets, mungeKey) != theSecret || content(assigned(t, resp).Files, mungeKey) != "" {
 		t.Errorf("secret part %+v", resp.Secrets)
 	}
@@ -104,7 +104,7 @@ func TestSecretsByApproval(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsApprove)
 	n, other := s.node(1), s.node(2)
 	cfg := n.load()
-	resp := n.hello(cfg)
+	resp := n.register(cfg)
 	if secret, key := has(t, resp); secret || key {
 		t.Error("secrets without approval")
 	}
@@ -132,7 +132,7 @@ func TestSecretsByApproval(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	otherSession := other.hello(other.load()).Session
+	otherSession := other.register(other.load()).Session
 	approve("node002")
 	if content(ask(resp.Session), mungeKey) != "" {
 		t.Error("another node's approval opens them")
@@ -147,7 +147,7 @@ func TestSecretsByApproval(t *testing.T) {
 	}
 	s.clock.add(time.Hour)
 	cfg = n.load()
-	next := n.hello(cfg)
+	next := n.register(cfg)
 	if secret, key := has(t, next); secret || key {
 		t.Error("the approval of the boot before counts")
 	}
@@ -161,7 +161,7 @@ func TestSecretsAreWaitedFor(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsApprove+",wait")
 	n := s.node(1)
 	cfg := n.load()
-	_, e := n.tryHello(cfg)
+	_, e := n.tryRegister(cfg)
 	if e == nil || e.Code != api.NotFound || !strings.Contains(e.Message, "waits for its secrets") ||
 		e.Hint != "pando node approve node001" {
 		t.Fatalf("before approval: %v", e)
@@ -169,14 +169,14 @@ func TestSecretsAreWaitedFor(t *testing.T) {
 	if _, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "node001"}); err != nil {
 		t.Fatal(err)
 	}
-	resp, e := n.tryHello(cfg)
+	resp, e := n.tryRegister(cfg)
 	if e != nil {
 		t.Fatal(e)
 	}
 	if secret, key := has(t, resp); !secret || !key {
 		t.Error("no secrets after the approval")
 	}
-	if _, e := n.tryHello(cfg); e == nil {
+	if _, e := n.tryRegister(cfg); e == nil {
 		t.Error("a replayed hello is answered")
 	}
 }
@@ -194,7 +194,7 @@ func newTPM(t *testing.T) tpm {
 }
 
 // prove signs a hello.
-func (k tpm) prove(t *testing.T, req api.HelloRequest, serverKey ed25519.PublicKey) *api.TPMProof {
+func (k tpm) prove(t *testing.T, req api.RegisterRequest, serverKey ed25519.PublicKey) *api.TPMProof {
 	t.Helper()
 	digest := api.TPMDigest(req, base64.StdEncoding.EncodeToString(serverKey))
 	r, s, err := ecdsa.Sign(rand.Reader, k.key, digest[:])
@@ -216,29 +216,29 @@ func TestSecretsByTPM(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsTPM)
 	n := s.node(1)
 	right, wrong := newTPM(t), newTPM(t)
-	boot := func(change func(*api.HelloRequest)) (api.BootConfig, api.HelloResponse) {
+	boot := func(change func(*api.RegisterRequest)) (api.BootConfig, api.RegisterResponse) {
 		t.Helper()
 		s.clock.add(time.Hour)
 		cfg := n.load()
 		if !cfg.TPM {
 			t.Error("the node is not asked for its TPM")
 		}
-		req := helloOf(cfg)
+		req := registrationOf(cfg)
 		change(&req)
-		var resp api.HelloResponse
+		var resp api.RegisterResponse
 		if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
 			t.Fatal(e)
 		}
 		return cfg, resp
 	}
-	by := func(k tpm) func(*api.HelloRequest) {
-		return func(r *api.HelloRequest) { r.TPM = k.prove(t, *r, s.keys.ServerPublic()) }
+	by := func(k tpm) func(*api.RegisterRequest) {
+		return func(r *api.RegisterRequest) { r.TPM = k.prove(t, *r, s.keys.ServerPublic()) }
 	}
 	approve := func() error {
 		_, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "node001"})
 		return err
 	}
-	got := func(resp api.HelloResponse) bool {
+	got := func(resp api.RegisterResponse) bool {
 		secret, key := has(t, resp)
 		if secret != key {
 			t.Error("half of the secrets")
@@ -246,13 +246,13 @@ func TestSecretsByTPM(t *testing.T) {
 		return secret
 	}
 	var old *api.TPMProof
-	if _, resp := boot(func(*api.HelloRequest) {}); got(resp) {
+	if _, resp := boot(func(*api.RegisterRequest) {}); got(resp) {
 		t.Error("secrets without a TPM")
 	}
 	if err := approve(); err == nil {
 		t.Error("a boot without a proof is approved")
 	}
-	if _, resp := boot(func(r *api.HelloRequest) { by(right)(r); old = r.TPM }); got(resp) {
+	if _, resp := boot(func(r *api.RegisterRequest) { by(right)(r); old = r.TPM }); got(resp) {
 		t.Error("secrets for a TPM that nobody approved")
 	}
 	if err := approve(); err != nil {
@@ -261,13 +261,18 @@ func TestSecretsByTPM(t *testing.T) {
 	if _, resp := boot(by(right)); !got(resp) {
 		t.Error("no secrets for the machine that was approved")
 	}
-	for name, forge := range map[string]func(*api.HelloRequest){
+	for name, forge := range map[string]func(*api.RegisterRequest){
 		"another TPM":              by(wrong),
-		"no TPM":                   func(*api.HelloRequest) {},
-		"a signature of before":    func(r *api.HelloRequest) { r.TPM = old },
-		"its key, other signature": func(r *api.HelloRequest) { by(wrong)(r); r.TPM.Key = old.Key },
-		"signed for another token": func(r *api.HelloRequest) { x := *r; x.Token = "x"; by(right)(&x); r.TPM = x.TPM },
-		"zeros": func(r *api.HelloRequest) {
+		"no TPM":                   func(*api.RegisterRequest) {},
+		"a signature of before":    func(r *api.RegisterRequest) { r.TPM = old },
+		"its key, other signature": func(r *api.RegisterRequest) { by(wrong)(r); r.TPM.Key = old.Key },
+		"signed for another token": func(r *api.RegisterRequest) {
+			x := *r
+			x.Token = "x"
+			by(right)(&x)
+			r.TPM = x.TPM
+		},
+		"zeros": func(r *api.RegisterRequest) {
 			r.TPM = &api.TPMProof{Key: make([]byte, 64),
 				Signature: make([]byte, 64)}
 		},
@@ -303,7 +308,7 @@ func TestSecretsAreNowhereElse(t *testing.T) {
 	s, c := secretSite(t, fleet.SecretsMAC)
 	n := s.node(1)
 	cfg := n.load()
-	if secret, _ := has(t, n.hello(cfg)); !secret {
+	if secret, _ := has(t, n.register(cfg)); !secret {
 		t.Fatal("the node has no secret")
 	}
 	var seen bytes.Buffer

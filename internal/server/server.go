@@ -372,7 +372,8 @@ func (s *Server) wireBoot() {
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
-		Uploads: &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+		DHCPStopped: s.dhcpStopped,
+		Uploads:     &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
 	})
 }
 

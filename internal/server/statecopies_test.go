@@ -36,7 +36,7 @@ func (s *stateful) booted(n byte) *booted {
 	s.t.Helper()
 	x := s.node(n)
 	cfg := x.load()
-	resp := x.hello(cfg)
+	resp := x.register(cfg)
 	script := content(assigned(s.t, resp).Files, "/run/pando/state.sh")
 	_, calls, _ := strings.Cut(script, "\nsettle\n")
 	return &booted{x, cfg.Boot, resp.Session, cfg.Token, calls}
@@ -134,8 +134,8 @@ func (s *stateful) copies() (order string) {
 // by the first boot of the other one after that, and nobody else takes part.
 func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	s, a, _, order := startCopied(t)
-	stranger := s.booted(3)
-	stranger.says(onDisk)
+	unknown := s.booted(3)
+	unknown.says(onDisk)
 	b := s.booted(2)
 	if strings.Contains(b.calls, order) {
 		t.Errorf("nothing was sent, and the node does\n%s", b.calls)
@@ -149,10 +149,10 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	for who, x := range map[string]struct {
 		*booted
 		right string
-	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that gets it": {b, "Bearer " + b.session},
+	}{"another node": {unknown, "Bearer " + unknown.session}, "the node that gets it": {b, "Bearer " + b.session},
 		"an older boot": {old, "Bearer " + old.session},
 		"a token":       {a, "Boot " + a.token}, "nobody": {a, ""},
-		"another's session": {a, "Bearer " + stranger.session}} {
+		"another's session": {a, "Bearer " + unknown.session}} {
 		if e := x.sends(order, x.right, strings.NewReader("forged")); e == nil ||
 			e.Code != api.Unauthorized && e.Code != api.NotFound {
 			t.Errorf("%s sends: %v", who, e)
@@ -186,11 +186,11 @@ func TestStateIsCopiedThroughTheServer(t *testing.T) {
 	if b = s.booted(2); !strings.HasPrefix(b.calls, fmt.Sprintf("fetch '%s' '%s' 'node001'\ntidy\n", order, digest)) {
 		t.Errorf("the node that gets it does\n%s", b.calls)
 	}
-	stranger, a = s.booted(3), s.booted(1)
+	unknown, a = s.booted(3), s.booted(1)
 	for who, x := range map[string]struct {
 		*booted
 		right string
-	}{"another node": {stranger, "Bearer " + stranger.session}, "the node that sent it": {a, "Bearer " + a.session},
+	}{"another node": {unknown, "Bearer " + unknown.session}, "the node that sent it": {a, "Bearer " + a.session},
 		"an older boot": {&booted{b.node, before.boot, "", "", ""}, "Bearer " + before.session},
 		"a token":       {b, "Boot " + b.token}, "nobody": {b, ""}, "another's session": {b, "Bearer " + a.session}} {
 		if status, body := x.fetches(order, x.right); status != 401 && status != 404 ||

@@ -45,7 +45,7 @@ func (s *stateful) boot(n byte) (calls, report string, say func(string)) {
 	s.t.Helper()
 	x := s.node(n)
 	cfg := x.load()
-	resp := x.hello(cfg)
+	resp := x.register(cfg)
 	files := assigned(s.t, resp).Files
 	script := content(files, "/run/pando/state.sh")
 	if i := strings.Index(script, "\nsettle\n"); i >= 0 {

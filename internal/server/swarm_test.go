@@ -167,7 +167,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			node.Labels = x.label
 			return tx.PutNode(node.Name, node)
 		})
-		a := checkAssignment(t, cfg, n.hello(cfg))
+		a := checkAssignment(t, cfg, n.register(cfg))
 		swarm, err := json.Marshal(a.Swarm)
 		if got := fmt.Sprintf("%s %d", swarm, a.Share); err != nil || got != x.want {
 			t.Errorf("peers %q: assigned %s, want %s", x.peers, got, x.want)
@@ -178,8 +178,8 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 // While more than half of the slots load K, which fill the link, the tracker knows.
 func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	s := startSite(t, slots(4))
-	said := make(chan bool, 8)
-	s.admission.Busy = func(full bool) { said <- full }
+	text := make(chan bool, 8)
+	s.admission.Busy = func(full bool) { text <- full }
 	var loads []admission.Transfer
 	for i := range byte(4) {
 		loads = append(loads, s.admission.Begin(fleet.MAC{0x52, 0x54, 0, 0, 0, i}))
@@ -187,7 +187,7 @@ func TestTrackerKnowsThatKFillsTheLink(t *testing.T) {
 	for _, l := range loads {
 		l.End()
 	}
-	if !<-said || <-said || len(said) > 0 {
+	if !<-text || <-text || len(text) > 0 {
 		t.Error("want the link full once, and free once")
 	}
 }

@@ -30,8 +30,8 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	s.addImage()
 	n := s.node(1)
 	cfg := n.load()
-	n.hello(cfg)
-	e := n.post("/v1/node/hello", "", helloOf(cfg), nil)
+	n.register(cfg)
+	e := n.post("/v1/node/hello", "", registrationOf(cfg), nil)
 	if e == nil || e.Code != api.Unauthorized || !strings.Contains(e.Message, "already used") {
 		t.Errorf("second hello: %v", e)
 	}
@@ -41,14 +41,14 @@ func TestTokenIsUsedOnce(t *testing.T) {
 	n.refusedTo("/boot/"+string(cfg.Boot)+"/initramfs", 409, "has begun")
 }
 
-// TestHelloWhoseAnswerWasLost is said again with the same nonce.
-func TestHelloWhoseAnswerWasLost(t *testing.T) {
+// TestRegistrationWhoseReplyWasLost is said again with the same nonce.
+func TestRegistrationWhoseReplyWasLost(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)
-	req := helloOf(n.load())
+	req := registrationOf(n.load())
 	req.Nonce = "of this boot"
-	var first, second api.HelloResponse
+	var first, second api.RegisterResponse
 	if e := n.post("/v1/node/hello", "", req, &first); e != nil {
 		t.Fatal(e)
 	}
@@ -101,17 +101,17 @@ func TestTokenIsForOneAddress(t *testing.T) {
 	thief.refusedTo(initramfs, 401, "belongs to another address")
 	_, b := n.get(initramfs)
 	cfg := trust(t, b)
-	if e := thief.post("/v1/node/hello", "", helloOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
+	if e := thief.post("/v1/node/hello", "", registrationOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("hello from another address: %v", e)
 	}
 	if p := s.progress(cfg.Boot); !strings.Contains(p.Failure, "127.0.0.2") {
 		t.Errorf("the timeline does not tell: %+v", p)
 	}
-	n.hello(cfg)
+	n.register(cfg)
 }
 
-// TestHelloFromInitsOwnAddress: /init's DHCP client may get another address than firmware.
-func TestHelloFromInitsOwnAddress(t *testing.T) {
+// TestRegistrationFromInitsOwnAddress: /init's DHCP client may get another address than firmware.
+func TestRegistrationFromInitsOwnAddress(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	cfg := s.node(1).load()
@@ -124,7 +124,7 @@ func TestHelloFromInitsOwnAddress(t *testing.T) {
 			Client:    netboot.Client{Kind: netboot.Init},
 		},
 	)
-	moved.hello(cfg)
+	moved.register(cfg)
 }
 
 // TestProxySeesTheAddressByARP: the request went past us, the ARP table knows.
@@ -183,14 +183,14 @@ func TestInitramfsAgain(t *testing.T) {
 	if status != 200 || len(again) != len(whole) {
 		t.Errorf("range with a token that nobody remembers: status %d, %d bytes", status, len(again))
 	}
-	if e := n.post("/v1/node/hello", "", helloOf(trust(t, whole)), nil); e == nil {
+	if e := n.post("/v1/node/hello", "", registrationOf(trust(t, whole)), nil); e == nil {
 		t.Error("the older token is still good")
 	}
-	n.hello(trust(t, again))
+	n.register(trust(t, again))
 }
 
-// TestFailureBeforeHello is told with the boot's token, which can do nothing else.
-func TestFailureBeforeHello(t *testing.T) {
+// TestFailureBeforeRegistration is told with the boot's token, which can do nothing else.
+func TestFailureBeforeRegistration(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
 	n := s.node(1)

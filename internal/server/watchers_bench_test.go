@@ -54,7 +54,7 @@ type watchSeen struct {
 func BenchmarkWatchers(b *testing.B) {
 	s, base, token := startDashboard(b)
 	s.addImage()
-	boots := s.crowd(watchNodes)
+	boots := s.manyNodes(watchNodes)
 	in := ask(b, "POST", base+"/login", "", []byte("to=/&token="+token))
 	cookie, _, _ := strings.Cut(in.header.Get("Set-Cookie"), ";")
 	if got := ask(b, "GET", base+"/", cookie, nil); got.status != 200 { // the map is read
@@ -122,7 +122,8 @@ func (s *site) bootsWatched(boots []registry.Boot, round int) time.Duration {
 		return err
 	})
 	begun := cpuTime(s.t)
-	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Hello, trace.Manifest, trace.Root,
+	for _, stage := range []trace.Stage{trace.DHCP, trace.Kernel, trace.Init, trace.Register, trace.Manifest,
+		trace.Root,
 		trace.SwitchRoot, trace.Booted} {
 		s.clock.add(time.Second)
 		for part := range slices.Chunk(again, 20) { // they do not come all in one
@@ -141,7 +142,7 @@ func (s *site) lateness(b *testing.B, c *child, boot registry.Boot, round int) f
 	s.update(func(tx *registry.Tx) error { return tx.CreateBoot(boot) })
 	s.clock.add(time.Second)
 	at := time.Now()
-	s.appendAll([]registry.Boot{boot}, trace.Hello)
+	s.appendAll([]registry.Boot{boot}, trace.Register)
 	for deadline := at.Add(20 * time.Second); time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond) // not to take the processor from what is measured
 		c.tell("count")

@@ -97,7 +97,7 @@ func (f *storm) bootstrapTimeout(id, node int32) {
 		return
 	}
 	f.drop(id)
-	f.looseFailed(n, x, swarm.Broken)
+	f.demandFailed(n, x, swarm.Broken)
 }
 
 // find is a question for a demand object, at the tracker.
@@ -142,12 +142,12 @@ func (f *storm) demandCame(n *node, x flow) {
 		case f.nodes[x.from].wrong:
 			f.res.Wasted += int64(x.size)
 			n.swarm.BanCorrupt(f.nodes[x.from].addr)
-			f.looseFailed(n, x, swarm.Corrupt)
+			f.demandFailed(n, x, swarm.Corrupt)
 			f.act(n)
 			return
 		case f.nodes[x.from].short:
 			f.res.Wasted += int64(x.size)
-			f.looseFailed(n, x, swarm.Broken)
+			f.demandFailed(n, x, swarm.Broken)
 			return
 		}
 	}
@@ -188,7 +188,7 @@ func (f *storm) unpark(n *node) {
 	}
 }
 
-func (f *storm) looseFailed(n *node, x flow, why swarm.Failure) {
+func (f *storm) demandFailed(n *node, x flow, why swarm.Failure) {
 	if n.dead || n.reading != x.demand.read {
 		return
 	}

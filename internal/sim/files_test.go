@@ -15,7 +15,7 @@ func whole(nodes int) Config {
 
 // What a boot starts with, and what it reads beside the pack, goes round as the pack does: the server sends a few
 // copies of each and not one to every node. What is said for it is little.
-func TestFilesAndLooseObjectsGoRound(t *testing.T) {
+func TestFilesAndDemandObjectsAreShared(t *testing.T) {
 	for _, x := range []struct {
 		nodes         int
 		most, server  float64
@@ -64,7 +64,7 @@ func TestFilesAndLooseObjectsGoRound(t *testing.T) {
 // A crowd that reads the same object at the same moment, and knows nobody yet, has it from the server, each for
 // himself. The tracker knows what that takes of the uplink: when it did not, what it granted stood behind it, was
 // taken for lost and granted again, and 200 nodes took 6.8 W/B.
-func TestCrowdThatKnowsNobody(t *testing.T) {
+func TestNodesWithoutPeers(t *testing.T) {
 	c := whole(200)
 	c.Files = 0
 	extra := float64(c.Nodes) * float64(c.DemandSize) / float64(c.W)

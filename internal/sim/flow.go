@@ -289,7 +289,7 @@ func (f *storm) failed(n *node, x flow, why swarm.Failure) {
 	case files:
 		f.filesFailed(n)
 	case demand:
-		f.looseFailed(n, x, why)
+		f.demandFailed(n, x, why)
 	default:
 		f.fail(n, x.fetch, why)
 	}

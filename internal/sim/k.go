@@ -35,26 +35,26 @@ const Firmware = 50 * time.Millisecond
 
 // wantK is firmware that asks for its script: it may load K, is kept on the line, or sleeps and asks again.
 func (f *storm) wantK(n *node) {
-	if n.turn || n.dead {
+	if n.admitted || n.dead {
 		return
 	}
 	s := n.home
-	turn := s.queue.Ask(f.moment(), n.mac())
+	admit := s.queue.Request(f.moment(), n.mac())
 	switch {
-	case turn.Place == 0:
-		f.turn(n)
-	case turn.Hold > 0:
+	case admit.Place == 0:
+		f.admitNode(n)
+	case admit.Hold > 0:
 		s.queue.Hold(f.moment(), n.mac())
-		f.at(f.now+turn.Hold, script, n.id, 0)
+		f.at(f.now+admit.Hold, script, n.id, 0)
 		s.call(f)
 	default:
-		f.at(f.now+turn.Sleep, script, n.id, 0)
+		f.at(f.now+admit.Sleep, script, n.id, 0)
 	}
 }
 
-// turn is a node that has its script.
-func (f *storm) turn(n *node) {
-	n.turn = true
+// admit is a node that has its script.
+func (f *storm) admitNode(n *node) {
+	n.admitted = true
 	n.home.busy(f)
 	f.at(f.now+Firmware, kernel, n.id, 0)
 }
@@ -62,7 +62,7 @@ func (f *storm) turn(n *node) {
 // call tells those on the line that it is their turn.
 func (s *server) call(f *storm) {
 	for _, mac := range s.queue.Called(f.moment()) {
-		f.turn(f.nodes[binary.BigEndian.Uint32(mac[2:])])
+		f.admitNode(f.nodes[binary.BigEndian.Uint32(mac[2:])])
 	}
 }
 

@@ -10,37 +10,37 @@ import (
 
 // node is a machine that boots.
 type node struct {
-	id      int32
-	addr    netip.AddrPort
-	swarm   *swarm.Fetcher
-	places  swarm.UploadSlots
-	up      link
-	down    link
-	loader  link // its firmware, which takes K in place of its link where it is slower
-	home    *server
-	watch   []int32       // nodes that are told what this one has
-	later   []int32       // pieces that it has and has not told
-	tellAt  time.Duration // when it tells them; 0: there are none
-	news    []news        // that it was told and has not looked at
-	coming  int           // transfers from peers
-	flows   []int32       // transfers to it
-	sends   []int32       // transfers from it
-	wake    time.Duration
-	wakes   int32 // the newest timer; older ones are void
-	began   bool
-	heard   bool // of the tracker, or that there is none: until then it asks for no pieces
-	dead    bool
-	wrong   bool
-	short   bool
-	slow    bool
-	closed  bool          // others do not reach it
-	alone   bool          // nor it others
-	reads   int           // piece that a read waits for, with Config.Reads
-	ready   time.Duration // when the boot has thought and reads it
-	turn    bool          // it may load K
-	load    uint64        // number of its transfer of K
-	left    int64         // bytes of it that the server has not sent
-	k, done time.Duration
+	id           int32
+	addr         netip.AddrPort
+	swarm        *swarm.Fetcher
+	places       swarm.UploadSlots
+	up           link
+	down         link
+	loader       link // its firmware, which takes K in place of its link where it is slower
+	home         *server
+	watch        []int32       // nodes that are told what this one has
+	later        []int32       // pieces that it has and has not told
+	tellAt       time.Duration // when it tells them; 0: there are none
+	news         []news        // that it was told and has not looked at
+	coming       int           // transfers from peers
+	flows        []int32       // transfers to it
+	sends        []int32       // transfers from it
+	wake         time.Duration
+	wakes        int32 // the newest timer; older ones are void
+	began        bool
+	trackerKnown bool // of the tracker, or that there is none: until then it asks for no pieces
+	dead         bool
+	wrong        bool
+	short        bool
+	slow         bool
+	closed       bool          // others do not reach it
+	alone        bool          // nor it others
+	reads        int           // piece that a read waits for, with Config.Reads
+	ready        time.Duration // when the boot has thought and reads it
+	admitted     bool          // it may load K
+	load         uint64        // number of its transfer of K
+	left         int64         // bytes of it that the server has not sent
+	k, done      time.Duration
 
 	asks    *swarm.Joiner
 	sources []netip.AddrPort // of the files, those that were not asked; none: the server
@@ -68,7 +68,7 @@ func newNode(f *storm, i int) *node {
 
 // next asks the node what to do, and does it.
 func (f *storm) act(n *node) {
-	if n.dead || !n.heard {
+	if n.dead || !n.trackerKnown {
 		return
 	}
 	f.hear(n)

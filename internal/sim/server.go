@@ -133,7 +133,7 @@ func (f *storm) joined(n *node) {
 		return
 	}
 	f.deliver(func() {
-		n.heard = true
+		n.trackerKnown = true
 		n.swarm.SetTracker(f.now, true)
 		n.swarm.SetAnnounceDelay(out.AnnounceDelay)
 		for _, a := range out.Banned {

@@ -101,7 +101,7 @@ func (f *storm) handle(e event) {
 		f.joined(f.nodes[e.a])
 	case noTracker:
 		n := f.nodes[e.a]
-		n.heard = true
+		n.trackerKnown = true
 		n.swarm.TrackerLost(f.now)
 		f.act(n)
 	case call:
@@ -187,7 +187,7 @@ func (f *storm) enter(n *node) {
 		swarm.DemandOptions{Bootstrap: n.sources, AnnounceDelay: n.swarm.AnnounceDelay, Banned: n.swarm.Banned},
 	)
 	if f.Unicast {
-		n.heard = true
+		n.trackerKnown = true
 		n.swarm.SetTracker(f.now, false)
 		f.act(n)
 		return

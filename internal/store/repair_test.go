@@ -55,8 +55,8 @@ func files(t *testing.T, d *Dir) (out []string) {
 	return out
 }
 
-// elsewhere are the files that another test looks at: TestFlippedBitBesideAManifest.
-func elsewhere(path string) bool {
+// repairSource are the files that another test looks at: TestFlippedBitBesideAManifest.
+func repairSource(path string) bool {
 	return strings.HasSuffix(path, provenanceSuffix) || strings.HasSuffix(path, packsSuffix) ||
 		strings.HasSuffix(path, sumsSuffix)
 }
@@ -67,7 +67,7 @@ func TestFlippedBitIsFoundAndRepaired(t *testing.T) {
 	d, copied, v, public := twoStores(t)
 	server := serveStore(t, copied)
 	for n, path := range files(t, d) {
-		if elsewhere(path) {
+		if repairSource(path) {
 			continue
 		}
 		good, err := os.ReadFile(path)

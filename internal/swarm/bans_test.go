@@ -33,13 +33,13 @@ func banned(t *testing.T, tr *Tracker, nodes int) {
 func TestBansEnd(t *testing.T) {
 	tr := newTracker()
 	bad := Announcement{Swarm: "p", Pieces: 40, Node: at(9)}
-	accuse := func() (out bool) {
+	report := func() (out bool) {
 		for n := byte(1); n <= 3; n++ {
 			out = tr.ReportCorrupt(at(n).Addr(), bad.Node.Addr())
 		}
 		return out
 	}
-	if _, ok := tr.Announce(0, bad); !ok || !accuse() {
+	if _, ok := tr.Announce(0, bad); !ok || !report() {
 		t.Fatal("it is not banned")
 	}
 	if _, ok := tr.Announce(BanFor-time.Second, bad); ok {
@@ -51,7 +51,7 @@ func TestBansEnd(t *testing.T) {
 	if out := join(t, tr, BanFor+time.Minute, 1); len(out.Banned) > 0 {
 		t.Errorf("others are told of %v", out.Banned)
 	}
-	if !accuse() {
+	if !report() {
 		t.Error("it is not banned again")
 	}
 	if a, _, _ := tr.Ask(BanFor+time.Minute, question(1)); !slices.Equal(a.Banned, []netip.Addr{bad.Node.Addr()}) {
@@ -60,7 +60,7 @@ func TestBansEnd(t *testing.T) {
 	// One that leaves before it is told of is banned all the same.
 	tr = newTracker()
 	tr.Announce(0, bad)
-	if tr.Leave("p", bad.Node); !accuse() {
+	if tr.Leave("p", bad.Node); !report() {
 		t.Error("it got away")
 	}
 	// Nor do reports count for ever that were too few.
@@ -77,7 +77,7 @@ func TestBansEnd(t *testing.T) {
 // and all would be told.
 func TestAccusationsHaveBounds(t *testing.T) {
 	tr := newTracker()
-	accuse := func(nodes int) (banned int) {
+	report := func(nodes int) (banned int) {
 		for n := range nodes {
 			for from := byte(1); from <= 3; from++ {
 				if tr.ReportCorrupt(at(from).Addr(), long(n).Addr()) {
@@ -87,13 +87,13 @@ func TestAccusationsHaveBounds(t *testing.T) {
 		}
 		return banned
 	}
-	if n := accuse(1200); n > 0 || len(tr.bans.reports)+len(tr.bans.reporters) > 0 {
+	if n := report(1200); n > 0 || len(tr.bans.reports)+len(tr.bans.reporters) > 0 {
 		t.Errorf("%d banned that nobody knows, %d accused", n, len(tr.bans.reports))
 	}
 	for n := range 1200 {
 		tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: long(n)})
 	}
-	if n := accuse(1200); n != maxReports || len(tr.bans.reports) > 0 {
+	if n := report(1200); n != maxReports || len(tr.bans.reports) > 0 {
 		t.Errorf("three addresses have banned %d, and accused %d more; want %d", n, len(tr.bans.reports), maxReports)
 	}
 }

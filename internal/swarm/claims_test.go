@@ -12,8 +12,8 @@ import (
 // claims is a tracker with an uplink of 100 Mb/s.
 func claims() *Tracker { return NewTracker(TrackerOptions{Uplink: 12_500_000, Random: chance()}) }
 
-// claimLoose asks for as many demand objects of a size as it says, and fetches none.
-func claimLoose(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
+// claimDemand asks for as many demand objects of a size as it says, and fetches none.
+func claimDemand(t *testing.T, tr *Tracker, now time.Duration, from netip.AddrPort, objects int, size int64) {
 	t.Helper()
 	for i := range objects {
 		if peers, _ := tr.FindDemand(now, chunk.Sum(fmt.Append(nil, from, size, i)).Short(), from, size); len(
@@ -64,7 +64,7 @@ func TestClaimedSizesHaveBounds(t *testing.T) {
 // Who asks for demand objects and fetches none takes little from the budget, and who is in no swarm nothing.
 func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	s := claims()
-	claimLoose(t, s, 0, at(1), 2000, 1<<40)
+	claimDemand(t, s, 0, at(1), 2000, 1<<40)
 	if s.uplink.busyUntil > 0 ||
 		len(s.grants.all)+len(s.grants.owed)+len(s.uplink.running) > 0 {
 		t.Errorf(
@@ -76,7 +76,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	for n, size := range map[byte]int64{1: 1 << 40, 3: 0} {
 		join(t, s, 0, n)
 		before := len(s.grants.all)
-		claimLoose(t, s, 0, at(n), 2000, size)
+		claimDemand(t, s, 0, at(n), 2000, size)
 		if got := s.grants.owed[at(n).Addr()]; got.demandBytes > maxOwedDemand || got.transfers > maxOwed ||
 			got.transfers == 0 ||
 			len(s.grants.all) != before+got.transfers {
@@ -92,7 +92,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 		t.Errorf("two nodes have the uplink spent until %v, want %v at most", until, most)
 	}
 	join(t, s, 0, 2)
-	claimLoose(t, s, 0, at(2), 1, 1000)
+	claimDemand(t, s, 0, at(2), 1, 1000)
 	if s.grants.owed[at(2).Addr()].transfers != 1 {
 		t.Error("another node is not counted any more")
 	}
@@ -101,7 +101,7 @@ func TestDemandObjectsThatAreNeverFetched(t *testing.T) {
 	if _, has := s.grants.owed[at(2).Addr()]; has {
 		t.Errorf("all is fetched, and %+v is owed", s.grants.owed[at(2).Addr()])
 	}
-	claimLoose(t, s, 2*grantMemory, at(1), 1, 5000)
+	claimDemand(t, s, 2*grantMemory, at(1), 1, 5000)
 	if got := s.grants.owed[at(1).Addr()]; got != (owed{1, 5000}) {
 		t.Errorf("two minutes later %+v is owed", got)
 	}
@@ -112,7 +112,7 @@ func TestDemandObjectIsExpectedOnce(t *testing.T) {
 	s := claims()
 	join(t, s, 0, 1)
 	for range 10 {
-		claimLoose(t, s, 0, at(1), 1, 1000)
+		claimDemand(t, s, 0, at(1), 1, 1000)
 	}
 	if got := s.grants.owed[at(1).Addr()]; got != (owed{1, 1000}) || len(s.uplink.running) != 1 {
 		t.Errorf("owed %+v, %d under way", got, len(s.uplink.running))

@@ -9,9 +9,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// looseReads are those of a node that was helped by nodes 1 and 2, and had its last demand objects of nodes 3 and 4.
+// demandReads are those of a node that was helped by nodes 1 and 2, and had its last demand objects of nodes 3 and 4.
 // Node 9 is banned.
-func looseReads(late time.Duration) *DemandReads {
+func demandReads(late time.Duration) *DemandReads {
 	l := NewDemandReads(
 		DemandOptions{Bootstrap: []netip.AddrPort{at(1), at(2)}, AnnounceDelay: func() time.Duration { return late },
 			Banned: func(a netip.Addr) bool { return a == at(9).Addr() }},
@@ -31,7 +31,7 @@ func wantAsks(t *testing.T, what string, r *DemandRead, now time.Duration, wake 
 // A node that is alone asks those who helped it, one after the other, and then the origin. Who lives is asked for
 // the next object too.
 func TestReadOfANodeThatIsAlone(t *testing.T) {
-	l := looseReads(0)
+	l := demandReads(0)
 	r := l.Begin(chunk.Sum(nil), false)
 	one, two := DemandRequest{
 		FromBootstrap,
@@ -59,11 +59,11 @@ func TestReadOfANodeThatIsAlone(t *testing.T) {
 // A node among others asks its recent peers, the tracker, whom that names, and the origin, each when those before
 // failed or are late; and all may still answer.
 func TestReadOfANodeAmongOthers(t *testing.T) {
-	l := looseReads(0)
+	l := demandReads(0)
 	r := l.Begin(chunk.Sum(nil), true)
-	giver, second := DemandRequest{From: FromRecent, Peer: at(3)}, DemandRequest{From: FromRecent, Peer: at(4)}
-	wantAsks(t, "first", r, ms, ms+minHedge, giver)
-	r.Failed(giver, Busy)
+	sender, second := DemandRequest{From: FromRecent, Peer: at(3)}, DemandRequest{From: FromRecent, Peer: at(4)}
+	wantAsks(t, "first", r, ms, ms+minHedge, sender)
+	r.Failed(sender, Busy)
 	wantAsks(t, "it is busy", r, 2*ms, ms+minHedge, second)
 	tracker := DemandRequest{From: FromTracker, Timeout: minHedge}
 	now := ms + minHedge
@@ -111,7 +111,7 @@ func TestReadThatNobodyIsNamedFor(t *testing.T) {
 // Who asks for what is on its way may wait if he does not wait for this node: the tracker sent him, or this node is
 // sure, or he has the higher address. So many may as the tracker sends, and twice that.
 func TestWhoMayWait(t *testing.T) {
-	l, id := looseReads(0), chunk.Sum(nil)
+	l, id := demandReads(0), chunk.Sum(nil)
 	if l.Wait(id, false, true) != nil {
 		t.Error("one waits for what is not on its way")
 	}

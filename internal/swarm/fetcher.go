@@ -14,7 +14,7 @@ const (
 	maxPeersUrgent     = 30 // including those that have an urgent piece
 	maxPeersPerAddress = 4  // or one host with many ports would take all places
 	fewPeers           = 8  // with fewer, the node announces itself again
-	crowdPeers         = 22 // with so many it is part of a large swarm
+	manyPeers          = 22 // with so many it is part of a large swarm
 	commonHolders      = 3  // peers that have a piece: news of one more holder may wait
 	// so many parts of a transfer time for each holder, to travel with other news; it halves the messages of 200 nodes
 	haveDelayPart = 6

@@ -231,7 +231,7 @@ func TestJoinForPeersKeepsTheQuestion(t *testing.T) {
 	}
 }
 
-func TestDemandTurnsToTheOriginOnce(t *testing.T) {
+func TestDemandGoesToTheOriginOnce(t *testing.T) {
 	for name, x := range map[string]struct {
 		fail, tracker bool
 		late          time.Duration

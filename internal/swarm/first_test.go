@@ -74,7 +74,7 @@ func TestUnreachedPeerIsTold(t *testing.T) {
 
 // Of nodes that shun each other, the word of the one that is unreliable first does not count: it may be the one that
 // nobody reaches.
-func TestTheShunnedAreNotHeard(t *testing.T) {
+func TestReportsOfUnreliableNodesDoNotCount(t *testing.T) {
 	tr := newTracker()
 	for n := byte(1); n <= 4; n++ {
 		join(t, tr, 0, n)

@@ -21,7 +21,7 @@ func wantTries(t *testing.T, what string, s *Joiner, now, wake time.Duration, wa
 
 // One tracker after the other is asked: the next one when one failed, or after a while beside the first. The first
 // answer holds.
-func TestJoinAsksTrackersInTurn(t *testing.T) {
+func TestJoinTriesEachTracker(t *testing.T) {
 	s := NewJoiner(time.Second, 4)
 	now := time.Second
 	wantTries(t, "first", s, now, now+joinHedge, 0)

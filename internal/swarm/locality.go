@@ -11,9 +11,9 @@ type locality struct {
 	subnet    netip.Prefix // without a location
 }
 
-func localityOf(pack, place string, subnet netip.Prefix, near bool) locality {
+func localityOf(pack, place string, subnet netip.Prefix, localOnly bool) locality {
 	switch {
-	case !near:
+	case !localOnly:
 		return locality{pack: pack}
 	case place != "":
 		return locality{pack: pack, localOnly: true, location: place}

@@ -113,10 +113,10 @@ func unreliableAt(nodes int) int {
 // updateReliability decides whether the pieces of a member count. A node that breaks off what it sends is no help, so
 // what it was given is sent to another.
 func (w *swarm) updateReliability(m *member) {
-	shunned := w.avoidedBy[m.addr] >= unreliableAt(len(w.all))
+	unreliable := w.avoidedBy[m.addr] >= unreliableAt(len(w.all))
 	switch {
-	case shunned == m.unreliable:
-	case shunned:
+	case unreliable == m.unreliable:
+	case unreliable:
 		w.count(m, -1)
 		for p := range w.pieces {
 			w.pieces[p].removeCopy(m.addr)
@@ -125,7 +125,7 @@ func (w *swarm) updateReliability(m *member) {
 	default:
 		w.count(m, 1)
 	}
-	m.unreliable = shunned
+	m.unreliable = unreliable
 }
 
 // farShare is the share of peers from other subnets and locations. Without them each would need copies of its own.

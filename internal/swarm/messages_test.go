@@ -76,11 +76,11 @@ func TestMessagesHaveAllOfIt(t *testing.T) {
 	if b, err := json.Marshal(EncodeAnswer(a).Who); string(b) != `{"10.0.0.1:80":"2-3","10.0.0.2:80":"3"}` {
 		t.Errorf("who has what: %s, %v", b, err)
 	}
-	crowd := RequestReplyMessage{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
+	members := RequestReplyMessage{Who: map[netip.AddrPort]pieceList{}} // of one who does not keep to the bounds
 	for n := range byte(200) {
-		crowd.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
+		members.Who[at(n)] = pieceList{int(n) * 2, int(n)*2 + 1, 7}
 	}
-	if named := crowd.Answer().Held; len(named) != maxListed || len(named[7].Peers) > maxHolders {
+	if named := members.Answer().Held; len(named) != maxListed || len(named[7].Peers) > maxHolders {
 		t.Errorf("%d pieces are named, and %d who have one", len(named), len(named[7].Peers))
 	}
 }

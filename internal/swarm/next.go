@@ -142,7 +142,7 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 // windowSize is how many missing pieces are chosen from. In a large swarm a piece takes longer to spread, and with a
 // small window the links run idle. In a small one a large window delays the last node.
 func (s *Fetcher) windowSize() int {
-	if s.Peers() >= crowdPeers {
+	if s.Peers() >= manyPeers {
 		return s.o.Window * 5 / 4
 	}
 	return s.o.Window

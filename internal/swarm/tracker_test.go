@@ -275,7 +275,7 @@ func TestSilentNodesAreForgotten(t *testing.T) {
 	}
 }
 
-func TestNearPeersComeFirst(t *testing.T) {
+func TestLocalPeersComeFirst(t *testing.T) {
 	tr := newTracker()
 	net := func(n int) netip.Prefix { return netip.MustParsePrefix(fmt.Sprintf("10.%d.0.0/24", n)) }
 	node := func(n, i int) netip.AddrPort {
@@ -292,25 +292,25 @@ func TestNearPeersComeFirst(t *testing.T) {
 	if len(out.Peers) < 8 || len(out.Peers) > 12 {
 		t.Fatalf("%d peers", len(out.Peers))
 	}
-	near := 0
+	local := 0
 	for i, p := range out.Peers {
 		if net(0).Contains(p.Addr()) {
-			near++
+			local++
 			if i < 4 && (int(p.Addr().As4()[3])-1)%4 != 0 {
 				t.Errorf("peer %d is %v, which is not of the same place", i, p)
 			}
 		}
 	}
-	if near < len(out.Peers)/2 || near == len(out.Peers) {
-		t.Errorf("%d of %d are near, want most and not all", near, len(out.Peers))
+	if local < len(out.Peers)/2 || local == len(out.Peers) {
+		t.Errorf("%d of %d are near, want most and not all", local, len(out.Peers))
 	}
 }
 
 // Near nodes keep to their place, whatever is asked of the tracker and whoever asks; without one, to their subnet.
-func TestNearNodesKeepToTheirPlace(t *testing.T) {
+func TestLocalNodesKeepToTheirPlace(t *testing.T) {
 	tr := newTracker()
 	subnet := netip.MustParsePrefix("10.0.0.0/24")
-	loose := chunk.Sum([]byte("loose")).Short()
+	demand := chunk.Sum([]byte("loose")).Short()
 	places := map[netip.AddrPort]string{}
 	for n := byte(1); n <= 60; n++ {
 		j := Announcement{
@@ -324,17 +324,17 @@ func TestNearNodesKeepToTheirPlace(t *testing.T) {
 		places[j.Node] = j.Location
 		tr.Announce(0, j)
 		tr.uplink.busyUntil = 0
-		tr.demandHolders(0, loose, at(n), 1000)
+		tr.demandHolders(0, demand, at(n), 1000)
 	}
 	for n := byte(1); n <= 60; n++ {
 		out, _ := tr.Announce(0, Announcement{Swarm: "p", Pieces: 40, Node: at(n)})
 		tr.uplink.charge(0, 1<<20)
-		named, _ := tr.demandHolders(0, loose, at(n), 1000)
+		named, _ := tr.demandHolders(0, demand, at(n), 1000)
 		if n%2 == 0 && len(out.Peers) < 4 {
 			t.Errorf("node %d has %d peers", n, len(out.Peers))
 		}
 		for _, p := range append(out.Peers, named...) {
-			if near := n%2 == 0 || p.Addr().As4()[3]%2 == 0; near && places[p] != places[at(n)] {
+			if local := n%2 == 0 || p.Addr().As4()[3]%2 == 0; local && places[p] != places[at(n)] {
 				t.Errorf("node %d in place %q is named %v in %q", n, places[at(n)], p, places[p])
 			}
 		}
@@ -400,7 +400,7 @@ func TestTrackerRefusesNonsense(t *testing.T) {
 
 // One that takes pieces and breaks off what it sends is left by those that it sends to. What it was given is as
 // good as not sent, until they think better of it.
-func TestCopiesOfAShunnedNodeDoNotCount(t *testing.T) {
+func TestCopiesOfAnUnreliableNodeDoNotCount(t *testing.T) {
 	tr := newTracker()
 	join(t, tr, 0, 1)
 	a, _, _ := tr.Ask(0, having(1, aloneMinPieces))

@@ -49,7 +49,7 @@ type Script struct {
 var (
 	kernelLine    = regexp.MustCompile(`(?m)^kernel .* (http://\S+/o/[0-9a-f]{64}) `)
 	initramfsLine = regexp.MustCompile(`(?m)^initrd .* (http://\S+/initramfs) `)
-	turnLine      = regexp.MustCompile(
+	queuedLine    = regexp.MustCompile(
 		`(?m)^echo Pando: \S+ waits for its turn to load: place [0-9]+, about [0-9]+ s\n(?:sleep ([0-9]+)\n)?`,
 	)
 )
@@ -57,7 +57,7 @@ var (
 // ReadScript reads one of a machine that boots, or that waits for its turn. Those who were kept on the line do not
 // sleep; that a script says how long to sleep where nobody answers is no matter.
 func ReadScript(text string) (Script, error) {
-	if wait := turnLine.FindStringSubmatch(text); wait != nil {
+	if wait := queuedLine.FindStringSubmatch(text); wait != nil {
 		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 where it does not sleep
 		return Script{Sleep: time.Duration(seconds) * time.Second}, nil
 	}
@@ -68,8 +68,8 @@ func ReadScript(text string) (Script, error) {
 	return Script{Kernel: kernel[1], Initramfs: initramfs[1]}, nil
 }
 
-// Turn asks until the machine may load.
-func (l *Loader) Turn(ctx context.Context) (Script, error) {
+// Admitted asks until the machine may load.
+func (l *Loader) Admitted(ctx context.Context) (Script, error) {
 	for {
 		var text strings.Builder
 		if _, err := l.Fetch(ctx, l.Server+netboot.ScriptPath+"?"+l.query(), &text); err != nil {

@@ -26,16 +26,16 @@ func TestReadScript(t *testing.T) {
 	}
 	for _, x := range []struct {
 		action netboot.Action
-		turn   netboot.Turn
+		answer netboot.Admission
 		want   Script
 	}{
-		{netboot.Start, netboot.Turn{},
+		{netboot.Start, netboot.Admission{},
 			Script{Kernel: base + kernel, Initramfs: base + "/boot/0123456789abcdef/initramfs"}},
-		{netboot.Queued, netboot.Turn{Place: 3, Expect: time.Minute, Sleep: 7 * time.Second},
+		{netboot.Queued, netboot.Admission{Place: 3, Expect: time.Minute, Sleep: 7 * time.Second},
 			Script{Sleep: 7 * time.Second}},
-		{netboot.Queued, netboot.Turn{Place: 1, Expect: time.Second}, Script{}},
+		{netboot.Queued, netboot.Admission{Place: 1, Expect: time.Second}, Script{}},
 	} {
-		in.Action, in.Turn = x.action, x.turn
+		in.Action, in.Admission = x.action, x.answer
 		text, err := netboot.Script(in)
 		if err != nil {
 			t.Fatal(err)

@@ -108,10 +108,10 @@ func (n *Net) Tap() (string, error) {
 // Veth makes a pair of interfaces: near is plugged into the bridge of n, far is moved to other, named name there, up
 // and without an address.
 func (n *Net) Veth(other *Net, name string) error {
-	near := fmt.Sprintf("veth%d", n.taps.Add(1))
+	localEnd := fmt.Sprintf("veth%d", n.taps.Add(1))
 	for _, s := range [][]string{
-		{"link", "add", near, "type", "veth", "peer", "name", name, "netns", other.Name},
-		{"link", "set", near, "master", BridgeName, "up"},
+		{"link", "add", localEnd, "type", "veth", "peer", "name", name, "netns", other.Name},
+		{"link", "set", localEnd, "master", BridgeName, "up"},
 	} {
 		if err := n.IP(s...); err != nil {
 			return err

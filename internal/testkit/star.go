@@ -191,14 +191,14 @@ func (s *Star) plug(port string) error {
 	if !s.config.Wired {
 		return s.hub.IP("link", "set", port, "master", BridgeName)
 	}
-	near, far := "w"+port, "s"+port
+	localEnd, far := "w"+port, "s"+port
 	err := s.hub.batch("ip", fmt.Sprintf(`link add %[1]s gso_max_segs %[4]s type veth peer name %[2]s
 link set %[1]s gso_max_segs %[4]s up
-link set %[2]s gso_max_segs %[4]s master %[3]s up`, near, far, BridgeName, s.segments()))
+link set %[2]s gso_max_segs %[4]s master %[3]s up`, localEnd, far, BridgeName, s.segments()))
 	if err != nil {
 		return err
 	}
-	w, err := newWire(s.hub, port, near, &s.delay)
+	w, err := newWire(s.hub, port, localEnd, &s.delay)
 	if err == nil {
 		s.wires = append(s.wires, w)
 	}

@@ -211,13 +211,13 @@ func TestRollover(t *testing.T) {
 }
 
 // A stranger's packet to the port of a transfer changes nothing (RFC 1350 section 4).
-func TestStrangerIsIgnored(t *testing.T) {
+func TestUnknownPeerIsIgnored(t *testing.T) {
 	addr, done := running(t, &Server{Files: files(map[string][]byte{"f": content(600)}), Timeout: 5 * time.Second})
 	p := newPeer(t, addr)
 	p.send([]byte("\x00\x01f\x00octet\x00"))
 	p.data(1)
-	stranger := newPeer(t, p.server)
-	stranger.send([]byte("\x00\x05\x00\x00stop\x00"))
+	unknownPeer := newPeer(t, p.server)
+	unknownPeer.send([]byte("\x00\x05\x00\x00stop\x00"))
 	p.ack(1)
 	p.data(2)
 	p.ack(2)

@@ -21,7 +21,7 @@ const (
 	Modules    Stage = "modules"    // drivers loaded by modalias
 	Link       Stage = "link"       // carrier on the NIC that booted
 	Address    Stage = "address"    // DHCP in the initramfs
-	Hello      Stage = "hello"      // token redeemed, assignment verified
+	Register   Stage = "hello"      // token redeemed, assignment verified
 	Manifest   Stage = "manifest"   // manifest fetched, signature verified
 	Device     Stage = "device"     // block device attached
 	Root       Stage = "root"       // EROFS and overlay mounted
@@ -38,7 +38,7 @@ const Rollout Stage = "rollout"
 const Power Stage = "power"
 
 // Order is every stage in the order of a boot.
-var order = [...]Stage{DHCP, BootFile, Script, Kernel, Initramfs, Init, Modules, Link, Address, Hello,
+var order = [...]Stage{DHCP, BootFile, Script, Kernel, Initramfs, Init, Modules, Link, Address, Register,
 	Manifest, Device, Root, Config, SwitchRoot, Booted, Shutdown}
 
 // Stages returns every stage in the order of a boot.

@@ -88,7 +88,7 @@ type course struct {
 	last     map[Stage]Event // the last of each stage that is no Info
 	moved    time.Time       // when something happened last that was not said before
 	failure  Event           // of the stage that is broken
-	said     string          // the last fact that was told of the furthest stage
+	lastFact string          // the last fact that was told of the furthest stage
 	panicked *Event
 	waits    bool // in the queue for kernel and initramfs, or for its adoption
 }
@@ -102,7 +102,7 @@ func read(events []Event) course {
 		}
 		if e.Kind == Info {
 			if e.Stage == c.Stage {
-				c.said = e.Message
+				c.lastFact = e.Message
 			}
 			c.waits = c.waits || e.Stage == Script
 			continue

@@ -33,11 +33,11 @@ func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 
 // Boots as far as they come.
 var (
-	toAddress = []string{"dhcp+ pxe, bios", "dhcp-"}
-	toLoader  = append(toAddress, "bootfile+", "bootfile-")
-	toScript  = append(toLoader, "script+", "script- lab:latest 0123")
-	toKernel  = append(toScript, "kernel+", "kernel-", "initramfs+", "initramfs-")
-	toHello   = append(
+	toAddress  = []string{"dhcp+ pxe, bios", "dhcp-"}
+	toLoader   = append(toAddress, "bootfile+", "bootfile-")
+	toScript   = append(toLoader, "script+", "script- lab:latest 0123")
+	toKernel   = append(toScript, "kernel+", "kernel-", "initramfs+", "initramfs-")
+	toRegister = append(
 		toKernel,
 		"init-",
 		"modules+",
@@ -49,7 +49,17 @@ var (
 		"hello+",
 		"hello-",
 	)
-	toRoot    = append(toHello, "manifest+", "manifest-", "device+", "device-", "root+", "root-", "config+", "config-")
+	toRoot = append(
+		toRegister,
+		"manifest+",
+		"manifest-",
+		"device+",
+		"device-",
+		"root+",
+		"root-",
+		"config+",
+		"config-",
+	)
 	toSystemd = append(toRoot, "switchroot+", "switchroot-")
 	toUp      = append(toSystemd, "booted-")
 )
@@ -66,7 +76,7 @@ func TestDiagnose(t *testing.T) {
 		Kernel:     2 * time.Second,
 		Initramfs:  2 * time.Second,
 		Init:       5 * time.Second,
-		Hello:      5 * time.Second,
+		Register:   5 * time.Second,
 		Root:       2 * time.Second,
 		SwitchRoot: time.Second,
 		Booted:     30 * time.Second,
@@ -94,7 +104,7 @@ func TestDiagnose(t *testing.T) {
 			"pando image list"},
 		{"wrong architecture", with(toLoader, "script! lab 0123 is for arm64, and this machine is "+
 			"amd64"), nil, nil, WrongArchitecture, "arm64", "group"},
-		{"wrong architecture, seen by the node", with(toHello, "manifest+", "manifest! the version is for arm64, "+
+		{"wrong architecture, seen by the node", with(toRegister, "manifest+", "manifest! the version is for arm64, "+
 			"this machine is amd64"), nil, nil, WrongArchitecture, "arm64", "architecture"},
 		{"kernel broken off", with(toScript, "kernel+", "kernel! kernel was broken off after 1.0 MB of 8.2 "+
 			"MB"), nil, nil, TransferBroken, "1.0 MB", "cable"},
@@ -116,17 +126,17 @@ func TestDiagnose(t *testing.T) {
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
 		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: "+
 			"dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
-		{"signature refused", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
+		{"signature refused", with(toRegister, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
 			"key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
-		{"another manifest", with(toHello, "manifest+", "manifest! manifest has digest 12, assigned is "+
+		{"another manifest", with(toRegister, "manifest+", "manifest! manifest has digest 12, assigned is "+
 			"34"), nil, nil, SignatureRefused, "has digest", "pando store check"},
-		{"source unreachable", with(toHello, "manifest+", "manifest! http://10.0.0.1:8480: connection "+
+		{"source unreachable", with(toRegister, "manifest+", "manifest! http://10.0.0.1:8480: connection "+
 			"refused"), nil, nil, Unreachable, "connection refused", "8480"},
-		{"device failed", with(toHello, "manifest-", "device+", "device! attach the root device: no such "+
+		{"device failed", with(toRegister, "manifest-", "device+", "device! attach the root device: no such "+
 			"device"), nil, nil, DeviceFailed, "no such device", "pando store check"},
-		{"mount failed", with(toHello, "manifest-", "device-", "root+", "root! mount erofs on /dev/nbd0: invalid "+
+		{"mount failed", with(toRegister, "manifest-", "device-", "root+", "root! mount erofs on /dev/nbd0: invalid "+
 			"argument"), nil, nil, MountFailed, "invalid argument", "erofs"},
-		{"config failed", with(toHello, "manifest-", "device-", "root-", "config+", "config! write /etc/hosts: no "+
+		{"config failed", with(toRegister, "manifest-", "device-", "root-", "config+", "config! write /etc/hosts: no "+
 			"space left"), nil, nil, NotPrepared, "no space left", "write limit"},
 		{"no init", with(toRoot, "switchroot+", "switchroot! the image has no init"), nil, nil, NoInit, "no init",
 			"systemd-sysv"},
@@ -150,7 +160,7 @@ func TestDiagnose(t *testing.T) {
 			"no initramfs", "memory"},
 		{"gone in the kernel", with(toKernel, "@60s"), nil, usual, GoneInKernel, "usually 10s", "driver"},
 		{"in the kernel, not for long", with(toKernel, "@30s"), nil, usual, "", "", ""},
-		{"hangs at its root", with(toHello, "manifest-", "device-", "root+", "@30s", "root? no server "+
+		{"hangs at its root", with(toRegister, "manifest-", "device-", "root+", "@30s", "root? no server "+
 			"answers", "@30s"), nil, usual, Hangs, "hangs at root for 1m2s (usually 2s); it said last: no server " +
 			"answers", "screen"},
 		{"does not reach its target", with(toSystemd, "@3m"), nil, usual, NotStarted, "default target",
@@ -162,7 +172,7 @@ func TestDiagnose(t *testing.T) {
 			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
 		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
 			"adopts it", "@1h"), nil, usual, "", "", ""},
-		{"fixed", with(toHello, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
+		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
 		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
 	} {
@@ -191,7 +201,7 @@ func TestDiagnose(t *testing.T) {
 
 // TestAHintOfTheFailureWins: who failed knows best.
 func TestAHintOfTheFailureWins(t *testing.T) {
-	events, now := eventsOf(t, with(toHello, "root+", "root! mount erofs: invalid argument")...)
+	events, now := eventsOf(t, with(toRegister, "root+", "root! mount erofs: invalid argument")...)
 	events[len(events)-1].Hint = "this one knows"
 	if d, ok := Diagnose(events, Facts{}, now); !ok || d.Do != "this one knows" {
 		t.Errorf("%v: %q", ok, d.Do)
@@ -200,7 +210,7 @@ func TestAHintOfTheFailureWins(t *testing.T) {
 
 // TestRetriesAreNoProgress: a stage that fails, waits and tries again does not look alive by that.
 func TestRetriesAreNoProgress(t *testing.T) {
-	events, now := eventsOf(t, with(toHello, "manifest-", "device+")...)
+	events, now := eventsOf(t, with(toRegister, "manifest-", "device+")...)
 	for range 20 {
 		now = now.Add(15 * time.Second)
 		events = append(events, Event{Time: now, Stage: Device, Kind: Info, Message: "still trying after a while"})

@@ -83,20 +83,20 @@ var knowns = []known{
 		"is a DHCP server on this network, for this port's VLAN?",
 	},
 	{
-		Hello,
+		Register,
 		"refused",
 		Refused,
 		"the server did not take it for the node it says it is",
 		"reboot it; if that goes on, look who else has its address",
 	},
 	{
-		Hello,
+		Register,
 		"check assignment",
 		SignatureRefused,
 		"what the server told it is not signed by this site",
 		"does another Pando answer at this address?",
 	},
-	{Hello, "", Unreachable, "it does not reach the server", "is port 8443 of the server open in its firewall?"},
+	{Register, "", Unreachable, "it does not reach the server", "is port 8443 of the server open in its firewall?"},
 	{
 		Manifest,
 		"signature",
@@ -236,7 +236,7 @@ func (f Facts) allowed(s Stage) time.Duration {
 
 // silent is how long a node is not heard of as a rule, from its kernel's start until its first report.
 func (f Facts) silent() (sum time.Duration) {
-	for _, s := range []Stage{Init, Modules, Link, Address, Hello} {
+	for _, s := range []Stage{Init, Modules, Link, Address, Register} {
 		sum += f.Usual[s]
 	}
 	return sum
@@ -287,8 +287,8 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 			usual,
 		), "its screen says what it waits for"
 	}
-	if c.said != "" {
-		d.Text += "; it said last: " + c.said
+	if c.lastFact != "" {
+		d.Text += "; it said last: " + c.lastFact
 	}
 	return d, true
 }

@@ -74,7 +74,7 @@ func boots() map[string][]Event {
 			at(12000, Booted, End, sent("server", 30_000_000)),
 			at(12500, "desktop", End),
 		),
-		"fixed":  append(append([]Event{}, slow...), at(13000, Hello, Begin)),
+		"fixed":  append(append([]Event{}, slow...), at(13000, Register, Begin)),
 		"failed": slow[:len(slow)-2],
 		"retry": {
 			at(0, Script, Begin),

@@ -71,7 +71,7 @@ func (d *Dir) of(name string) *volume {
 	defer d.mu.Unlock()
 	v := d.held[name]
 	if v == nil {
-		v = &volume{turn: make(chan struct{}, 1)}
+		v = &volume{slot: make(chan struct{}, 1)}
 		d.held[name] = v
 	}
 	return v
@@ -173,7 +173,7 @@ func (d *Dir) read(ctx context.Context, name string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("read volume %s: qemu-img: %w", name, err)
 	}
-	var said struct {
+	var info struct {
 		Size      int64 `json:"virtual-size"`
 		Actual    int64 `json:"actual-size"`
 		Snapshots []struct {
@@ -181,11 +181,11 @@ func (d *Dir) read(ctx context.Context, name string) (Info, error) {
 			Date int64  `json:"date-sec"`
 		} `json:"snapshots"`
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := json.Unmarshal(out, &info); err != nil {
 		return Info{}, fmt.Errorf("read volume %s: qemu-img: %w", name, err)
 	}
-	i := Info{Name: name, Size: said.Size, Used: said.Actual, Changed: st.ModTime(), Attached: d.of(name).attached()}
-	for _, s := range said.Snapshots {
+	i := Info{Name: name, Size: info.Size, Used: info.Actual, Changed: st.ModTime(), Attached: d.of(name).attached()}
+	for _, s := range info.Snapshots {
 		i.Snapshots = append(i.Snapshots, Snapshot{s.Name, time.Unix(s.Date, 0)})
 	}
 	return i, nil

@@ -20,7 +20,7 @@ import (
 
 // volume is who has one.
 type volume struct {
-	turn chan struct{} // full while somebody has it
+	slot chan struct{} // full while somebody has it
 
 	mu     sync.Mutex
 	cut    context.CancelCauseFunc // of who has it, or waits for it; nil: nobody
@@ -37,8 +37,8 @@ func (v *volume) attached() bool {
 var ErrTaken = errors.New("somebody else has the volume now")
 
 // take cuts off who has the volume, and waits for its end. give ends this turn.
-func (v *volume) take(ctx context.Context) (turn context.Context, give func(), err error) {
-	turn, cut := context.WithCancelCause(ctx)
+func (v *volume) take(ctx context.Context) (slot context.Context, give func(), err error) {
+	slot, cut := context.WithCancelCause(ctx)
 	v.mu.Lock()
 	if v.cut != nil {
 		v.cut(ErrTaken)
@@ -46,16 +46,16 @@ func (v *volume) take(ctx context.Context) (turn context.Context, give func(), e
 	v.cut = cut
 	v.mu.Unlock()
 	select {
-	case v.turn <- struct{}{}:
-	case <-turn.Done():
-		return nil, nil, context.Cause(turn)
+	case v.slot <- struct{}{}:
+	case <-slot.Done():
+		return nil, nil, context.Cause(slot)
 	}
-	return turn, func() {
+	return slot, func() {
 		cut(nil)
 		v.mu.Lock()
 		v.served = false
 		v.mu.Unlock()
-		<-v.turn
+		<-v.slot
 	}, nil
 }
 
@@ -115,7 +115,7 @@ type process struct {
 	name   string
 	dir    string
 	cmd    *exec.Cmd
-	said   strings.Builder
+	output strings.Builder
 	ended  chan struct{}
 	socket string
 }
@@ -138,7 +138,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 	_ = os.Remove(filepath.Join(dir, p.socket))
 	args = append([]string{"--pidfile", name + ".pid", "--nbd-server", "addr.type=unix,addr.path=" + p.socket}, args...)
 	p.cmd = exec.Command("qemu-storage-daemon", args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.said, &p.said
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.output, &p.output
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf(
 			"serve volume %s (the package qemu-system-common has qemu-storage-daemon): %w",
@@ -156,7 +156,7 @@ func startDaemon(dir, name string, log *slog.Logger, args ...string) (*process, 
 				"err",
 				err,
 				"said",
-				strings.TrimSpace(p.said.String()),
+				strings.TrimSpace(p.output.String()),
 			)
 		}
 	}()
@@ -210,7 +210,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 		}
 		select {
 		case <-p.ended:
-			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.said.String()))
+			return nil, fmt.Errorf("volume %s: qemu-storage-daemon: %s", p.name, strings.TrimSpace(p.output.String()))
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):

@@ -21,8 +21,8 @@ func TestStopAsksUntilItIsGone(t *testing.T) {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewReader(out)
-	if _, err := said.ReadString('\n'); err != nil {
+	output := bufio.NewReader(out)
+	if _, err := output.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
 	go func() { defer close(p.ended); _ = p.cmd.Wait() }() // how it ends is not asked here

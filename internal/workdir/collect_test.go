@@ -30,11 +30,11 @@ func TestCollectWork(t *testing.T) {
 	unfinished("dir-idle", then).Close()
 	unfinished("dir-young", time.Now()).Close()
 	defer unfinished("dir-used", then).Close()
-	strange := filepath.Join(parent, "strange")
-	if err := os.Mkdir(strange, 0o755); err != nil {
+	unknown := filepath.Join(parent, "strange")
+	if err := os.Mkdir(unknown, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(strange, then, then); err != nil {
+	if err := os.Chtimes(unknown, then, then); err != nil {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {

@@ -15,7 +15,7 @@ const fillWithin = 1.3
 // Sixteen machines are switched on at once and take turns, two at a time, at the link of a server that is no faster
 // than theirs: the link is hardly ever idle, though all of them do what iPXE does with their scripts, which sleep
 // for whole seconds.
-func TestTurnsFillTheLink(t *testing.T) {
+func TestAdmissionFillsTheLink(t *testing.T) {
 	const machines, rate = 16, 100 * testkit.Mbit
 	l := newLoaders(t, machines+1, 4<<20, rate, rate)
 	if err := l.load(t.Context(), machines, &tally{}); err != nil { // the server packs its agent for the first one

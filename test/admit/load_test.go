@@ -25,7 +25,7 @@ func (l *loaders) load(ctx context.Context, i int, y *tally) error {
 		return err
 	}
 	f := testkit.NewLoader(n, l.macs[i], fmt.Sprintf("http://%s:8480", subnet.Addr()), "amd64")
-	k, err := f.Turn(ctx)
+	k, err := f.Admitted(ctx)
 	y.asked.Add(int64(f.Asked))
 	y.slept.Add(int64(f.Slept.Seconds()))
 	if err != nil {

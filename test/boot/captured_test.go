@@ -27,10 +27,10 @@ func TestRealBootCaptured(t *testing.T) {
 		"echo tuned by hand > /etc/motd; useradd --create-home --shell /bin/sh pupil; echo secret > "+
 			"/root/.ssh/id_mine; command -v rsync || true",
 	)
-	said := s.capture(pilot, "tuned")
+	output := s.capture(pilot, "tuned")
 	for _, want := range []string{"has no rsync", "/etc/ssh/ssh_host_*", "/root/.ssh/id_*"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("it does not say %q:\n%s", want, output)
 		}
 	}
 	s.command("image", "build", "vm", "--from-disk", s.vmDisk(bookworm))

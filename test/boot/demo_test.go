@@ -35,7 +35,7 @@ func TestRealDemoInterruptedInABoot(t *testing.T) {
 	d.until(regexp.MustCompile(`^\d\d:\d\d:\d\d\.\d+ pc001 `)) // its first event
 	d.running("serve --data", "qemu-system-x86_64 -name pc001", "watch")
 	d.interrupt()
-	if strings.Contains(d.said(), "pando image build") {
+	if strings.Contains(d.output(), "pando image build") {
 		t.Error("it has built an image")
 	}
 	if !t.Failed() {
@@ -73,15 +73,15 @@ func TestRealDemoFromEndToEnd(t *testing.T) {
 
 	first := startDemo(t, dir, "--keep")
 	if code := first.end(); code != 0 {
-		t.Fatalf("exit status %d:\n%s", code, first.said())
+		t.Fatalf("exit status %d:\n%s", code, first.output())
 	}
 	first.proven()
-	if !strings.Contains(first.said(), "`pando image build demo") {
+	if !strings.Contains(first.output(), "`pando image build demo") {
 		t.Error("the first demo has built no image")
 	}
-	logins := regexp.MustCompile(`(?m)^  (ip netns exec .* ssh .*# (pc\d+))$`).FindAllStringSubmatch(first.said(), -1)
+	logins := regexp.MustCompile(`(?m)^  (ip netns exec .* ssh .*# (pc\d+))$`).FindAllStringSubmatch(first.output(), -1)
 	if len(logins) != 3 {
-		t.Errorf("%d ways to log in:\n%s", len(logins), first.said())
+		t.Errorf("%d ways to log in:\n%s", len(logins), first.output())
 	}
 	for _, l := range logins {
 		login(t, l[1], l[2])
@@ -92,13 +92,13 @@ func TestRealDemoFromEndToEnd(t *testing.T) {
 
 	second := startDemo(t, dir)
 	if code := second.end(); code != 0 {
-		t.Fatalf("exit status %d:\n%s", code, second.said())
+		t.Fatalf("exit status %d:\n%s", code, second.output())
 	}
 	second.proven()
-	if said := second.said(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).
-		MatchString(said) ||
-		strings.Contains(said, "pando image build") {
-		t.Errorf("the second demo does not use the image again:\n%s", said)
+	if output := second.output(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).
+		MatchString(output) ||
+		strings.Contains(output, "pando image build") {
+		t.Errorf("the second demo does not use the image again:\n%s", output)
 	}
 	second.gone()
 	if !t.Failed() {
@@ -191,7 +191,7 @@ func startDemo(t *testing.T, dir string, args ...string) *demo {
 	return d
 }
 
-func (d *demo) said() string { return d.log.String() }
+func (d *demo) output() string { return d.log.String() }
 
 // next is the next line that it prints; false when it has ended.
 func (d *demo) next() (string, bool) {
@@ -208,7 +208,7 @@ func (d *demo) until(want *regexp.Regexp) string {
 	for {
 		line, ok := d.next()
 		if !ok {
-			d.t.Fatalf("it ended without %q; it said:\n%s", want, d.said())
+			d.t.Fatalf("it ended without %q; it said:\n%s", want, d.output())
 		}
 		if want.MatchString(line) {
 			return line
@@ -235,8 +235,8 @@ func (d *demo) interrupt() {
 		d.t.Fatal(err)
 	}
 	code := d.end()
-	if code != 130 || !strings.HasSuffix(d.said(), "\npando-lab: interrupted; everything is cleaned up\n") {
-		d.t.Errorf("interrupted, it ended with status %d and said:\n%s", code, d.said())
+	if code != 130 || !strings.HasSuffix(d.output(), "\npando-lab: interrupted; everything is cleaned up\n") {
+		d.t.Errorf("interrupted, it ended with status %d and said:\n%s", code, d.output())
 	}
 	d.gone()
 }
@@ -244,7 +244,7 @@ func (d *demo) interrupt() {
 // proven checks that each machine's timeline and proof was printed.
 func (d *demo) proven() {
 	d.t.Helper()
-	sections := strings.Split(d.said(), "\n=== ")
+	sections := strings.Split(d.output(), "\n=== ")
 	for _, node := range []string{"pc001", "pc002", "pc003"} {
 		var timeline, proof string
 		for _, s := range sections {
@@ -281,7 +281,7 @@ func (d *demo) running(parts ...string) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				d.t.Fatalf("no program %q among\n%s\nit said:\n%s", part, strings.Join(d.programs(), "\n"), d.said())
+				d.t.Fatalf("no program %q among\n%s\nit said:\n%s", part, strings.Join(d.programs(), "\n"), d.output())
 			}
 		}
 	}

@@ -89,11 +89,11 @@ func (s *site) spoilManifest(n node, m *testkit.Machine, version fleet.Digest) {
 	file := filepath.Join(s.Config.Data, "store", "manifests", strings.TrimPrefix(string(version), "sha256:"))
 	manifest, signature := file+".json", file+".minisig"
 	data, good := s.read(manifest), s.read(signature)
-	_, stranger, err := minisign.GenerateKey(nil)
+	_, unknown, err := minisign.GenerateKey(nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.write(signature, image.Sign(stranger, data))
+	s.write(signature, image.Sign(unknown, data))
 	first := s.failedAt(n, m, "signature", "not signed by a key that the site trusts")
 	for _, said := range []string{"manifest FAILED, attempt 1", "what: .*signature.*tried: " +
 		"http://10.77.0.1:", "to do: .*not signed by a key", "now: .*trying again in"} {

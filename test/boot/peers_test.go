@@ -96,7 +96,7 @@ func (s *site) repairFrom(n node) {
 // the same.
 func (s *site) clockWas(n node, how string, m *testkit.Machine) {
 	s.t.Helper()
-	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Hello && e.Kind == trace.Info })
+	e := s.waitEvent(n.name, m, func(e trace.Event) bool { return e.Stage == trace.Register && e.Kind == trace.Info })
 	var wrong, unit string
 	if _, err := fmt.Sscanf(e.Message, "clock: was %s %s", &wrong, &unit); err != nil ||
 		!strings.Contains(e.Message, how+" the server's, set to it") {

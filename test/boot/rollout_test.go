@@ -46,7 +46,7 @@ func TestRealRollout(t *testing.T) {
 
 	s.command("rollout", "start", "@"+bookworm, "--image", bookworm+":bad", "--canary", "1", "--max-unavailable", "1")
 	s.wait("pc001", bootTimeout, machines[0], func(n api.Node) bool {
-		return n.Boot.ID != first["pc001"] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)
+		return n.Boot.ID != first["pc001"] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Register)
 	})
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestRealRolloutOfSix(t *testing.T) {
 	)
 	for _, i := range []int{1, 4} {
 		s.wait(nodes[i].name, bootTimeout, machines[i], func(n api.Node) bool {
-			return n.Boot.ID != first[n.Name] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Hello)
+			return n.Boot.ID != first[n.Name] && trace.Rank(n.Boot.Stage) >= trace.Rank(trace.Register)
 		})
 	}
 	if err := errors.Join(s.Kill(), machines[4].Close()); err != nil {

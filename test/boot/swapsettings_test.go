@@ -64,9 +64,9 @@ func TestRealSwapSettings(t *testing.T) {
 // afterwards.
 func (s *site) settingsRound(up []booted, without string) bool {
 	s.t.Helper()
-	said := make([]string, len(up))
+	output := make([]string, len(up))
 	each(up, func(i int, n booted) {
-		said[i] = try(
+		output[i] = try(
 			s.t.Context(),
 			n.g,
 			stepTimeout,
@@ -94,9 +94,9 @@ func (s *site) settingsRound(up []booted, without string) bool {
 		done := make(chan string, 1)
 		go func() { done <- l() }()
 		got := try(s.t.Context(), n.g, settingsOutage+settingsWait, "echo here")
-		said[i] += fmt.Sprintf("a shell says %q after %.1f s, ", got, time.Since(away).Seconds()-5)
-		said[i] += <-done
-		answers[i] = !strings.Contains(said[i], "deadline")
+		output[i] += fmt.Sprintf("a shell says %q after %.1f s, ", got, time.Since(away).Seconds()-5)
+		output[i] += <-done
+		answers[i] = !strings.Contains(output[i], "deadline")
 	}, func() {
 		time.Sleep(settingsOutage)
 		if err := s.Start(s.t.Context()); err != nil {
@@ -108,12 +108,12 @@ func (s *site) settingsRound(up []booted, without string) bool {
 		if answers[i] {
 			got := try(s.t.Context(), n.g, settingsWait, "sh /run/settings after")
 			answers[i] = !strings.Contains(got, "deadline")
-			said[i] += fmt.Sprintf("; %.1f s after the server was back: %s", time.Since(back).Seconds(), got)
+			output[i] += fmt.Sprintf("; %.1f s after the server was back: %s", time.Since(back).Seconds(), got)
 		}
 	})
 	all := true
 	for i, n := range up {
-		s.t.Logf("%s, without %s: %s", n.group, without, said[i])
+		s.t.Logf("%s, without %s: %s", n.group, without, output[i])
 		all = all && answers[i]
 	}
 	return all

@@ -26,6 +26,25 @@ var oldWords = map[string]string{
 	"mends":     "fixes",
 	"feeder":    "fetcher",
 	"gather":    "coalesce",
+	"crowd":     "connection limit, nodes",
+	"shelf":     "piece store",
+	"heard":     "last seen",
+	"turn":      "admission",
+	"turns":     "admissions",
+	"said":      "report, output",
+	"elsewhere": "oidc, other",
+	"sight":     "filter",
+	"band":      "priority",
+	"keeper":    "monitor, backend",
+	"near":      "local, same subnet",
+	"holds":     "roots",
+	"strange":   "unknown",
+	"stranger":  "unknown",
+	"loose":     "demand",
+	"giver":     "sender, recent peer",
+	"shunned":   "unreliable",
+	"accuse":    "report",
+	"hello":     "registration",
 }
 
 // Names are the terms that an engineer of the field would search for. The test sees what a file declares and how files
@@ -97,7 +116,7 @@ func nameWords(name string) []string {
 func TestNameWords(t *testing.T) {
 	for name, want := range map[string][]string{
 		"oldHTTPName": {"old", "http", "name"},
-		"crowd_test":  {"crowd", "test"},
+		"queue_test":  {"queue", "test"},
 		"OIDC":        {"oidc"},
 		"mended":      {"mended"},
 	} {

@@ -137,7 +137,7 @@ func TestPeersOffAndRack(t *testing.T) {
 		n.Close()
 	}
 	rack := func(place string) func(*blockapi.Config) {
-		return func(c *blockapi.Config) { c.Swarm = &blockapi.SwarmConfig{Place: place, Near: true} }
+		return func(c *blockapi.Config) { c.Swarm = &blockapi.SwarmConfig{Place: place, LocalOnly: true} }
 	}
 	a := f.together([]int{0, 1}, nil, rack("a"))
 	b := f.together([]int{2}, nil, rack("b"))[0].now()

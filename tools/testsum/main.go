@@ -51,7 +51,7 @@ const slowest = 10
 
 type summary struct {
 	out     io.Writer
-	said    map[string][]string // what a test, or a package outside its tests, printed
+	output  map[string][]string // what a test, or a package outside its tests, printed
 	passed  int
 	inside  map[string]int // tests that passed, by package
 	slow    []timed        // tests that are no parts of others
@@ -60,7 +60,7 @@ type summary struct {
 }
 
 func run(in io.Reader, out io.Writer, expected string) (bool, error) {
-	s := &summary{out: out, said: map[string][]string{}, inside: map[string]int{}}
+	s := &summary{out: out, output: map[string][]string{}, inside: map[string]int{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
 	start := time.Now()
@@ -85,7 +85,7 @@ func run(in io.Reader, out io.Writer, expected string) (bool, error) {
 func (s *summary) add(e event) {
 	switch e.Action {
 	case "output":
-		s.said[e.name()] = append(s.said[e.name()], e.Output)
+		s.output[e.name()] = append(s.output[e.name()], e.Output)
 	case "build-output":
 		fmt.Fprint(s.out, e.Output)
 	case "pass":
@@ -100,7 +100,7 @@ func (s *summary) add(e event) {
 		s.time(e)
 	}
 	if e.Action == "pass" || e.Action == "skip" {
-		delete(s.said, e.name())
+		delete(s.output, e.name())
 	}
 }
 
@@ -136,14 +136,14 @@ func (s *summary) fail(e event) {
 		s.failed = append(s.failed, e.name())
 	}
 	fmt.Fprintf(s.out, "FAIL  %s %s %.1fs\n", e.Package, e.Test, e.Elapsed)
-	for _, line := range s.said[e.name()] {
+	for _, line := range s.output[e.name()] {
 		fmt.Fprint(s.out, "      ", line)
 	}
 }
 
 // reason is the last thing that a skipped test said, without the place in the source.
 func (s *summary) reason(e event) string {
-	for _, line := range slices.Backward(s.said[e.name()]) {
+	for _, line := range slices.Backward(s.output[e.name()]) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") {
 			continue

@@ -70,7 +70,7 @@ func (n *Node) blockConfig(ctx context.Context, step Step) (c blockapi.Config, e
 			[]string{n.Server},
 			peer.JoinOptions{Pack: n.Material.Pack.Object, Prefix: n.Net.Addr.Bits()},
 		)
-		c.Swarm = &blockapi.SwarmConfig{Late: help.AnnounceDelay, Said: help.Control, Start: help.Peers}
+		c.Swarm = &blockapi.SwarmConfig{AnnounceDelay: help.AnnounceDelay, Control: help.Control, Start: help.Peers}
 		sources = startSources{late: help.AnnounceDelay}
 		for _, p := range help.Peers {
 			sources.urls = append(sources.urls, "http://"+p.String())

@@ -117,15 +117,15 @@ func (p *program) Read(b []byte) (int, error) {
 // wait is how the program ended: EOF if all is well.
 func (p *program) wait() error {
 	bad := p.cmd.Wait()
-	said := strings.TrimSpace(p.stderr.String())
+	output := strings.TrimSpace(p.stderr.String())
 	switch {
 	case bad == nil:
 		return io.EOF
-	case strings.Contains(said, "emory usage limit"):
+	case strings.Contains(output, "emory usage limit"):
 		return errors.New("it is packed by xz with a dictionary that needs more than " + xzMemory +
 			" of memory: unpack it first, `xz -d FILE`")
 	}
-	return fmt.Errorf("xz: %w: %s", bad, said)
+	return fmt.Errorf("xz: %w: %s", bad, output)
 }
 
 func (p *program) Close() error {

@@ -117,8 +117,8 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkCopy(t, p.Root, made)
-			if said := strings.Join(made.Notes, " "); !strings.Contains(said, "partition 1 ("+kind+")") ||
-				strings.Contains(said, "shut down") {
+			if output := strings.Join(made.Notes, " "); !strings.Contains(output, "partition 1 ("+kind+")") ||
+				strings.Contains(output, "shut down") {
 				t.Errorf("notes: %q", made.Notes)
 			}
 			if kind != "xfs" {
@@ -130,8 +130,9 @@ func TestDiskXFSAndBtrfs(t *testing.T) {
 			}
 			off := filepath.Join(filepath.Dir(disk), "off.raw")
 			made, err = Disk{File: off, Choice: pilotChoice}.Fill(t.Context(), newPlace(t), func(Progress) {})
-			if said := strings.Join(made.Notes, " "); err != nil || !strings.Contains(said, "not shut down properly") {
-				t.Errorf("switched off: %v, notes %q", err, said)
+			if output := strings.Join(made.Notes, " "); err != nil ||
+				!strings.Contains(output, "not shut down properly") {
+				t.Errorf("switched off: %v, notes %q", err, output)
 			}
 		})
 	}

@@ -104,9 +104,9 @@ func ownFileSystems(root string) []string {
 	return out
 }
 
-// question is a script that runs on the machine before the copy. It prints the user ID, whether rsync or else GNU tar
-// and find are there, and which directories are separate file systems.
-const question = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
+// probeCmd is a script that runs on the machine before the copy. It prints the user ID, whether rsync or else GNU
+// tar and find are there, and which directories are separate file systems.
+const probeCmd = `id -u; if command -v rsync >/dev/null; then echo rsync; elif tar --version 2>/dev/null | grep -q GNU && find --version 2>/dev/null | grep -q GNU
 then echo tar; else echo none; fi; for d in %s; do if mountpoint -q "$d" 2>/dev/null; then echo "$d"; fi; done`
 
 // ask looks at the machine that ssh leads to.
@@ -126,7 +126,7 @@ func (m Machine) ask(ctx context.Context, r *rsync) error {
 	if err != nil {
 		return fmt.Errorf("%s is not installed: install it (Debian, Ubuntu: package openssh-client)", shell[0])
 	}
-	args := append(append([]string{}, shell[1:]...), host, fmt.Sprintf(question, strings.Join(ownParts, " ")))
+	args := append(append([]string{}, shell[1:]...), host, fmt.Sprintf(probeCmd, strings.Join(ownParts, " ")))
 	cmd := exec.CommandContext(ctx, path, args...)
 	var out bytes.Buffer
 	var problem tail

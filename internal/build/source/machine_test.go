@@ -92,11 +92,11 @@ func checkCopy(t *testing.T, tree string, made Made) {
 	if err != nil || string(got) != want {
 		t.Errorf("%v; got:\n%s\nwant:\n%s", err, got, want)
 	}
-	said := strings.Join(made.Notes, "\n")
+	output := strings.Join(made.Notes, "\n")
 	for _, want := range []string{"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/wireguard/*", "/var/log/**",
 		"/home/*", "/etc/fstab, lines of local disks are comments now: / none"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("it does not say %q:\n%s", want, output)
 		}
 	}
 }
@@ -211,15 +211,15 @@ func TestMachineWithoutRsync(t *testing.T) {
 	m := Machine{Remote: "root@127.0.0.1:" + tree, Choice: pilotChoice, SSH: sshd(t, "SetEnv PATH="+bin)}
 	p := newPlace(t)
 	for range 2 {
-		var said []string
-		made, err := m.Fill(t.Context(), p, func(s Progress) { said = append(said, s.Note) })
+		var output []string
+		made, err := m.Fill(t.Context(), p, func(s Progress) { output = append(output, s.Note) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkCopy(t, p.Root, made)
-		if !strings.Contains(strings.Join(said, "\n"), "no rsync: copying with tar") ||
+		if !strings.Contains(strings.Join(output, "\n"), "no rsync: copying with tar") ||
 			!strings.Contains(strings.Join(made.Notes, "\n"), "has no rsync") {
-			t.Errorf("it does not say how it copies: %q, %q", said, made.Notes)
+			t.Errorf("it does not say how it copies: %q, %q", output, made.Notes)
 		}
 	}
 	if err := os.Remove(filepath.Join(bin, "tar")); err != nil {

@@ -52,7 +52,7 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stdin = os.Stdin // for ssh, which may ask for a password
-	said := &rsyncTalk{progress: progress, hidden: map[string]int{}}
+	talk := &rsyncTalk{progress: progress, hidden: map[string]int{}}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	said.read(out)
+	talk.read(out)
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &exit) && exit.ExitCode() == vanished, err == nil:
-		return said.hidden, nil
+		return talk.hidden, nil
 	}
 	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", err, problem.text())), p.Root)
 }

@@ -65,12 +65,12 @@ func TestUnpackKeepsAll(t *testing.T) {
 			t.Fatalf("line %d differs; got\n%s\nwant\n%s", i, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	said := strings.Join(notes, "\n")
+	output := strings.Join(notes, "\n")
 	for _, part := range []string{`1 set-uid programs are kept; the first is "usr/su"`,
 		`1 programs with file capabilities`, "2 device nodes",
 		`1 attributes of the machine that the archive comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
-		if !strings.Contains(said, part) {
-			t.Errorf("the notes do not say %q:\n%s", part, said)
+		if !strings.Contains(output, part) {
+			t.Errorf("the notes do not say %q:\n%s", part, output)
 		}
 	}
 }
@@ -123,11 +123,11 @@ func TestUnpackOtherNotations(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, lines)
 		}
 	}
-	said := strings.Join(notes, "\n")
+	output := strings.Join(notes, "\n")
 	for _, want := range []string{`5 attributes of the machine`, `first is "btrfs btrfs.compression"`, `2 ACLs are lost`,
 		`"names SCHILY.acl.access"`} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the notes do not say %q:\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, output)
 		}
 	}
 }

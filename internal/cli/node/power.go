@@ -20,6 +20,7 @@ type powerFlags struct {
 	stagger                time.Duration
 	parallel               int
 	force, network, dryRun bool
+	recover                bool
 }
 
 // wakeStagger is between two nodes that start: those that start together draw the most current together.
@@ -30,7 +31,8 @@ func nodePower(env *cmdenv.Env) *cobra.Command {
 		"power",
 		"Switch nodes on and off",
 		powerVerb(env, api.PowerOn, "on NODES", "Switch nodes on", wakeStagger, `  pando node power on @lab1
-  pando node power on 'pc[001-030]' --stagger 500ms --network`),
+  pando node power on 'pc[001-030]' --stagger 500ms --network
+  pando node power on @all --recover --dry-run`),
 		powerVerb(env,
 			api.PowerOff,
 			"off NODES",
@@ -52,14 +54,6 @@ func nodePower(env *cmdenv.Env) *cobra.Command {
 			"Show whether nodes have power, and how they are switched",
 			0,
 			`  pando node power status @lab1`,
-		),
-		powerVerb(env,
-			api.PowerWake,
-			"sweep NODES",
-			"Wake nodes that should be on and give no sign, as after a power cut",
-			wakeStagger,
-			`  pando node power sweep @all --dry-run
-  pando node power sweep @lab1 --stagger 1s`,
 		),
 	)
 	c.GroupID = ""
@@ -95,6 +89,15 @@ func powerVerb(env *cmdenv.Env,
 			"boot from the network this once, whatever the firmware's order says (Redfish, IPMI)",
 		)
 	}
+	if action == api.PowerOn {
+		fl.BoolVar(
+			&f.recover,
+			"recover",
+			false,
+			"after a power cut: switch on only nodes that should be on and have been "+
+				"silent for 5 minutes; one that has power is switched off and on",
+		)
+	}
 	if action == api.PowerStatus {
 		env.ReadFlags(c)
 	} else {
@@ -108,7 +111,11 @@ func powerVerb(env *cmdenv.Env,
 				f.parallel,
 			)
 		}
-		return power(env, ctx, cl, cmdenv.Arg(args, 0), action, f)
+		do := action
+		if f.recover {
+			do = api.PowerWake
+		}
+		return power(env, ctx, cl, cmdenv.Arg(args, 0), do, f)
 	})
 	return c
 }

@@ -69,7 +69,7 @@ func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 		t.Row(s.Node, on, path, size, since, told, strings.Join(append(notes, more...), "; "))
 		notes = nil
 	}
-	said := map[string]bool{}
+	shown := map[string]bool{}
 	for _, p := range s.Places {
 		for _, k := range p.Paths {
 			var more []string
@@ -80,7 +80,7 @@ func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 			case !slices.Contains(s.Persist, k.Path) && !slices.Contains(s.Persist, fleet.FilePrefix+k.Path):
 				more = []string{"not declared any more"}
 			}
-			said[k.Path] = said[k.Path] || p.Place == s.Place
+			shown[k.Path] = shown[k.Path] || p.Place == s.Place
 			row(p.On, k.Path, keptSize(k), day(k.Since), output.Ago(env.Now(), p.Told), more...)
 		}
 		if len(p.Paths) == 0 && len(s.Persist) == 0 {
@@ -88,7 +88,7 @@ func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 		}
 	}
 	for _, p := range s.Persist {
-		if path := fleet.ParsePersist(p).Path; !said[path] {
+		if path := fleet.ParsePersist(p).Path; !shown[path] {
 			row(s.Kept, path, "", "", "", "not yet")
 		}
 	}

@@ -116,7 +116,7 @@ func printRollout(env *cmdenv.Env, r api.Rollout) {
 		"group",
 		r.Group,
 		"state",
-		string(r.State),
+		r.State.Text(),
 		"reason",
 		r.Reason,
 		"from",
@@ -188,7 +188,7 @@ func rolloutVerb(env *cmdenv.Env,
 			if env.JSON {
 				return output.JSON(env.Out, r)
 			}
-			env.Printf("rollout %s: %s\n", r.ID, r.State)
+			env.Printf("rollout %s: %s\n", r.ID, r.State.Text())
 			return nil
 		}),
 	})

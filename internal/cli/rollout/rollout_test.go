@@ -23,7 +23,7 @@ func TestRolloutTexts(t *testing.T) {
 			From:    from,
 			To:      to,
 			Asked:   "lab:next",
-			State:   fleet.RolloutReturning,
+			State:   fleet.RolloutRollingBack,
 			Reason:  "node pc2: units failed that had not failed before: display.service",
 			Wave:    1,
 			Waves:   3,

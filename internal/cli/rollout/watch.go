@@ -89,7 +89,7 @@ func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string
 // endOfRollout reports what came of it.
 func endOfRollout(env *cmdenv.Env, r api.Rollout) error {
 	if !env.JSON {
-		env.Printf("rollout %s: %s\n", r.ID, strings.TrimSuffix(string(r.State)+": "+r.Reason, ": "))
+		env.Printf("rollout %s: %s\n", r.ID, strings.TrimSuffix(r.State.Text()+": "+r.Reason, ": "))
 	}
 	if r.State == fleet.RolloutDone {
 		return nil
@@ -145,7 +145,13 @@ func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 	settled := r.Phases[fleet.PhasePassed] + r.Phases[fleet.PhaseAway] + r.Phases[fleet.PhaseReturned] +
 		r.Phases[fleet.PhaseLost] + r.Phases[fleet.PhaseLeft]
 	line(
-		fmt.Sprintf("rollout %s  %s  wave %s  %s", r.ID, r.State, listing.WaveText(r), output.Span(now.Sub(r.Created))),
+		fmt.Sprintf(
+			"rollout %s  %s  wave %s  %s",
+			r.ID,
+			r.State.Text(),
+			listing.WaveText(r),
+			output.Span(now.Sub(r.Created)),
+		),
 	)
 	line(terminal.Bar(int64(settled), int64(len(r.Nodes))) + listing.PhaseCounts(r))
 	line(r.Reason)

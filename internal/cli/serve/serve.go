@@ -35,6 +35,7 @@ type serveFlags struct {
 	servers             []string
 	uplink, nodeLink    *output.Quantity
 	rebootAfter         time.Duration
+	leaseTime           time.Duration
 	store               storeflags.Flags
 	verbose, noProbe    bool
 	dashboard           string
@@ -69,6 +70,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	)
 	fl.StringSliceVar(&f.dns, "dns", nil, "name servers told to nodes (default: this machine's)")
 	fl.StringVar(&f.domain, "domain", "", "domain told to nodes")
+	fl.DurationVar(&f.leaseTime, "lease-time", dhcp.DefaultLeaseTime,
+		"how long a lease is good; that of a machine that is no node yet for 10 minutes at most")
 	fl.StringVar(&f.http, "http", server.DefaultData, "address of the image port: boot files and images")
 	fl.StringVar(&f.control, "control", server.DefaultControl, "address of the control port: API, and what nodes "+
 		"report")
@@ -284,7 +287,7 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if err != nil {
 		return dhcp.Subnet{}, err
 	}
-	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain}
+	s := dhcp.Subnet{Prefix: prefix.Masked(), Domain: f.domain, LeaseTime: f.leaseTime}
 	if s.First, s.Last, err = addressRange(f.addresses, prefix); err != nil {
 		return s, err
 	}

@@ -2,11 +2,13 @@ package site
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
 	"pando/internal/api"
 	"pando/internal/cmdenv"
+	"pando/internal/exitcode"
 	"pando/internal/fleet"
 	"pando/internal/output"
 )
@@ -15,7 +17,11 @@ import (
 
 // LeaseCommand is `lease`.
 func LeaseCommand(env *cmdenv.Env) *cobra.Command {
-	return cmdenv.Noun("lease", "DHCP addresses given to MACs", env.ReadFlags(&cobra.Command{
+	return cmdenv.Noun("lease", "DHCP addresses given to MACs", leaseList(env), leaseDelete(env))
+}
+
+func leaseList(env *cmdenv.Env) *cobra.Command {
+	return env.ReadFlags(&cobra.Command{
 		Use:   "list",
 		Short: "List leases",
 		Args:  cobra.NoArgs,
@@ -34,7 +40,35 @@ func LeaseCommand(env *cmdenv.Env) *cobra.Command {
 			t.Flush()
 			return nil
 		}),
-	}))
+	})
+}
+
+func leaseDelete(env *cmdenv.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete ADDRESS...",
+		Short: "Forget who has an address, so that somebody else may get it",
+		Long: `Forget who has these addresses, and which were found in use by somebody else. A machine that runs keeps using its address
+until its lease ends or it renews it; delete the leases of machines that are gone.`,
+		Example: "  pando lease delete 10.0.0.117",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
+			addrs := make([]netip.Addr, 0, len(args))
+			for _, a := range args {
+				addr, err := netip.ParseAddr(a)
+				if err != nil {
+					return exitcode.Usagef("lease delete: %s is not an address", a)
+				}
+				addrs = append(addrs, addr)
+			}
+			for _, a := range addrs {
+				if err := c.DeleteLease(ctx, a); err != nil {
+					return err
+				}
+				env.Printf("lease of %s deleted\n", a)
+			}
+			return nil
+		}),
+	}
 }
 
 func leaseKind(l fleet.Lease) string {
@@ -43,6 +77,8 @@ func leaseKind(l fleet.Lease) string {
 		return "in use by somebody else"
 	case l.Static:
 		return "fixed"
+	case !l.Known:
+		return "unknown machine"
 	}
 	return "dynamic"
 }

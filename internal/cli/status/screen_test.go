@@ -21,11 +21,12 @@ func badDay() api.Status {
 		Time:    zero.Add(26 * time.Hour),
 		Policy:  api.Policy{Adoption: fleet.Approve, Naming: "pc[001-]"},
 		DHCP: api.DHCP{
-			Mode:      "own",
-			Interface: "eth1",
-			Range:     "10.0.0.100-10.0.3.250",
-			StoodDown: true,
-			Others:    []string{"10.0.0.3"},
+			Mode:       "own",
+			Interface:  "eth1",
+			Range:      "10.0.0.100-10.0.3.250",
+			StoppedFor: "10.0.0.3",
+			Others:     []string{"10.0.0.3"},
+			Addresses:  api.DHCPAddresses{All: 919, Known: 850, Unknown: 12},
 		},
 		Loads:  api.Loads{Slots: 10, Loading: 10, Waiting: 3800, Expect: 570 * time.Second},
 		Failed: 212,
@@ -85,8 +86,8 @@ func TestStatusOnOneScreen(t *testing.T) {
 		return d
 	}
 	text := show(badDay(), 80, 24).String()
-	for _, want := range []string{"212 failed:", "to do: look at the cable", "WARNING: no addresses are " +
-		"given", "WARNING: little room", "room-000-1", "halted",
+	for _, want := range []string{"212 failed:", "to do: look at the cable", "WARNING: this server stopped giving " +
+		"addresses", "WARNING: little room", "room-000-1", "halted",
 		"pando boot list --failed", "pando rollout list"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("not on the screen: %s", want)

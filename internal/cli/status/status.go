@@ -134,11 +134,11 @@ func statusTrouble(s api.Status) (out []string) {
 
 // statusWarnings is what else wants somebody's attention.
 func statusWarnings(s api.Status) (out []string) {
-	if s.DHCP.StoodDown {
-		out = append(
-			out,
-			"WARNING: no addresses are given: another DHCP server answers: "+strings.Join(s.DHCP.Others, " "),
-		)
+	if text := s.DHCP.Stopped(); text != "" {
+		out = append(out, "WARNING: "+text)
+	}
+	if s.DHCP.Addresses.Short() {
+		out = append(out, "WARNING: "+s.DHCP.Addresses.Text())
 	}
 	if s.Logs.Full {
 		out = append(out, "WARNING: journals of nodes are not taken: the disk of the server is full")

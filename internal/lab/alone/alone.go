@@ -209,7 +209,7 @@ func (a *Alone) clockName() string {
 // rounds boots every way once in each round and keeps what was measured after each boot.
 func (a *Alone) rounds(ctx context.Context, m *testbed.Material) error {
 	res := newResult(m, a.Image, a.command, a.clockName(), a.release)
-	res.ways = a.said()
+	res.ways = a.printed()
 	res.Work = a.work
 	file := filepath.Join(a.Dir, res.file())
 	for round := range a.runs {
@@ -238,8 +238,8 @@ func (a *Alone) rounds(ctx context.Context, m *testbed.Material) error {
 	return nil
 }
 
-// said are the ways as results name them.
-func (a *Alone) said() []way {
+// printed are the ways as results name them.
+func (a *Alone) printed() []way {
 	if !a.replay {
 		return a.all
 	}

@@ -121,7 +121,7 @@ func TestReplayIsTold(t *testing.T) {
 		t.Skip(err) // a program is not here
 	}
 	r := &result{
-		ways:    a.said(),
+		ways:    a.printed(),
 		Clock:   byReplay,
 		Work:    4,
 		Machine: "2 processors",

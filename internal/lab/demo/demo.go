@@ -28,11 +28,11 @@ const (
 
 // computer is one of the demo's machines.
 type computer struct {
-	name     string // that it has, or will be given
-	mac      fleet.MAC
-	firmware testkit.Firmware
-	stranger bool // nobody announced it
-	what     string
+	name           string // that it has, or will be given
+	mac            fleet.MAC
+	firmware       testkit.Firmware
+	unknownMachine bool // nobody announced it
+	what           string
 }
 
 var computers = []computer{
@@ -172,7 +172,7 @@ func (l *Demo) settle(ctx context.Context, p *play) error {
 		return err
 	}
 	for _, c := range computers {
-		if c.stranger {
+		if c.unknownMachine {
 			continue
 		}
 		if _, err := p.site.API.CreateNode(ctx, api.NodeCreate{Name: c.name, MACs: []fleet.MAC{c.mac}}); err != nil {
@@ -192,7 +192,7 @@ func (l *Demo) bootAll(ctx context.Context, p *play) error {
 			c.name,
 			c.mac,
 			c.what,
-			map[bool]string{true: "adopted when it appears", false: "announced"}[c.stranger],
+			map[bool]string{true: "adopted when it appears", false: "announced"}[c.unknownMachine],
 		)
 	}
 	l.Say("")

@@ -23,7 +23,7 @@ const dockerWay = "docker save | gzip"
 type buildWay struct {
 	name    string
 	command func(tree, dir string) []string
-	written func(dir string, said []byte) (int64, error)
+	written func(dir string, output []byte) (int64, error)
 	docker  *docker // which the tree is in beforehand, and whose time counts; nil: none
 }
 
@@ -67,8 +67,8 @@ func buildWays(d *docker) []buildWay {
 }
 
 // pandoWrote parses the output of the child process.
-func pandoWrote(_ string, said []byte) (n int64, err error) {
-	err = json.Unmarshal(said, &n)
+func pandoWrote(_ string, output []byte) (n int64, err error) {
+	err = json.Unmarshal(output, &n)
 	return n, err
 }
 
@@ -92,7 +92,7 @@ func (b *Build) run(ctx context.Context, way buildWay, dir string, again bool) (
 func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Writer) (buildRun, error) {
 	c.Stderr = stderr
 	begin := time.Now()
-	said, err := c.Output()
+	output, err := c.Output()
 	took := time.Since(begin)
 	if err != nil {
 		return buildRun{}, err
@@ -105,7 +105,7 @@ func runCommand(c *exec.Cmd, way buildWay, dir string, again bool, stderr io.Wri
 		CPU:    c.ProcessState.UserTime() + c.ProcessState.SystemTime(),
 		Memory: usage.Maxrss * 1024,
 	}
-	r.Bytes, err = way.written(dir, said)
+	r.Bytes, err = way.written(dir, output)
 	return r, err
 }
 

@@ -12,15 +12,15 @@ import (
 	"pando/internal/bench/testbed"
 )
 
-// badCrowd are the bad peers of a run.
-type badCrowd struct {
+// badGroup is the bad peers of a run.
+type badGroup struct {
 	peers []*bench.Program
 	notes []string // files that they leave
 }
 
 // badPeers starts peers that send what they should not, on the links after those of the nodes.
-func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *badCrowd, err error) {
-	c = &badCrowd{}
+func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *badGroup, err error) {
+	c = &badGroup{}
 	f := findFault(j.Fault)
 	if f.bad == "" {
 		return c, nil
@@ -55,7 +55,7 @@ func (s *Storm) badPeers(ctx context.Context, m *testbed.Material, j job) (c *ba
 	return c, nil
 }
 
-func (c *badCrowd) stop() {
+func (c *badGroup) stop() {
 	for _, p := range c.peers {
 		p.Stop()
 	}
@@ -63,7 +63,7 @@ func (c *badCrowd) stop() {
 }
 
 // ended stops them, and returns what they did to whom.
-func (c *badCrowd) ended() ([]bench.BadAnswer, error) {
+func (c *badGroup) ended() ([]bench.BadAnswer, error) {
 	c.stop()
 	return bench.ReadBadNotes(c.notes)
 }

@@ -45,7 +45,7 @@ func TestWhomBadPeersMet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	answers, err := (&badCrowd{notes: files}).ended()
+	answers, err := (&badGroup{notes: files}).ended()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestWhomBadPeersMet(t *testing.T) {
 	) {
 		t.Errorf("got %+v", r.Each)
 	}
-	if _, err := (&badCrowd{notes: []string{filepath.Join(t.TempDir(), "none")}}).ended(); err == nil {
+	if _, err := (&badGroup{notes: []string{filepath.Join(t.TempDir(), "none")}}).ended(); err == nil {
 		t.Error("a bad peer that left no note is taken for one that did nothing")
 	}
 }

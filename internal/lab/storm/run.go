@@ -93,7 +93,7 @@ func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes [
 		}
 	}
 	if s.k {
-		if r.K, err = s.turns(ctx, m.Pieces); err != nil {
+		if r.K, err = s.loadAll(ctx, m.Pieces); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func TestStormFlags(t *testing.T) {
 
 // All systems are measured before the next number of nodes, the largest first, and again in the next round. A rival
 // is not measured with more nodes than it is good for.
-func TestStormPlanTakesTurns(t *testing.T) {
+func TestStormPlanAlternates(t *testing.T) {
 	s := &Storm{rivals: rivals.All(), nodes: []int{1, 20, 10}, wanted: []string{"prefetch", "nbd"}, runs: 2}
 	var got []string
 	for _, j := range s.plan() {

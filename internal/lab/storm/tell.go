@@ -86,14 +86,14 @@ func (n *node) macOf() (mac fleet.MAC, err error) {
 	return mac, err
 }
 
-func (t *telling) hello(ctx context.Context) error {
+func (t *telling) register(ctx context.Context) error {
 	begun := time.Since(t.init)
-	var answer api.HelloResponse
+	var answer api.RegisterResponse
 	err := t.post(
 		ctx,
 		"/v1/node/hello",
 		"",
-		api.HelloRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.Net.Addr.Addr().String(),
+		api.RegisterRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.Net.Addr.Addr().String(),
 			Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}},
 		&answer,
 	)
@@ -116,8 +116,8 @@ func (t *telling) hello(ctx context.Context) error {
 		ctx,
 		nil,
 		event(trace.Init, trace.End, 0),
-		event(trace.Hello, trace.Begin, begun),
-		event(trace.Hello, trace.End, time.Since(t.init)),
+		event(trace.Register, trace.Begin, begun),
+		event(trace.Register, trace.End, time.Since(t.init)),
 		event(trace.Device, trace.Begin, time.Since(t.init)),
 	)
 }

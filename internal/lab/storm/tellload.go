@@ -41,7 +41,7 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := f.Turn(ctx)
+	k, err := f.Admitted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (n *node) load(ctx context.Context) (*telling, error) {
 		return nil, fmt.Errorf("the server's key in boot.json: %w", err)
 	}
 	t.control = &http.Client{Transport: &http.Transport{DialContext: n.Net.Dial, TLSClientConfig: api.PinnedTLS(key)}}
-	return t, t.hello(ctx)
+	return t, t.register(ctx)
 }
 
 // loader is the node's, which asks by its own link.

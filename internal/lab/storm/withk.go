@@ -29,11 +29,11 @@ type runK struct {
 
 // nodeK is how a node of such a run loaded K.
 type nodeK struct {
-	Bytes int64   `json:"bytes"`
-	Turn  float64 `json:"turn"` // it may load
-	There float64 `json:"there"`
-	Asked int     `json:"asked"` // for scripts
-	Slept float64 `json:"slept"` // since scripts said so
+	Bytes    int64   `json:"bytes"`
+	Admitted float64 `json:"turn"` // it may load
+	There    float64 `json:"there"`
+	Asked    int     `json:"asked"` // for scripts
+	Slept    float64 `json:"slept"` // since scripts said so
 }
 
 // withKSystems are those of which the simulator knows what they do after K.
@@ -80,7 +80,7 @@ func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	if err != nil {
 		return err
 	}
-	k, err := f.Turn(ctx)
+	k, err := f.Admitted(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (s *Storm) readyK(ctx context.Context, m *testbed.Material) error {
 	return err
 }
 
-// turns is what the server says of those who will load.
-func (s *Storm) turns(ctx context.Context, pieces int) (*runK, error) {
+// loadAll is what the server says of those who will load.
+func (s *Storm) loadAll(ctx context.Context, pieces int) (*runK, error) {
 	st, err := s.Site.API.Status(ctx)
 	if err != nil {
 		return nil, err
@@ -121,11 +121,11 @@ func (n *node) loadK(ctx context.Context, begin time.Time) (*nodeK, error) {
 	if err != nil {
 		return nil, err
 	}
-	script, err := f.Turn(ctx)
+	script, err := f.Admitted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := &nodeK{Turn: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
+	k := &nodeK{Admitted: time.Since(begin).Seconds(), Asked: f.Asked, Slept: f.Slept.Seconds()}
 	kernel, err := f.Fetch(ctx, script.Kernel, io.Discard)
 	if err != nil {
 		return nil, err
@@ -148,14 +148,14 @@ func (k *runK) finish(each []nodeRun) {
 		if k.First == 0 || n.K.There < k.First {
 			k.First = n.K.There
 		}
-		k.Together = max(k.Together, loadingAt(n.K.Turn, each))
+		k.Together = max(k.Together, loadingAt(n.K.Admitted, each))
 	}
 }
 
 // loadingAt is how many nodes load at a moment.
 func loadingAt(at float64, each []nodeRun) (count int) {
 	for _, n := range each {
-		if n.K != nil && n.K.Turn <= at && at < n.K.There {
+		if n.K != nil && n.K.Admitted <= at && at < n.K.There {
 			count++
 		}
 	}

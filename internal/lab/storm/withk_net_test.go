@@ -40,7 +40,8 @@ func TestStormFromPowerOn(t *testing.T) {
 	}
 	waited := 0
 	for i, n := range x.Each {
-		if n.K == nil || n.K.Bytes != x.K.Bytes || n.K.Turn <= 0 || n.K.There <= n.K.Turn || n.Attached < n.K.There ||
+		if n.K == nil || n.K.Bytes != x.K.Bytes || n.K.Admitted <= 0 || n.K.There <= n.K.Admitted ||
+			n.Attached < n.K.There ||
 			n.Booted <= n.Attached {
 			t.Errorf(
 				"node %d has a root after %g s, has booted after %g s, and loaded %+v",

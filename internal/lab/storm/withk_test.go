@@ -13,9 +13,9 @@ import (
 // withKReport has two storms from power-on with round figures: W is 1 MB and K is 2 MB, and each node's link takes ten
 // seconds for W.
 func withKReport() *report {
-	node := func(turn, there, booted float64) nodeRun {
+	node := func(admitted, there, booted float64) nodeRun {
 		return nodeRun{
-			K:      &nodeK{Bytes: 2e6, Turn: turn, There: there, Asked: 1},
+			K:      &nodeK{Bytes: 2e6, Admitted: admitted, There: there, Asked: 1},
 			Booted: booted,
 			Taken:  bench.Usage{Received: map[string]int64{"server": 5e5}},
 		}

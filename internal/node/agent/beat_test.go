@@ -22,8 +22,8 @@ import (
 	"pando/internal/trace"
 )
 
-// heard is one request of an agent, as its server has it.
-type heard struct {
+// received is one request of an agent, as its server has it.
+type received struct {
 	at    time.Duration
 	bytes int
 	api.ReportRequest
@@ -35,9 +35,9 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // listening returns an agent whose boot is over, and what its server hears.
-func listening(t *testing.T) (*Agent, *[]heard) {
+func listening(t *testing.T) (*Agent, *[]received) {
 	t.Helper()
-	var got []heard
+	var got []received
 	begun := time.Now()
 	server := control.Over(
 		[]string{"https://server"},
@@ -46,7 +46,7 @@ func listening(t *testing.T) (*Agent, *[]heard) {
 			if err != nil {
 				return nil, err
 			}
-			h := heard{at: time.Since(begun), bytes: len(body)}
+			h := received{at: time.Since(begun), bytes: len(body)}
 			if err := json.Unmarshal(body, &h.ReportRequest); err != nil {
 				return nil, err
 			}

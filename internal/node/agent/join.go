@@ -66,7 +66,7 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	req := api.HelloRequest{
+	req := api.RegisterRequest{
 		Boot:     begun.Boot,
 		Token:    begun.Token,
 		MAC:      l.MAC,
@@ -80,7 +80,7 @@ func (j *joiner) askToJoin(ctx context.Context) error {
 			j.sender.logf("no proof by a TPM: %v", err)
 		}
 	}
-	var resp api.HelloResponse
+	var resp api.RegisterResponse
 	err = j.sender.control.Call(ctx, "/v1/node/hello", "", req, &resp)
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func TestAgentTellsOfARenewedMedium(t *testing.T) {
 	if err := rundir.ReadJSON(a.who.dir, rundir.ProgressName, &kept); err != nil || m.looks != 1 || !kept.Medium {
 		t.Errorf("looked %d times, kept %v, %v", m.looks, kept.Medium, err)
 	}
-	if said := a.report.Take(); len(said) != 1 || !strings.Contains(said[0].Message, "/dev/sdx") {
-		t.Errorf("the timeline has %+v", said)
+	if output := a.report.Take(); len(output) != 1 || !strings.Contains(output[0].Message, "/dev/sdx") {
+		t.Errorf("the timeline has %+v", output)
 	}
 }

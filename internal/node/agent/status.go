@@ -62,11 +62,11 @@ func (w *status) report(ctx context.Context) {
 	case heartbeat:
 		err = w.sender.send(post, nil, nil)
 	case fullStatus:
-		said := s
+		report := s
 		if s.State == w.last.State {
-			said.State = ""
+			report.State = ""
 		}
-		if err = w.sender.send(post, nil, &said); err == nil {
+		if err = w.sender.send(post, nil, &report); err == nil {
 			w.last, w.sent = s, time.Now()
 		}
 	}

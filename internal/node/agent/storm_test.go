@@ -22,7 +22,7 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 		const nodes, away = 200, 10 * time.Minute
 		begun := time.Now()
 		var mu sync.Mutex
-		heard := map[time.Duration]int{} // in each five seconds after it came back
+		received := map[time.Duration]int{} // in each five seconds after it came back
 		speaks := func(*http.Request) (*http.Response, error) {
 			since := time.Since(begun) - away
 			if since < 0 {
@@ -30,7 +30,7 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			heard[since.Truncate(lookEvery)]++
+			received[since.Truncate(lookEvery)]++
 			return &http.Response{StatusCode: http.StatusNoContent, Body: io.NopCloser(&bytes.Reader{})}, nil
 		}
 		var all sync.WaitGroup
@@ -47,7 +47,7 @@ func TestSignsOfLifeAfterTheServerWasAway(t *testing.T) {
 		}
 		all.Wait()
 		sum, most := 0, 0
-		for at, n := range heard {
+		for at, n := range received {
 			if most = max(most, n); at < beatEvery {
 				sum += n
 			}

@@ -23,7 +23,7 @@ const cacheHeap = 16 << 20
 
 // cacheHeapOf is the garbage collector's aim for what this daemon keeps beside the usual.
 func cacheHeapOf(c blockapi.Config) int64 {
-	if c.Disk != nil || c.Late != nil {
+	if c.Disk != nil || c.Pending != nil {
 		return c.RAM + cacheHeap
 	}
 	return c.RAM
@@ -38,10 +38,10 @@ var errCacheHangs = errors.New("it answers too late, and is not asked any more u
 // openCache begins to use the cache that the configuration names.
 func (d *blockDaemon) openCache(ctx context.Context) {
 	switch {
-	case d.cfg.Disk != nil || d.cfg.Late != nil:
-		d.late = &lateCache{}
+	case d.cfg.Disk != nil || d.cfg.Pending != nil:
+		d.pending = &pendingCache{}
 		d.through = &cache.ReadThrough{
-			Backend: d.late,
+			Backend: d.pending,
 			Begin:   lowPriority,
 			Hit:     func(n int) { d.ledger.add(bytesDisk, int64(n)) },
 			Hangs:   func() { d.cacheFailed(errCacheHangs) },
@@ -64,11 +64,11 @@ func (d *blockDaemon) openCache(ctx context.Context) {
 // awaitCache returns when the tables of the cache are there, or have had their time. Of a node that is not known to
 // have a cache the disk is not waited for.
 func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct{}) {
-	if late := d.cfg.Late; late != nil && !late.Came() {
+	if pending := d.cfg.Pending; pending != nil && !pending.Came() {
 		select {
 		case <-came:
-		case <-time.After(late.Wait):
-			d.log.Info("the cache's disk is still to come; the boot begins without", "waited", late.Wait)
+		case <-time.After(pending.Wait):
+			d.log.Info("the cache's disk is still to come; the boot begins without", "waited", pending.Wait)
 			return
 		case <-ctx.Done():
 			return
@@ -86,7 +86,7 @@ func (d *blockDaemon) awaitCache(ctx context.Context, came, opened <-chan struct
 func (d *blockDaemon) useDisk(came chan<- struct{}) {
 	c, err := d.cfg.Disk, error(nil)
 	if c == nil {
-		c, err = d.cfg.Late.Receive()
+		c, err = d.cfg.Pending.Receive()
 	}
 	d.disk.Store(c)
 	close(came)
@@ -101,7 +101,7 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 		d.through.BackendReady(false)
 		return
 	}
-	d.late.Store(disk)
+	d.pending.Store(disk)
 	d.through.BackendReady(true)
 	d.fillCache()
 	s := disk.Stats()
@@ -111,13 +111,13 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 // fillCache has the pieces of the boot pack written that are in memory, and came before the disk or too fast for it.
 func (d *blockDaemon) fillCache() {
 	dev := d.device.Load()
-	if dev == nil || d.late == nil || d.late.Load() == nil {
+	if dev == nil || d.pending == nil || d.pending.Load() == nil {
 		return
 	}
 	i := 0
 	next := func() (chunk.Verified, bool) {
 		for ; i < dev.Pieces(); i++ {
-			if v, ok := dev.Piece(i); ok && d.late.Wants(v.ID()) {
+			if v, ok := dev.Piece(i); ok && d.pending.Wants(v.ID()) {
 				i++
 				return v, true
 			}
@@ -151,7 +151,7 @@ func (d *blockDaemon) openDisk(c *blockapi.CacheDisk) (*cache.Disk, error) {
 }
 
 func (d *blockDaemon) cacheFailed(err error) {
-	name := blockapi.LateName // whose disk did not come
+	name := blockapi.PendingName // whose disk did not come
 	if c := d.disk.Load(); c != nil {
 		name = c.Name
 	}
@@ -191,10 +191,10 @@ func (d *blockDaemon) keepsSomething() bool {
 	if d.through == nil {
 		return false
 	}
-	if d.late == nil {
+	if d.pending == nil {
 		return false // memory is empty when a boot begins
 	}
-	disk := d.late.Load()
+	disk := d.pending.Load()
 	return disk != nil && disk.Stats().Objects > 0
 }
 
@@ -205,11 +205,11 @@ func lowPriority() {
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, whoProcess, 0, bestEffortLast) // schedulers without priorities refuse
 }
 
-// lateCache is a cache disk that may still be opening. Until then it is empty and takes nothing.
-type lateCache struct{ atomic.Pointer[cache.Disk] }
+// pendingCache is a cache disk that may still be opening. Until then it is empty and takes nothing.
+type pendingCache struct{ atomic.Pointer[cache.Disk] }
 
 // Get returns an object if the disk is there and has it.
-func (k *lateCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
+func (k *pendingCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 	if d := k.Load(); d != nil {
 		return d.Get(id, size)
 	}
@@ -217,19 +217,19 @@ func (k *lateCache) Get(id chunk.ID, size int64) (chunk.Verified, bool) {
 }
 
 // Has reports whether the disk is there and has an object.
-func (k *lateCache) Has(id chunk.ID) bool {
+func (k *pendingCache) Has(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Has(id)
 }
 
 // Wants reports whether the disk is there and should have an object.
-func (k *lateCache) Wants(id chunk.ID) bool {
+func (k *pendingCache) Wants(id chunk.ID) bool {
 	d := k.Load()
 	return d != nil && d.Wants(id)
 }
 
 // Put writes an object if the disk is there.
-func (k *lateCache) Put(v chunk.Verified) error {
+func (k *pendingCache) Put(v chunk.Verified) error {
 	if d := k.Load(); d != nil {
 		return d.Put(v)
 	}
@@ -237,7 +237,7 @@ func (k *lateCache) Put(v chunk.Verified) error {
 }
 
 // Sync makes durable what was written.
-func (k *lateCache) Sync() error {
+func (k *pendingCache) Sync() error {
 	if d := k.Load(); d != nil {
 		return d.Sync()
 	}

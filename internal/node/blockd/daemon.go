@@ -58,7 +58,7 @@ type blockDaemon struct {
 	monitor *netMonitor
 	reads   *readRecorder
 	through *cache.ReadThrough // nil: no cache beside what blockdev has
-	late    *lateCache         // behind it; nil: no cache on a disk
+	pending *pendingCache      // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.FastDigests // of the boot pack's pieces
 
@@ -138,7 +138,7 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		cancel()
 	}()
 
-	dev := &lateDevice{size: d.cfg.Size, there: make(chan struct{})}
+	dev := &pendingDevice{size: d.cfg.Size, there: make(chan struct{})}
 	defer d.closeCache()
 	defer dev.close()
 	go func() {
@@ -222,7 +222,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 func (d *blockDaemon) slow() *store.TimeoutFloor {
 	s := &store.TimeoutFloor{}
 	if d.cfg.Swarm != nil && d.ledger.get(countRestarts) == 0 {
-		s.Set(min(d.cfg.Swarm.Late, swarm.MaxAnnounceDelay))
+		s.Set(min(d.cfg.Swarm.AnnounceDelay, swarm.MaxAnnounceDelay))
 	}
 	return s
 }
@@ -247,8 +247,8 @@ func (d *blockDaemon) status(since int64) blockapi.Status {
 	s.Waiting, s.Server, s.Fed = waiting, d.watch.server(), d.watch.senders()
 	s.PID, s.Uptime, s.Memory = os.Getpid(), time.Since(d.start), rootdaemon.ResidentMemory()
 	if swarm := d.swarm.Load(); swarm != nil {
-		said := swarm.Control()
-		s.Messages, s.Control, s.Usual = said.Messages, said.Bytes, swarm.TransferTime()
+		control := swarm.Control()
+		s.Messages, s.Control, s.Usual = control.Messages, control.Bytes, swarm.TransferTime()
 	}
 	return s
 }

@@ -13,7 +13,7 @@ import (
 
 // stuck is a disk whose reads do not come back.
 type stuck struct {
-	lateCache
+	pendingCache
 	reads chan struct{}
 }
 

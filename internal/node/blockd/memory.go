@@ -19,7 +19,7 @@ func memoryLimit(c blockapi.Config, size, memory int64) int64 {
 		limit += keep
 	}
 	if c.Swarm != nil {
-		limit += int64(looseBytes(c)) + blockPeers
+		limit += int64(demandBytes(c)) + blockPeers
 	}
 	return limit
 }

@@ -116,19 +116,19 @@ func (s *stall) flush() int {
 	return len(s.waiting)
 }
 
-// lateDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
+// pendingDevice is a device whose index is still being fetched: a daemon that takes over is asked before it has
 // anything. Reads wait for it.
-type lateDevice struct {
+type pendingDevice struct {
 	size  int64
 	there chan struct{} // closed when dev is set
 	dev   *blockdev.Device
 }
 
 // Size is the size in the manifest. An index with another size is refused.
-func (d *lateDevice) Size() int64 { return d.size }
+func (d *pendingDevice) Size() int64 { return d.size }
 
 // ReadAt waits for the device and reads.
-func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
+func (d *pendingDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 	select {
 	case <-d.there:
 		return d.dev.ReadAt(ctx, p, off)
@@ -138,7 +138,7 @@ func (d *lateDevice) ReadAt(ctx context.Context, p []byte, off int64) error {
 }
 
 // ReadNow reads what is in memory, once the device is there.
-func (d *lateDevice) ReadNow(p []byte, off int64) bool {
+func (d *pendingDevice) ReadNow(p []byte, off int64) bool {
 	select {
 	case <-d.there:
 		return d.dev.ReadNow(p, off)
@@ -147,12 +147,12 @@ func (d *lateDevice) ReadNow(p []byte, off int64) bool {
 	}
 }
 
-func (d *lateDevice) arrive(dev *blockdev.Device) {
+func (d *pendingDevice) arrive(dev *blockdev.Device) {
 	d.dev = dev
 	close(d.there)
 }
 
-func (d *lateDevice) close() {
+func (d *pendingDevice) close() {
 	select {
 	case <-d.there:
 		d.dev.Close()

@@ -73,8 +73,8 @@ func (d *blockDaemon) whole() func() {
 }
 
 // unread counts what came in pieces and was not read.
-func (d *blockDaemon) unread(n int64, late bool) {
-	if late {
+func (d *blockDaemon) unread(n int64, pending bool) {
+	if pending {
 		d.ledger.add(bytesLate, n)
 	} else {
 		d.ledger.add(bytesUnread, n)

@@ -265,7 +265,7 @@ func TestSupervisorReplacesAKilledDaemon(t *testing.T) {
 
 // The block daemon has nothing of any file system open: it could not wait for the root that it serves if it
 // wanted to.
-func TestBlockDaemonHoldsNoFiles(t *testing.T) {
+func TestBlockDaemonKeepsNoFilesOpen(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
 	}

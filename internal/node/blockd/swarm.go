@@ -28,17 +28,17 @@ import (
 // maximum of peers, and the reads that wait in a storm. 3 MiB less made garbage collection use 27 s of processor time
 // in a desktop's boot.
 const (
-	blockLoose = 4 << 20
-	blockPeers = 4 << 20
-	blockAlone = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
+	blockDemand = 4 << 20
+	blockPeers  = 4 << 20
+	blockAlone  = 12 << 20 // of loose objects where there is no pack, and nothing else goes round
 )
 
-// looseBytes is how many bytes of objects beside the pack are kept for peers.
-func looseBytes(c blockapi.Config) int {
+// demandBytes is how many bytes of objects beside the pack are kept for peers.
+func demandBytes(c blockapi.Config) int {
 	if len(c.Pack) == 0 {
 		return blockAlone
 	}
-	return blockLoose
+	return blockDemand
 }
 
 // unsentMost is how many bytes of an upload wait in the kernel until they are sent.
@@ -70,7 +70,7 @@ func (d *blockDaemon) joinSwarm(
 	if c == nil || name.IsZero() {
 		return nil
 	}
-	l, err := listenPeers(ctx, c.Port, peerGone+2*c.Late)
+	l, err := listenPeers(ctx, c.Port, peerGone+2*c.AnnounceDelay)
 	if err != nil {
 		d.log.Warn("nothing is shared with peers", "err", err)
 		return nil
@@ -85,16 +85,16 @@ func (d *blockDaemon) joinSwarm(
 		Port:        l.Addr().(*net.TCPAddr).AddrPort().Port(),
 		Prefix:      d.cfg.Network.PrefixLength(),
 		Location:    c.Place,
-		LocalOnly:   c.Near,
+		LocalOnly:   c.LocalOnly,
 		Idle:        pack == nil || pack.Idle || keeps,
-		DemandBytes: looseBytes(d.cfg),
+		DemandBytes: demandBytes(d.cfg),
 		Bootstrap: swarm.BootstrapFiles{
 			Manifest:  d.cfg.Manifest,
 			Signature: d.cfg.Signature,
 		},
 		Observer:       &swarmWatch{d.watch},
 		BootstrapPeers: c.Start,
-		Control:        c.Said,
+		Control:        c.Control,
 		Slow:           slow,
 		Log:            d.log,
 	}

@@ -134,7 +134,7 @@ func (e *Extender) extendNow(ctx context.Context) (string, error) {
 		return "", err
 	}
 	as, err := control.CheckAssignment(
-		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.RegisterResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
 		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
 	)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestDescribe(t *testing.T) {
-	fail := trace.Event{Stage: trace.Hello, Kind: trace.Fail, Attempt: 3, Message: "no answer (tried: x)",
+	fail := trace.Event{Stage: trace.Register, Kind: trace.Fail, Attempt: 3, Message: "no answer (tried: x)",
 		Hint: "start the server", Attrs: map[string]string{"next": "trying again in 2s"}}
 	for _, c := range []struct {
 		e     trace.Event

@@ -39,8 +39,8 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 		config.Manifest, config.Signature = v.Bytes, v.Signature
 	}
 	cached := d.useCache(ctx, hardware.Sysfs, s, &config)
-	if config.Late != nil {
-		defer config.Late.File.Close() // the daemons have their own
+	if config.Pending != nil {
+		defer config.Pending.File.Close() // the daemons have their own
 	}
 	start := blockapi.Start{
 		Dir:    d.at.block,

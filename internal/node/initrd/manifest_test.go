@@ -47,8 +47,8 @@ func TestFetchManifestRefuses(t *testing.T) {
 	unsigned := good
 	unsigned.Signature = nil
 	other := nodekit.Publish(t, func(m *image.Manifest) { m.Kernel.Release = "6.1.0-2-amd64" })
-	stranger := good
-	stranger.Key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	unknown := good
+	unknown.Key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 	foreign := nodekit.Publish(t, func(m *image.Manifest) {
 		m.Architecture = map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	})
@@ -61,7 +61,7 @@ func TestFetchManifestRefuses(t *testing.T) {
 		"no signature":            {good, unsigned, image.ErrUnsigned, "signed"},
 		"signature of another": {good, nodekit.Published{Data: good.Data, Signature: other.Signature},
 			image.ErrWrongSignature, "signed"},
-		"key nobody trusts":     {stranger, good, image.ErrWrongSignature, "signed"},
+		"key nobody trusts":     {unknown, good, image.ErrWrongSignature, "signed"},
 		"flipped after signing": {flipped, flipped, image.ErrWrongSignature, "signed"},
 		"another architecture":  {foreign, foreign, nil, ""},
 		"nothing, it is gone":   {good, other, nil, "lost this version"},
@@ -85,7 +85,7 @@ func TestFetchManifestRefuses(t *testing.T) {
 // started from a boot medium is told that the medium may be too old.
 func TestRevokedKey(t *testing.T) {
 	p := nodekit.Publish(t, nil)
-	_, stranger, err := minisign.GenerateKey(nil)
+	_, unknown, err := minisign.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +108,11 @@ func TestRevokedKey(t *testing.T) {
 		}, image.ErrRevoked, "a revoked key"},
 		"a medium that is older": {func(m *machine, p *nodekit.Published) {
 			m.timeline.config.Medium = "sha256:x"
-			p.Signature = image.Sign(stranger, p.Data)
+			p.Signature = image.Sign(unknown, p.Data)
 		}, image.ErrWrongSignature, "pando media create"},
 		"another one beside it": {func(m *machine,
 			p *nodekit.Published) {
-			p.Signature = append(image.Sign(stranger, p.Data), p.Signature...)
+			p.Signature = append(image.Sign(unknown, p.Data), p.Signature...)
 		}, nil, ""},
 		"nothing of it is signed": {func(_ *machine, p *nodekit.Published) { p.Signature = nil }, image.ErrUnsigned,
 			"not signed by a key"},

@@ -93,7 +93,7 @@ func TestUsePack(t *testing.T) {
 
 // Whatever is wrong with the pack: it is not used, the timeline says why, and the boot goes on.
 func TestUsePackRefuses(t *testing.T) {
-	const stranger = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
+	const unknown = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"
 	for name, c := range map[string]struct {
 		change func(*packed)
 		says   string
@@ -107,8 +107,8 @@ func TestUsePackRefuses(t *testing.T) {
 		}, "wrong bytes"},
 		"no name":           {func(x *packed) { x.m.timeline.assignment.Load().Pack.Object = "../x" }, "object id"},
 		"not signed":        {func(x *packed) { x.m.timeline.assignment.Load().Pack.Signature = "" }, "signature"},
-		"key nobody trusts": {func(x *packed) { x.m.timeline.config.TrustKeys = []string{stranger} }, "signature"},
-		"not the pack key":  {func(x *packed) { x.got.Manifest.PackKey = stranger }, "signature"},
+		"key nobody trusts": {func(x *packed) { x.m.timeline.config.TrustKeys = []string{unknown} }, "signature"},
+		"not the pack key":  {func(x *packed) { x.got.Manifest.PackKey = unknown }, "signature"},
 		"of another version": {func(x *packed) {
 			x.m.timeline.assignment.Load().Version = image.Version([]byte("another"))
 		}, "version"},

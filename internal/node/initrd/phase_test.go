@@ -64,7 +64,7 @@ func TestRunnerInOrder(t *testing.T) {
 }
 
 func TestRunnerRetriesWithBackoff(t *testing.T) {
-	log, _, err := script(t, 0, failing(trace.Hello, "", 2, errors.New("nobody answers")))
+	log, _, err := script(t, 0, failing(trace.Register, "", 2, errors.New("nobody answers")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestRunnerGoesBack(t *testing.T) {
 		t,
 		0,
 		failing(trace.Address, "", 0, nil),
-		failing(trace.Hello, trace.Address, 3, errors.New("no")),
+		failing(trace.Register, trace.Address, 3, errors.New("no")),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestRunnerFinal(t *testing.T) {
 	log, took, err := script(
 		t,
 		0,
-		failing(trace.Hello, "", 9, &problem.Problem{Err: errors.New("token already used"), Final: true}),
+		failing(trace.Register, "", 9, &problem.Problem{Err: errors.New("token already used"), Final: true}),
 	)
 	if !errors.Is(err, errStuck) || took != finalDelay {
 		t.Errorf("ended after %v with %v, want errStuck after %v", took, err, finalDelay)
@@ -138,7 +138,7 @@ func TestRunnerFinalNeverReboots(t *testing.T) {
 		var last trace.Event
 		r := Runner{
 			Phases: []Phase{
-				failing(trace.Hello, "", 9, &problem.Problem{Err: errors.New("token already used"), Final: true}),
+				failing(trace.Register, "", 9, &problem.Problem{Err: errors.New("token already used"), Final: true}),
 			},
 			Report:      func(e trace.Event) { last = e },
 			RebootAfter: func() time.Duration { return -1 },

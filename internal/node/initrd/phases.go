@@ -26,8 +26,8 @@ type Link struct {
 // Session is what registration brought.
 type Session struct {
 	Assignment fleet.Assignment
-	Answer     api.HelloResponse // as the server signed it; empty without a server
-	Offline    *lastboot.Boot    // what the machine boots without a server; nil: one answered
+	Answer     api.RegisterResponse // as the server signed it; empty without a server
+	Offline    *lastboot.Boot       // what the machine boots without a server; nil: one answered
 }
 
 // Verified is a version whose signature is good.
@@ -79,7 +79,7 @@ func (m *machine) phases(p *results) []Phase {
 			return keep(&p.lease)(m.network.getAddress(ctx, p.link))
 		}, Back: trace.Link,
 			Hint: "is a DHCP server on this network? run `pando doctor` on the server"},
-		{Stage: trace.Hello, Run: m.hello(p), Back: trace.Address,
+		{Stage: trace.Register, Run: m.register(p), Back: trace.Address,
 			Hint: "is `pando serve` running, and is its port 8443 open in the firewall?"},
 		{Stage: trace.Manifest, Run: m.manifest(p), Back: trace.Address,
 			Hint: "is `pando serve` running, and is its port 8480 open in the firewall?"},
@@ -98,7 +98,7 @@ func (m *machine) phases(p *results) []Phase {
 // softPhases are those of a boot that has its kernel, its network and its device.
 func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
 	return []Phase{
-		{Stage: trace.Hello, Run: m.hello(p)},
+		{Stage: trace.Register, Run: m.register(p)},
 		{Stage: trace.Manifest, Run: m.manifest(p)},
 		{Stage: trace.Device, Run: func(ctx context.Context) (string, error) {
 			if p.session.Assignment.Version == staged {
@@ -117,9 +117,9 @@ func (m *machine) softPhases(p *results, staged fleet.Digest) []Phase {
 
 // What both lists have.
 
-func (m *machine) hello(p *results) func(context.Context) (string, error) {
+func (m *machine) register(p *results) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		return keep(&p.session)(m.registration.hello(ctx, p.modules, p.link, p.lease))
+		return keep(&p.session)(m.registration.register(ctx, p.modules, p.link, p.lease))
 	}
 }
 

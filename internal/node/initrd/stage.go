@@ -119,7 +119,7 @@ func (n *NextBoot) stage(ctx context.Context) (*staged, error) {
 		return nil, err
 	}
 	as, err := control.CheckAssignment(
-		api.HelloResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
+		api.RegisterResponse{Assignment: told.Assignment, Signature: told.Signature, Session: self.Session},
 		api.BootConfig{Boot: self.Boot, ServerKey: self.ServerKey},
 	)
 	if err != nil {

@@ -124,9 +124,9 @@ func (k *cacheDisk) handOver(c *blockapi.Config, had bool) error {
 	if err != nil {
 		return err
 	}
-	c.Late = &blockapi.LateDisk{File: theirs}
+	c.Pending = &blockapi.PendingDisk{File: theirs}
 	if had {
-		c.Late.Wait = 3 * k.diskWait // for it to be found, to be opened, and to be made a cache
+		c.Pending.Wait = 3 * k.diskWait // for it to be found, to be opened, and to be made a cache
 	}
 	search, handed := k.cache, make(chan struct{})
 	k.handed = handed

@@ -66,23 +66,25 @@ func TestCacheInMemoryIsBounded(t *testing.T) {
 // when there is one. Nobody but the configuration has the disk then.
 func cacheOf(t *testing.T, m *machine, sys string, c *blockapi.Config) string {
 	t.Helper()
-	m.cacheDisk.cache, m.cacheDisk.handed, c.Disk, c.Late = nil, nil, nil, nil
+	m.cacheDisk.cache, m.cacheDisk.handed, c.Disk, c.Pending = nil, nil, nil, nil
 	found := func() {}
 	if m.cacheDisk.disks.ended() { // it is found once the daemons run, and no sooner
 		m.cacheDisk.disks = &diskFinder{done: make(chan struct{}), name: m.cacheDisk.disks.name}
 		found = func() { close(m.cacheDisk.disks.done) }
 	}
-	if text := m.cacheDisk.useCache(t.Context(), sys, sessionOf(m), c); text != "" || c.Disk != nil || c.Late == nil {
+	if text := m.cacheDisk.useCache(t.Context(), sys, sessionOf(m), c); text != "" || c.Disk != nil ||
+		c.Pending == nil {
 		t.Fatalf("%q, %+v: it was waited for", text, c.Disk)
 	}
 	found()
-	late := c.Late
-	defer late.File.Close()
-	c.Late = nil
+	pending := c.Pending
+	defer pending.File.Close()
+	c.Pending = nil
 	m.cacheDisk.cache.need()
 	<-m.cacheDisk.handed
 	var err error
-	if c.Disk, err = late.Receive(); err != nil || !late.Came() || (c.Disk == nil) != (m.cacheDisk.cache.disk == nil) {
+	if c.Disk, err = pending.Receive(); err != nil || !pending.Came() ||
+		(c.Disk == nil) != (m.cacheDisk.cache.disk == nil) {
 		t.Fatalf("%+v was sent, and received %+v, %v", m.cacheDisk.cache.disk, c.Disk, err)
 	}
 	if c.Disk == nil {
@@ -135,35 +137,35 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 		}
 		var c blockapi.Config
 		if text := x.m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(x.m), &c); text != "" ||
-			c.Late == nil ||
-			(c.Late.Wait > 0) != x.waits {
-			t.Fatalf("%s: %q, %+v", name, text, c.Late)
+			c.Pending == nil ||
+			(c.Pending.Wait > 0) != x.waits {
+			t.Fatalf("%s: %q, %+v", name, text, c.Pending)
 		}
-		if c.Late.Came() {
+		if c.Pending.Came() {
 			t.Errorf("%s: the daemons were told that there is no disk while it is looked for", name)
 		}
 		close(x.m.cacheDisk.disks.done)
 		x.m.cacheDisk.settleCache()
-		if disk, err := c.Late.Receive(); disk != nil || err != nil || !x.m.cacheDisk.cache.failed() {
+		if disk, err := c.Pending.Receive(); disk != nil || err != nil || !x.m.cacheDisk.cache.failed() {
 			t.Errorf("%s: %+v, %v", name, disk, err)
 		}
-		c.Late.File.Close()
+		c.Pending.File.Close()
 		wantNoCache(t, x.m, "none is prepared")
 	}
 	found := cacheMachine("sdx1").cacheDisk
 	found.cache = &cacheSearch{done: make(chan struct{})} // it is being opened
 	var c blockapi.Config
-	if err := found.handOver(&c, found.hadCache(&Session{})); err != nil || c.Late.Wait == 0 {
-		t.Errorf("a disk that was found by now: %+v, %v", c.Late, err)
+	if err := found.handOver(&c, found.hadCache(&Session{})); err != nil || c.Pending.Wait == 0 {
+		t.Errorf("a disk that was found by now: %+v, %v", c.Pending, err)
 	}
 	close(found.cache.done)
 	<-found.handed
-	c.Late.File.Close()
+	c.Pending.File.Close()
 	// Where it is clear that there is none, nothing is to come.
 	for name, m := range map[string]*machine{"none found": cacheMachine(""), "no drivers": testMachine()} {
 		m.timeline.assignment.Store(&fleet.Assignment{Cache: &fleet.Cache{Kind: fleet.CacheDisk, Size: 80e6}})
 		var c blockapi.Config
-		if m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); c.Late != nil || c.Disk != nil {
+		if m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c); c.Pending != nil || c.Disk != nil {
 			t.Errorf("%s: %+v", name, c)
 		}
 		wantNoCache(t, m, map[string]string{"none found": "none is prepared", "no drivers": "no drivers"}[name])
@@ -177,16 +179,16 @@ func TestNextAttemptHasTheDisk(t *testing.T) {
 	m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 	var first, next blockapi.Config
 	m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &first)
-	if first.Late == nil {
+	if first.Pending == nil {
 		t.Fatalf("%+v: the disk is not found yet", first)
 	}
 	m.cacheDisk.disks.name = ".." + disk.Name // of /dev
 	close(m.cacheDisk.disks.done)
-	first.Late.File.Close() // its daemons died
+	first.Pending.File.Close() // its daemons died
 	m.cacheDisk.settleCache()
 	m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &next)
-	if next.Disk == nil || next.Disk != m.cacheDisk.cache.disk || next.Late != nil {
-		t.Fatalf("the next attempt: %+v, %+v", next.Disk, next.Late)
+	if next.Disk == nil || next.Disk != m.cacheDisk.cache.disk || next.Pending != nil {
+		t.Fatalf("the next attempt: %+v, %+v", next.Disk, next.Pending)
 	}
 	if size, err := next.Disk.File.Seek(0, io.SeekEnd); err != nil || size != disk.Size {
 		t.Errorf("its file has %d bytes: %v", size, err)
@@ -207,7 +209,7 @@ func TestWhenADiskIsNeeded(t *testing.T) {
 		m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 		var c blockapi.Config
 		m.cacheDisk.useCache(t.Context(), hardware.Sysfs, sessionOf(m), &c)
-		t.Cleanup(func() { c.Late.File.Close() })
+		t.Cleanup(func() { c.Pending.File.Close() })
 		if known {
 			<-m.cacheDisk.cache.done
 			wantNoCache(t, m, "none was found")
@@ -218,7 +220,7 @@ func TestWhenADiskIsNeeded(t *testing.T) {
 			t.Error("a disk that nobody waits for was given up")
 		}
 		m.cacheDisk.settleCache()
-		if !c.Late.Came() {
+		if !c.Pending.Came() {
 			t.Error("the daemons still wait for a disk when the boot has gone on without")
 		}
 		wantNoCache(t, m, "none was found")

@@ -41,11 +41,11 @@ func (w *Layer) lowerModule(ctx context.Context, name string, options ...string)
 	c := exec.CommandContext(ctx, program, append([]string{"-q", name}, options...)...)
 	c.SysProcAttr = &syscall.SysProcAttr{Chroot: w.Lower}
 	c.Dir, c.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	var said bytes.Buffer
-	c.Stderr = &said
+	var output bytes.Buffer
+	c.Stderr = &output
 	if err := c.Run(); err != nil {
 		return &problem.Problem{
-			Err:  fmt.Errorf("the kernel has no module %s: %w %s", name, err, strings.TrimSpace(said.String())),
+			Err:  fmt.Errorf("the kernel has no module %s: %w %s", name, err, strings.TrimSpace(output.String())),
 			Hint: "has the image its kernel's modules below /lib/modules?",
 		}
 	}

@@ -60,7 +60,8 @@ var (
 		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect",
 		"POST /v1/store/versions", "POST /v1/store/objects",
 		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who of all nodes fed whom
-		"GET /v1/leases", "POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
+		"GET /v1/leases", "DELETE /v1/leases/{address}",
+		"POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups
 		"POST /v1/keys", "POST /v1/keys/{name}/rotate", "POST /v1/keys/{name}/revoke", "POST /v1/signatures",
 		"GET /v1/users", "POST /v1/users", "PATCH /v1/users/{name}", "DELETE /v1/users/{name}",

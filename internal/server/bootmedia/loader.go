@@ -65,9 +65,9 @@ func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte,
 	args := append(
 		[]string{"-O", format, "-d", dir, "-p", "/pando", "-c", early, "-o", out},
 		strings.Fields(modules)...)
-	said, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(said))), NeedsGRUB)
+		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(output))), NeedsGRUB)
 	}
 	return os.ReadFile(out)
 }

@@ -88,5 +88,5 @@ func swarmOf(n fleet.Node, g fleet.Group) *fleet.Swarm {
 	if policy == fleet.PeersOff {
 		return nil
 	}
-	return &fleet.Swarm{Place: n.Place(), Near: policy == fleet.PeersRack}
+	return &fleet.Swarm{Place: n.Place(), LocalOnly: policy == fleet.PeersRack}
 }

@@ -80,9 +80,9 @@ func chooseDrivers(
 	past []attempt,
 	unattended bool,
 ) driverChoice {
-	hello := slices.IndexFunc(past, func(a attempt) bool { return a.reached })
-	if hello >= 0 {
-		nic.Modules = past[hello].modules
+	registered := slices.IndexFunc(past, func(a attempt) bool { return a.reached })
+	if registered >= 0 {
+		nic.Modules = past[registered].modules
 	}
 	drivers, known := m.DriversFor(nic)
 	if !known {
@@ -113,14 +113,14 @@ func chooseDrivers(
 	case !unattended && !worked:
 		return driverChoice{everyNIC, "this node never reboots by itself, so nothing is tried with it"}
 	}
-	if hello >= 0 {
-		if alias := leftOut(m, past[hello]); alias != "" {
+	if registered >= 0 {
+		if alias := leftOut(m, past[registered]); alias != "" {
 			return driverChoice{
 				everyNIC,
 				fmt.Sprintf(
 					"boot %s was sent those of %s only, and its NIC %s had none",
-					past[hello].boot,
-					past[hello].list,
+					past[registered].boot,
+					past[registered].list,
 					alias,
 				),
 			}

@@ -26,9 +26,9 @@ type exchanges struct {
 }
 
 type exchange struct {
-	mac   fleet.MAC
-	heard time.Time // last packet of any kind
-	addrs []addressSeen
+	mac      fleet.MAC
+	lastSeen time.Time // last packet of any kind
+	addrs    []addressSeen
 }
 
 type addressSeen struct {
@@ -55,7 +55,7 @@ func (x *exchanges) note(mac fleet.MAC, addr netip.Addr, now time.Time) {
 	}
 	x.recent.MoveToFront(el)
 	e := el.Value.(*exchange)
-	e.heard = now
+	e.lastSeen = now
 	if addr.IsValid() {
 		e.add(addr, now)
 	}
@@ -74,15 +74,15 @@ func (e *exchange) add(addr netip.Addr, now time.Time) {
 	}
 }
 
-// heard is when a packet of mac came last; zero: not that is remembered.
-func (x *exchanges) heard(mac fleet.MAC) time.Time {
+// lastSeen is when a packet of mac came last; zero: not that is remembered.
+func (x *exchanges) lastSeen(mac fleet.MAC) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	el, ok := x.byMAC[mac]
 	if !ok {
 		return time.Time{}
 	}
-	return el.Value.(*exchange).heard
+	return el.Value.(*exchange).lastSeen
 }
 
 // shown is when an exchange showed last that mac has addr; zero: none did.

@@ -17,7 +17,7 @@ func TestExchangesAreBounded(t *testing.T) {
 	if len(x.byMAC) != maxExchanges || x.recent.Len() != maxExchanges {
 		t.Errorf("%d remembered", len(x.byMAC))
 	}
-	if !x.heard(fleet.MAC{2}).IsZero() || x.heard(fleet.MAC{2, 0, 0, 0, 1, 0}).IsZero() {
+	if !x.lastSeen(fleet.MAC{2}).IsZero() || x.lastSeen(fleet.MAC{2, 0, 0, 0, 1, 0}).IsZero() {
 		t.Error("the wrong ones were forgotten")
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"time"
 
+	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/registry"
 )
@@ -41,10 +43,17 @@ func (l leases) LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err er
 		return lease, false, err
 	}
 	if node.Address.IsValid() {
-		return fleet.Lease{Addr: node.Address, MAC: mac, Host: node.Name, Static: true}, true, nil
+		return fleet.Lease{Addr: node.Address, MAC: mac, Host: node.Name, Static: true, Known: true}, true, nil
 	}
 	lease, err = l.tx.LeaseByMAC(mac)
-	found, err = present(err)
+	if found, err = present(err); err != nil {
+		return lease, false, err
+	}
+	if !found && node.State == fleet.Adopted {
+		if lease.Known, err = l.tx.KnownMAC(mac); err != nil {
+			return lease, false, err
+		}
+	}
 	lease.Static = false // its node may have had a fixed address once
 	lease.Host = ""
 	if node.State == fleet.Adopted {
@@ -74,7 +83,7 @@ func (l leases) LeaseByAddr(addr netip.Addr) (lease fleet.Lease, found bool, err
 			lease.MAC = node.MACs[0]
 		}
 	}
-	lease.Host, lease.Static, lease.Bad = node.Name, true, false
+	lease.Host, lease.Static, lease.Bad, lease.Known = node.Name, true, false, true
 	return lease, true, nil
 }
 
@@ -90,15 +99,22 @@ func (l leases) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	}
 	for i, lease := range out {
 		out[i].Static = fixed[lease.Addr]
+		out[i].Known = lease.Known || out[i].Static
 		out[i].Bad = lease.Bad && !out[i].Static
 		delete(fixed, lease.Addr)
 	}
 	for a := range fixed {
 		if !a.Less(first) && !last.Less(a) {
-			out = append(out, fleet.Lease{Addr: a, Static: true})
+			out = append(out, fleet.Lease{Addr: a, Static: true, Known: true})
 		}
 	}
 	return out, nil
+}
+
+// AddressUse counts who has the addresses of the range of a subnet.
+func AddressUse(tx *registry.Tx, s dhcp.Subnet, now time.Time) (dhcp.Use, error) {
+	list, err := newLeases(tx).LeasesIn(s.First, s.Last)
+	return dhcp.Count(slices.Values(list), s, now), err
 }
 
 // putLeases records leases. A MAC has one that is not bad.

@@ -31,11 +31,11 @@ func (s *Service) Kexec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.turns.Admit(r.Context(), b.MAC); err != nil {
+	if err := s.admission.Admit(r.Context(), b.MAC); err != nil {
 		return err // the node has gone
 	}
-	turn := s.turns.Begin(b.MAC)
-	defer turn.End()
+	slot := s.admission.Begin(b.MAC)
+	defer slot.End()
 	c, err := s.boots.Of(r.Context(), b.MAC)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Service) Kexec(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	all := int64(len(line)) + 1 + next.Kernel + next.Initramfs
 	out := &counter{ResponseWriter: w}
-	out.sent = func(bytes int64) { turn.Sent(bytes, all-out.n) }
+	out.sent = func(bytes int64) { slot.Sent(bytes, all-out.n) }
 	_, _ = out.Write(append(line, '\n')) // an answer that breaks off is noticed by who reads it
 	_, _ = io.Copy(out, kernel)
 	_, _ = io.Copy(out, initramfs)

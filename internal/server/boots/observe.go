@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
@@ -112,6 +113,10 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		what := string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
 		s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: what})
 		c.DHCP = trace.Begin
+		if why := s.dhcpStopped(); why != "" {
+			s.boots.RecordBehind(c,
+				trace.Event{Stage: trace.DHCP, Kind: trace.Info, Message: why, Hint: api.StoppedHint})
+		}
 	}
 	if seen.Reply == "" && seen.Reason != "" && seen.Message == "DISCOVER" && s.givesAddresses() {
 		s.boots.FailBehind(c, trace.DHCP, "no address for this machine: "+seen.Reason,
@@ -233,5 +238,5 @@ func (s *Service) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, withi
 	}
 	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's
 	// business altogether, nothing of it is heard, and the ARP table is all there is.
-	return known && (s.dhcpOff() || fresh(s.exchanges.heard(mac)))
+	return known && (s.dhcpOff() || fresh(s.exchanges.lastSeen(mac)))
 }

@@ -74,7 +74,7 @@ func observer(t *testing.T) (*Service, *counted) {
 	})
 	return New(Config{
 		Registry: r, Boots: timeline, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
-		GivesAddresses: func() bool { return true },
+		GivesAddresses: func() bool { return true }, DHCPStopped: func() string { return "" },
 	}), r
 }
 
@@ -269,7 +269,7 @@ func TestLeaseWithoutDiscovery(t *testing.T) {
 	}
 }
 
-// Events that wait when the server stops are written before it ends.
+// Events that wait when the server stops are written before it ends. A boot tells that no addresses are given here.
 func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	reg, err := registry.Open(t.Context(), registry.Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -279,8 +279,9 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	r := &counted{Registry: reg, blocked: make(chan struct{})}
 	log := slog.New(slog.DiscardHandler)
 	boots := bootlog.New(r, time.Now, log)
+	const stopped = "this server stopped giving addresses"
 	s := New(Config{Boots: boots, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
-		GivesAddresses: func() bool { return false }})
+		GivesAddresses: func() bool { return false }, DHCPStopped: func() string { return stopped }})
 	mac := fleet.MAC{2, 0, 0, 0, 0, 2}
 	handle(
 		t,
@@ -294,7 +295,8 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	if err := boots.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if events, err := r.Events(t.Context(), registry.EventFilter{}); err != nil || len(events) != 1 {
+	if events, err := r.Events(t.Context(), registry.EventFilter{}); err != nil || len(events) != 2 ||
+		events[1].Message != stopped || events[1].Kind != trace.Info {
 		t.Errorf("%v, %v", events, err)
 	}
 }

@@ -18,13 +18,13 @@ func (s *Service) queued(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
-	turn netboot.Turn,
+	answer netboot.Admission,
 	from netip.Addr,
 ) (netboot.ScriptInput, error) {
-	in.Action, in.Node, in.Turn = netboot.Queued, c.Boot.Node, turn
+	in.Action, in.Node, in.Admission = netboot.Queued, c.Boot.Node, answer
 	in.Renew = !s.proven(c, c.MAC, from, ExchangeTime/2)
 	waits := c.Queued.After(c.Boot.Scripted) // for this turn, and not for one before
-	if turn.Hold == 0 {
+	if answer.Hold == 0 {
 		c.Queued = s.now()
 	}
 	if waits && c.Boot.Addr == from {
@@ -36,7 +36,7 @@ func (s *Service) queued(
 	if c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, from)
 	}
-	if !waits && turn.Hold == 0 {
+	if !waits && answer.Hold == 0 {
 		s.boots.Record(
 			ctx,
 			c,
@@ -44,8 +44,8 @@ func (s *Service) queued(
 			trace.Event{Stage: trace.Script, Kind: trace.Info,
 				Message: fmt.Sprintf(
 					"waits for its turn: place %d, about %s",
-					turn.Place,
-					turn.Expect.Round(time.Second),
+					answer.Place,
+					answer.Expect.Round(time.Second),
 				)},
 		)
 	}

@@ -39,8 +39,8 @@ func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	} else {
 		in, err = s.script(r.Context(), q, from, base, true)
 	}
-	if err == nil && in.Turn.Hold > 0 {
-		s.turns.Wait(r.Context(), q.MAC, in.Turn.Hold)
+	if err == nil && in.Admission.Hold > 0 {
+		s.admission.Wait(r.Context(), q.MAC, in.Admission.Hold)
 		in, err = s.script(r.Context(), q, from, base, false)
 	}
 	if err != nil {
@@ -115,11 +115,11 @@ func (s *Service) script(
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if turn := s.turns.Ask(c.MAC); turn.Place > 0 {
+	if answer := s.admission.Request(c.MAC); answer.Place > 0 {
 		if !hold {
-			turn.Hold, turn.Sleep = 0, 0
+			answer.Hold, answer.Sleep = 0, 0
 		}
-		return s.queued(ctx, c, in, turn, from)
+		return s.queued(ctx, c, in, answer, from)
 	}
 	return s.start(ctx, c, in, p, q, from)
 }

@@ -74,6 +74,7 @@ type Config struct {
 	Servers        []string                             // base URLs of further servers
 	GivesAddresses func() bool                          // whether nodes have their addresses from this server
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
+	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
 
 	Release string
@@ -91,7 +92,7 @@ type Service struct {
 	nodeAuth  *nodeauth.Checker
 	boots     *bootlog.Boots
 	discovery *discovery.Machines
-	turns     *admission.Queue
+	admission *admission.Queue
 	keys      identity.Keys
 	configs   *nodeconfig.Renderer
 	programs  initrd.Programs
@@ -108,6 +109,7 @@ type Service struct {
 	servers        []string
 	givesAddresses func() bool
 	dhcpOff        func() bool
+	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
 
 	release string
@@ -124,12 +126,13 @@ func New(c Config) *Service {
 	return &Service{
 		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports,
 		nodeAuth: c.NodeAuth,
-		boots:    c.Boots, discovery: c.Discovery, turns: c.Admission, keys: c.Keys, configs: c.Configs,
+		boots:    c.Boots, discovery: c.Discovery, admission: c.Admission, keys: c.Keys, configs: c.Configs,
 		programs: c.Programs,
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped,
+		uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
 		refusals:  ratelimit.New(refusalBurst, refusalRate),
 		Neighbour: neighbour,
 	}

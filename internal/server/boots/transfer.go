@@ -83,11 +83,11 @@ func (s *Service) sendK(
 		return err
 	}
 	s.boots.RecordUnlocked(c, trace.Event{Stage: stage, Kind: trace.Begin})
-	var turn admission.Transfer
+	var slot admission.Transfer
 	if stage == trace.BootFile { // boot files are small, and what comes before a script has no turn
 		sockopt.LetMessagesPass(r.Context())
 	} else {
-		turn = s.turns.Begin(c.MAC)
+		slot = s.admission.Begin(c.MAC)
 		leave := s.uploads.UploadBulk(r.Context())
 		defer func() {
 			_ = http.NewResponseController(w).Flush() // whoever asked may be gone
@@ -101,7 +101,7 @@ func (s *Service) sendK(
 		if stage == trace.Initramfs {
 			left = size - out.n
 		}
-		turn.Sent(bytes, left)
+		slot.Sent(bytes, left)
 	}
 	http.ServeContent(out, r, "", time.Time{}, content)
 	end := trace.Event{Stage: stage, Kind: trace.End, Bytes: bootlog.BytesK(out.n)}
@@ -112,7 +112,7 @@ func (s *Service) sendK(
 		end.Hint = "the boot loader asks again; if it does not, look at the machine's screen, its cable and its memory"
 	}
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
-		turn.End()
+		slot.End()
 	}
 	s.boots.RecordUnlocked(c, end)
 	return nil

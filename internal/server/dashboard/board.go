@@ -30,18 +30,18 @@ type board struct {
 	now  func() time.Time
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	tiles   []tile // in the order of the API
-	at      map[string]int
-	epoch   string        // tells this board's revisions from those of the server before a restart
-	rev     int64         // grows with every change
-	shape   int64         // rev when nodes came, went or changed their places
-	news    chan struct{} // closed when rev grows
-	used    time.Time     // last look
-	running bool
-	strange bool // there was an event of a node that is not on the board
-	cost    time.Duration
-	asked   chan struct{} // somebody wants the fleet read now
+	mu          sync.Mutex
+	tiles       []tile // in the order of the API
+	at          map[string]int
+	epoch       string        // tells this board's revisions from those of the server before a restart
+	rev         int64         // grows with every change
+	shape       int64         // rev when nodes came, went or changed their places
+	news        chan struct{} // closed when rev grows
+	used        time.Time     // last look
+	running     bool
+	unknownNode bool // there was an event of a node that is not on the board
+	cost        time.Duration
+	asked       chan struct{} // somebody wants the fleet read now
 }
 
 func newBoard(c *api.Client, f Feed, now func() time.Time, log *slog.Logger) *board {
@@ -128,8 +128,8 @@ func (b *board) pause() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wait := max(readEvery, readCost*b.cost)
-	if b.strange { // a new machine shall not wait for long
-		b.strange = false
+	if b.unknownNode { // a new machine shall not wait for long
+		b.unknownNode = false
 		wait = max(time.Second, 4*b.cost)
 	}
 	return wait
@@ -217,8 +217,8 @@ func (b *board) apply(e trace.Event) {
 	defer b.mu.Unlock()
 	i, ok := b.at[e.Node]
 	if !ok {
-		if e.Node != "" && !b.strange {
-			b.strange = true
+		if e.Node != "" && !b.unknownNode {
+			b.unknownNode = true
 			b.refresh()
 		}
 		return

@@ -69,24 +69,21 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 	return view{template: "health.html", title: "Health", live: "tick=1", data: v}, nil
 }
 
+// sentence is a text of the command line as a sentence of a page.
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }
+
 // findings looks at the site as a whole.
 func findings(s api.Status) []finding {
 	var out []finding
-	if s.DHCP.StoodDown {
-		out = append(
-			out,
-			finding{
-				true,
-				"This server stopped giving addresses: another DHCP server answers (" + strings.Join(
-					s.DHCP.Others,
-					", ",
-				) + ").",
-				"Switch one of the two off, or start Pando as proxy beside it: --dhcp proxy.",
-			},
-		)
+	if text := s.DHCP.Stopped(); text != "" {
+		out = append(out, finding{true, sentence(text), sentence(api.StoppedHint)})
 	} else if s.DHCP.Mode == "proxy" && len(s.DHCP.Others) == 0 {
 		out = append(out, finding{false, "No DHCP server was seen beside this proxy.", "Nodes need an address " +
 			"from somewhere: look with pando doctor."})
+	}
+	if s.DHCP.Addresses.Short() {
+		out = append(out, finding{true, sentence(s.DHCP.Addresses.Text()), "Give a larger --range, or see who has " +
+			"them: pando lease list."})
 	}
 	for _, g := range s.Groups {
 		if g.Nodes > 0 && g.Image == "" {

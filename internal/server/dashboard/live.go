@@ -19,10 +19,10 @@ import (
 // How often a browser is told something, at most, and how often at least: a proxy, or a browser whose network went
 // away, would not notice otherwise.
 const (
-	tilesEvery = 250 * time.Millisecond
-	staleEvery = time.Second     // of a page about one node or boot
-	crowdEvery = 3 * time.Second // of a page about all of them
-	beatEvery  = 15 * time.Second
+	tilesEvery     = 250 * time.Millisecond
+	staleEvery     = time.Second     // of a page about one node or boot
+	manyTilesEvery = 3 * time.Second // of a page about all of them
+	beatEvery      = 15 * time.Second
 )
 
 // live is the stream of a page, in the form of server-sent events: "tiles" carries tiles that changed, "counts" how
@@ -157,7 +157,7 @@ func (d *Dashboard) liveEvents(r *http.Request, out *stream, q url.Values, after
 	news := d.newsOf(r, q.Get("node"), fleet.BootID(q.Get("boot")), after)
 	pause := staleEvery
 	if !q.Has("node") && !q.Has("boot") {
-		pause = crowdEvery
+		pause = manyTilesEvery
 	}
 	for out.open() {
 		beat := time.NewTimer(beatEvery)

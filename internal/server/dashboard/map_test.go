@@ -14,9 +14,9 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // upNode is a node that has booted and was heard of a while ago.
-func upNode(name string, heard time.Duration) api.Node {
+func upNode(name string, lastSeen time.Duration) api.Node {
 	return api.Node{
-		Node:    fleet.Node{Name: name, State: fleet.Adopted, Group: "lab", Seen: noon.Add(-heard)},
+		Node:    fleet.Node{Name: name, State: fleet.Adopted, Group: "lab", Seen: noon.Add(-lastSeen)},
 		Running: "sha256:aa",
 		Desired: "sha256:aa",
 		Boot: &api.Boot{
@@ -80,9 +80,9 @@ func TestAreas(t *testing.T) {
 		n.Labels = map[string]string{"room": fmt.Sprint("b", i%2)}
 		tiles = append(tiles, newTile(n))
 	}
-	stranger := upNode("mac-525400000028", 0)
-	stranger.State = fleet.Discovered
-	tiles = append(tiles, newTile(stranger), newTile(upNode("srv1", 0)))
+	unknown := upNode("mac-525400000028", 0)
+	unknown.State = fleet.Discovered
+	tiles = append(tiles, newTile(unknown), newTile(upNode("srv1", 0)))
 	text := func(query string) string {
 		q, err := url.ParseQuery(query)
 		if err != nil {

@@ -68,8 +68,8 @@ var phaseKinds = []struct {
 		[]fleet.RolloutPhase{fleet.PhaseDraining, fleet.PhaseRebooting, fleet.PhaseBooting, fleet.PhaseChecking},
 	},
 	{failed, "failed", []fleet.RolloutPhase{fleet.PhaseFailed, fleet.PhaseLost}},
-	{silent, "passed over", []fleet.RolloutPhase{fleet.PhaseAway, fleet.PhaseLeft}},
-	{down, "returned", []fleet.RolloutPhase{fleet.PhaseReturned}},
+	{silent, "skipped", []fleet.RolloutPhase{fleet.PhaseAway, fleet.PhaseLeft}},
+	{down, "rolled back", []fleet.RolloutPhase{fleet.PhaseReturned}},
 	{never, "waiting", []fleet.RolloutPhase{fleet.PhaseWaiting}},
 }
 
@@ -166,7 +166,7 @@ func (d *Dashboard) rolloutPage(r *http.Request) (view, error) {
 	v.Can = map[string]bool{
 		"pause":  x.State == fleet.RolloutRunning,
 		"resume": x.State == fleet.RolloutPaused || x.State == fleet.RolloutHalted,
-		"abort":  live && x.State != fleet.RolloutReturning,
+		"abort":  live && x.State != fleet.RolloutRollingBack,
 	}
 	follow := ""
 	if live || d.Now().Sub(x.Ended) < time.Hour {
@@ -195,9 +195,9 @@ func rolloutMood(s fleet.RolloutState) mood {
 	switch s {
 	case fleet.RolloutDone:
 		return booted
-	case fleet.RolloutHalted, fleet.RolloutReturning:
+	case fleet.RolloutHalted, fleet.RolloutRollingBack:
 		return failed
-	case fleet.RolloutReturned:
+	case fleet.RolloutRolledBack:
 		return down
 	}
 	return booting

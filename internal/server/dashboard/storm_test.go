@@ -84,9 +84,9 @@ func TestWhoFedWhom(t *testing.T) {
 		t.Fatalf("%+v", v)
 	}
 	if want := 8000.0 * 8 / (8000 + 21000 + 5); v.Roots < want-0.01 || v.Roots > want+0.01 ||
-		v.FromNear < 18000.0/21005-0.01 ||
-		v.FromNear > 18000.0/21005+0.01 {
-		t.Errorf("the root %v times, %v near", v.Roots, v.FromNear)
+		v.FromSamePlace < 18000.0/21005-0.01 ||
+		v.FromSamePlace > 18000.0/21005+0.01 {
+		t.Errorf("the root %v times, %v near", v.Roots, v.FromSamePlace)
 	}
 	if last := v.Nodes[7]; last.Peers != 3005 || last.Gave != 0 || len(last.Most) != 2 || v.Nodes[0].Gave != 3000 ||
 		v.Nodes[0].Server != 1000 {

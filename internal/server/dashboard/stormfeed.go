@@ -10,13 +10,13 @@ import (
 
 // feedView is who fed whom in a storm.
 type feedView struct {
-	Boots    int     // that told who sent them their roots
-	Roots    float64 // how often the server sent the root, in average roots
-	FromNear float64 // share of what nodes sent that stayed in its place
-	Best     *sender // the node that gave most
-	Places   []placeRow
-	Nodes    []sender
-	Matrix   *matrix // nil: no node took anything from another
+	Boots         int     // that told who sent them their roots
+	Roots         float64 // how often the server sent the root, in average roots
+	FromSamePlace float64 // share of what nodes sent that stayed in its place
+	Best          *sender // the node that gave most
+	Places        []placeRow
+	Nodes         []sender
+	Matrix        *matrix // nil: no node took anything from another
 }
 
 // sender is one node: what it took, and what it gave.
@@ -44,14 +44,14 @@ func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 	for i, n := range v.Nodes {
 		at[n.Name] = i
 	}
-	var server, peers, near int64
+	var server, peers, samePlace int64
 	for _, n := range v.Nodes {
 		server, peers = server+n.Server, peers+n.Peers
 		for _, s := range n.from {
 			if i, ok := at[s.Node]; ok && s.Node != "" {
 				v.Nodes[i].Gave += s.Bytes
 				if v.Nodes[i].Place == n.Place {
-					near += s.Bytes
+					samePlace += s.Bytes
 				}
 			}
 		}
@@ -60,7 +60,7 @@ func newFeed(told []api.Feeding, boots []api.PastBoot) feedView {
 		v.Roots = float64(server) * float64(v.Boots) / float64(sum)
 	}
 	if peers > 0 {
-		v.FromNear = float64(near) / float64(peers)
+		v.FromSamePlace = float64(samePlace) / float64(peers)
 		best := slices.MaxFunc(v.Nodes, func(a, b sender) int { return cmp.Compare(a.Gave, b.Gave) })
 		if best.Gave > 0 {
 			v.Best = &best

@@ -213,7 +213,7 @@ var stageTexts = map[trace.Stage]string{
 		"started /init",
 	trace.Modules: "drivers of the hardware loaded", trace.Link: "the network link comes " +
 		"up", trace.Address: "address for the running system",
-	trace.Hello: "token redeemed, assignment verified", trace.Manifest: "manifest fetched, signature checked",
+	trace.Register: "token redeemed, assignment verified", trace.Manifest: "manifest fetched, signature checked",
 	trace.Device: "block device attached", trace.Root: "root file system mounted", trace.Config: "config files in " +
 		"place",
 	trace.SwitchRoot: "the image's init takes over", trace.Booted: "default target " +

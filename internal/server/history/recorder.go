@@ -102,7 +102,8 @@ func worthHistory(e trace.Event) bool {
 	}
 	return e.Kind == trace.Fail ||
 		e.Kind == trace.End &&
-			(e.Stage == trace.Script || e.Stage == trace.Hello || e.Stage == trace.Booted || e.Stage == trace.Shutdown)
+			(e.Stage == trace.Script || e.Stage == trace.Register ||
+				e.Stage == trace.Booted || e.Stage == trace.Shutdown)
 }
 
 // past returns the line of a boot.

@@ -270,11 +270,11 @@ func (a *API) deleteVersion(r *http.Request) (any, error) {
 		return nil, httpapi.Invalid(err)
 	}
 	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
-		holds, err := a.collector.UsedBy(r.Context(), tx)
+		users, err := a.collector.UsedBy(r.Context(), tx)
 		if err != nil {
 			return err
 		}
-		if by := holds[v]; len(by) > 0 {
+		if by := users[v]; len(by) > 0 {
 			return api.NewError(
 				api.Conflict,
 				fmt.Sprintf("version %s of image %s is in use by %s", v.Short(), name, strings.Join(by, ", ")),

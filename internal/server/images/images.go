@@ -60,7 +60,7 @@ func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]a
 	if err != nil {
 		return nil, err
 	}
-	holds, err := a.holders(ctx, tx)
+	users, err := a.holders(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (a *API) imageViews(ctx context.Context, tx *registry.Tx, name string) ([]a
 				view.Tags, img.Tags[t.Tag] = append(view.Tags, t.Tag), t.Version
 			}
 		}
-		view.InUse = holds[v.Version]
+		view.InUse = users[v.Version]
 		img.Versions = append(img.Versions, view)
 	}
 	return out, nil

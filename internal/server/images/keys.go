@@ -163,9 +163,9 @@ func (a *API) lacking(ctx context.Context, keys []string) ([]api.KeyVersion, err
 		return out, err
 	}
 	err = a.registry.View(ctx, func(tx *registry.Tx) error {
-		holds, err := a.holders(ctx, tx)
+		users, err := a.holders(ctx, tx)
 		for _, v := range lacking {
-			out = append(out, api.KeyVersion{Version: v, InUse: holds[v]})
+			out = append(out, api.KeyVersion{Version: v, InUse: users[v]})
 		}
 		return err
 	})

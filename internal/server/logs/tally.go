@@ -17,7 +17,7 @@ const (
 	uploadBusy      = "busy"      // another one of the same boot is under way
 	uploadFull      = "disk_full" // there was no room
 	uploadMalformed = "malformed" // it is no journal
-	uploadStranger  = "stranger"  // no certificate of a node's latest boot
+	uploadUnknown   = "stranger"  // no certificate of a node's latest boot
 	uploadFailed    = "failed"    // all else: the server's log says what
 )
 
@@ -34,7 +34,7 @@ func uploadOutcome(err error) string {
 	case errors.Is(err, journal.ErrFull):
 		return uploadFull
 	case api.IsCode(err, api.Unauthorized):
-		return uploadStranger
+		return uploadUnknown
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return uploadCut
 	}
@@ -44,7 +44,7 @@ func uploadOutcome(err error) string {
 // noUploads are all outcomes, each of which was never.
 func noUploads() map[string]int64 {
 	out := map[string]int64{}
-	for _, o := range []string{uploadTaken, uploadCut, uploadBusy, uploadFull, uploadMalformed, uploadStranger,
+	for _, o := range []string{uploadTaken, uploadCut, uploadBusy, uploadFull, uploadMalformed, uploadUnknown,
 		uploadFailed} {
 		out[o] = 0
 	}

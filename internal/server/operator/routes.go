@@ -48,7 +48,7 @@ type Options struct {
 	Faults      Faults
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
-	DHCP        func() api.DHCP                             // what the DHCP part does now
+	DHCP        func(*registry.Tx) (api.DHCP, error)        // what the DHCP part does now
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
 
@@ -80,6 +80,7 @@ func (o Options) siteRoutes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(site.status)),
 		httpapi.NewRoute("GET", "/v1/leases", httpapi.JSON(site.listLeases)),
+		httpapi.NewRoute("DELETE", "/v1/leases/{address}", httpapi.JSON(site.deleteLease)),
 		httpapi.NewRoute("GET", "/v1/policy", httpapi.JSON(site.showPolicy)),
 		httpapi.NewRoute("PUT", "/v1/policy", httpapi.JSON(site.setPolicy)),
 		httpapi.NewRoute("GET", "/v1/sd", httpapi.JSON(Targets{o.Registry, o.Views}.List)),

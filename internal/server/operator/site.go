@@ -2,6 +2,7 @@ package operator
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
 	"pando/internal/api"
@@ -23,14 +24,14 @@ type siteAPI struct {
 	release string
 	started time.Time
 	now     func() time.Time
-	dhcp    func() api.DHCP
+	dhcp    func(*registry.Tx) (api.DHCP, error)
 	loads   func() api.Loads
 	logs    func() api.Logs
 }
 
 func (a *siteAPI) status(r *http.Request) (any, error) {
 	out := api.Status{
-		Release: a.release, Started: a.started, Time: a.now(), DHCP: a.dhcp(), Loads: a.loads(), Logs: a.logs(),
+		Release: a.release, Started: a.started, Time: a.now(), Loads: a.loads(), Logs: a.logs(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
@@ -39,6 +40,9 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 			return err
 		}
 		out.Policy = api.Policy(p)
+		if out.DHCP, err = a.dhcp(tx); err != nil {
+			return err
+		}
 		groups, err := tx.Groups()
 		if err != nil {
 			return err
@@ -105,6 +109,15 @@ func (a *siteAPI) listLeases(r *http.Request) (any, error) {
 		out.Leases = []fleet.Lease{}
 	}
 	return out, err
+}
+
+// deleteLease forgets who has an address. A node's fixed address is the node's all the same.
+func (a *siteAPI) deleteLease(r *http.Request) (any, error) {
+	addr, err := netip.ParseAddr(r.PathValue("address"))
+	if err != nil {
+		return nil, httpapi.BadRequest("not an address: "+r.PathValue("address"), "`pando lease list` shows them")
+	}
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteLease(addr) })
 }
 
 func (a *siteAPI) showPolicy(r *http.Request) (any, error) {

@@ -43,11 +43,11 @@ func (a *syncAPI) syncNodes(r *http.Request) (any, error) {
 	}
 	out := api.SyncList{DryRun: req.DryRun, Nodes: make([]api.NodeSync, len(nodes))}
 	var all sync.WaitGroup
-	turn := make(chan struct{}, syncAtOnce)
+	slots := make(chan struct{}, syncAtOnce)
 	for i, n := range nodes {
 		all.Go(func() {
-			turn <- struct{}{}
-			defer func() { <-turn }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			out.Nodes[i] = a.syncNode(r.Context(), n, boots[n.Name], req.DryRun)
 		})
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	ReplacedKept = 24 * time.Hour
 	// the most time between the choice of a pack and the record of the boot, as a node may register again
-	helloTakes = 10 * time.Minute
+	registrationTakes = 10 * time.Minute
 )
 
 // collectEvery is how often replaced packs are looked at.
@@ -37,7 +37,7 @@ func (p *Maker) Collect(ctx context.Context) error {
 	defer unlock()
 	c, err := p.store.CollectPacks(ctx, func(v fleet.Digest, r bootpack.Replaced) bool {
 		first, ok := running[v]
-		return now.Sub(r.Replaced) >= ReplacedKept && (!ok || first.After(r.Replaced.Add(helloTakes)))
+		return now.Sub(r.Replaced) >= ReplacedKept && (!ok || first.After(r.Replaced.Add(registrationTakes)))
 	})
 	if c.Packs > 0 {
 		p.log.Info("replaced boot packs collected", "packs", c.Packs, "objects", c.Objects, "bytes", c.Bytes)

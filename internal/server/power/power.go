@@ -363,7 +363,7 @@ func (p *Controller) wake(ctx context.Context, x powered, do api.PowerDo, who st
 	}
 	state, out.Did, err = p.act(ctx, x, do)
 	out.State = string(state)
-	return out, p.tell(ctx, x, do, out.Did, who+", sweep", err)
+	return out, p.tell(ctx, x, do, out.Did, who+", after a power cut", err)
 }
 
 // tell appends an event that says what was done, or why it was not. Looking at the state is no event.

@@ -165,7 +165,7 @@ func (t *told) news(b registry.Boot, text string) bool {
 	return t.of[b.MAC] != string(b.ID)+text
 }
 
-func (t *told) said(b registry.Boot, text string) {
+func (t *told) report(b registry.Boot, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.of == nil {
@@ -179,8 +179,8 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 	if text == "" || b.Node == "" || !s.told.news(b, text) {
 		return nil
 	}
-	said := readStateReport(text, s.now())
-	said.place.Boot = b.ID
+	report := readStateReport(text, s.now())
+	report.place.Boot = b.ID
 	var ended []fleet.StateResult
 	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
 		ended = nil
@@ -191,29 +191,29 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 		if err != nil {
 			return err
 		}
-		if said.place.Place != "" {
-			if p := r.In(said.place.Place); p != nil {
-				*p = said.place.over(*p)
+		if report.place.Place != "" {
+			if p := r.In(report.place.Place); p != nil {
+				*p = report.place.over(*p)
 			} else {
-				r.Places = append(r.Places, said.place.StatePlace)
+				r.Places = append(r.Places, report.place.StatePlace)
 			}
 		}
 		r.Orders = slices.DeleteFunc(r.Orders, func(o fleet.StateOrder) bool {
-			end, ok := said.ended[o.ID]
+			end, ok := report.ended[o.ID]
 			if ok {
 				ended = append(ended, fleet.StateResult{StateOrder: o, At: s.now(), Error: end})
 				r.Last = &ended[len(ended)-1]
 			}
 			return ok
 		})
-		gone, err := removedStates(tx, said.ended, s.now())
+		gone, err := removedStates(tx, report.ended, s.now())
 		ended = append(ended, gone...)
 		return errors.Join(err, tx.PutStateRecord(r), failCopies(tx, ended))
 	})
 	if err != nil {
 		return fmt.Errorf("keep what %s says of its state: %w", b.Node, err)
 	}
-	s.told.said(b, text)
+	s.told.report(b, text)
 	if slices.ContainsFunc(ended, func(x fleet.StateResult) bool { return x.Through || x.Kind == fleet.SendState }) {
 		err = s.SettleCopies(ctx)
 	}

@@ -57,7 +57,7 @@ func by(h http.Handler) messenger {
 
 // loneLink is the server's link to a node, which has one object at a time, and notes when each was asked for.
 type loneLink struct {
-	turn  chan struct{}
+	slot  chan struct{}
 	begin time.Time
 	sent  func(chunk.ID)
 
@@ -75,12 +75,12 @@ func (l *loneLink) Get(ctx context.Context, r chunk.Request) (chunk.Verified, er
 
 func (l *loneLink) send(ctx context.Context, id chunk.ID) (chunk.Verified, error) {
 	select {
-	case l.turn <- struct{}{}:
+	case l.slot <- struct{}{}:
 	case <-ctx.Done():
 		return chunk.Verified{}, ctx.Err()
 	}
 	time.Sleep(alonePiece)
-	<-l.turn
+	<-l.slot
 	l.sent(id)
 	return loneObjects[id], nil
 }
@@ -98,24 +98,24 @@ func (l *loneLink) note(id chunk.ID) {
 // lonePack is the pack of these tests, and loneID a demand object, such as a part of the index.
 var lonePack, loneObjects, loneID = lonely()
 
-func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, loose chunk.ID) {
+func lonely() (pieces []Piece, objects map[chunk.ID]chunk.Verified, demand chunk.ID) {
 	objects = map[chunk.ID]chunk.Verified{}
 	for i := range alonePieces + 1 {
 		b := binary.LittleEndian.AppendUint32(nil, uint32(i))
-		loose = chunk.Sum(b)
-		objects[loose], _ = chunk.Check(loose, b) // it is
-		pieces = append(pieces, Piece{loose, aloneSize})
+		demand = chunk.Sum(b)
+		objects[demand], _ = chunk.Check(demand, b) // it is
+		pieces = append(pieces, Piece{demand, aloneSize})
 	}
-	return pieces[:alonePieces], objects, loose
+	return pieces[:alonePieces], objects, demand
 }
 
 // lone is how a node that is alone did: when the server was asked for the first piece, for the one and for the
 // demand object that reads waited for from the beginning on, and when all pieces were there.
-type lone struct{ first, read, loose, all time.Duration }
+type lone struct{ first, read, demand, all time.Duration }
 
 func newLoneLink(sent func(chunk.ID)) *loneLink {
 	return &loneLink{
-		turn:  make(chan struct{}, 1),
+		slot:  make(chan struct{}, 1),
 		begin: time.Now(),
 		sent:  sent,
 		asked: map[chunk.ID]time.Duration{},
@@ -194,14 +194,14 @@ func TestAloneNothingIsWaitedFor(t *testing.T) {
 					newLoneLink(func(id chunk.ID) { s.Sent(netip.MustParseAddr("10.0.0.7"), id) }),
 				)
 				t.Logf("%+v", got)
-				if got.first < 0 || got.first > x.begins || got.read > x.begins || got.loose > 0 {
+				if got.first < 0 || got.first > x.begins || got.read > x.begins || got.demand > 0 {
 					t.Errorf(
 						"asked for the first piece after %s, for the one that a read waits for after %s, "+
 							"want %s; for a demand object after %s, want at once",
 						got.first,
 						got.read,
 						x.begins,
-						got.loose,
+						got.demand,
 					)
 				}
 				if most := x.begins + (alonePieces+1)*alonePiece + 2*aloneTrip; got.all > most {
@@ -234,14 +234,14 @@ func TestAloneWithATrackerThatFallsSilent(t *testing.T) {
 			return answers(r)
 		}), newLoneLink(func(chunk.ID) {}))
 		t.Logf("%+v", got)
-		if most := 6*time.Second + aloneTrip; got.first < 0 || got.first > most || got.read > most || got.loose > 0 {
+		if most := 6*time.Second + aloneTrip; got.first < 0 || got.first > most || got.read > most || got.demand > 0 {
 			t.Errorf(
 				"asked for the first piece after %s, for the one that a read waits for after %s, want %s; for a "+
 					"demand object after %s, want at once",
 				got.first,
 				got.read,
 				most,
-				got.loose,
+				got.demand,
 			)
 		}
 	})

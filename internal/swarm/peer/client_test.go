@@ -52,13 +52,13 @@ func TestHeaderBytes(t *testing.T) {
 		time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	near := func(what string, want int64) {
+	local := func(what string, want int64) {
 		t.Helper()
 		if got := wire.Swap(0); got < want-40 || got > want+40 {
 			t.Errorf("%s: %d bytes on the wire, taken for %d", what, got, want)
 		}
 	}
-	near(
+	local(
 		"join",
 		swarm.AnnounceBytes(
 			swarm.Announcement{Swarm: s.pack.String(), Pieces: 40, Node: node, Have: have},
@@ -76,5 +76,5 @@ func TestHeaderBytes(t *testing.T) {
 	if err := client.post(t.Context(), "ask", swarm.EncodeRequest(q), &answer, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	near("ask", swarm.RequestBytes(q)+swarm.AnswerBytes(answer.Answer()))
+	local("ask", swarm.RequestBytes(q)+swarm.AnswerBytes(answer.Answer()))
 }

@@ -138,19 +138,19 @@ func TestDemandObjectsComeFromRecentPeers(t *testing.T) {
 	if got := givers(b); !slices.Equal(got, []netip.AddrPort{netip.AddrPortFrom(a.o.Self, a.o.Port)}) {
 		t.Fatalf("the givers are %v", got)
 	}
-	asks, sent := s.looseAsks.Load(), s.sent.Load()
+	asks, sent := s.demandRequests.Load(), s.sent.Load()
 	get(b, 1)
-	if s.looseAsks.Load() != asks || s.sent.Load() != sent {
+	if s.demandRequests.Load() != asks || s.sent.Load() != sent {
 		t.Errorf(
 			"%d questions and %d bytes of the server for what the giver has",
-			s.looseAsks.Load()-asks,
+			s.demandRequests.Load()-asks,
 			s.sent.Load()-sent,
 		)
 	}
 	// What he does not have is asked for as ever.
 	get(b, 2)
-	if s.looseAsks.Load() != asks+1 {
-		t.Errorf("%d questions", s.looseAsks.Load()-asks)
+	if s.demandRequests.Load() != asks+1 {
+		t.Errorf("%d questions", s.demandRequests.Load()-asks)
 	}
 }
 
@@ -191,50 +191,50 @@ func TestRecentPeerHasOthersWait(t *testing.T) {
 	extra := []byte("firefox")
 	id := chunk.Sum(extra)
 	s.objects[id.Name()] = extra
-	low, giver, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
-	acquainted(t, low, giver, high)
-	read := giver.beginDemand(id) // it does not know yet from where
+	low, sender, high := s.start(t, 1), s.start(t, 2), s.start(t, 3)
+	acquainted(t, low, sender, high)
+	read := sender.beginDemand(id) // it does not know yet from where
 	waiting := func() int {
-		return int(giver.answering.Load())
+		return int(sender.answering.Load())
 	}
-	asks := s.looseAsks.Load()
+	asks := s.demandRequests.Load()
 	got := make(chan error, 3)
 	get := func(n *live) {
-		gave(n, netip.AddrPortFrom(giver.o.Self, giver.o.Port))
+		gave(n, netip.AddrPortFrom(sender.o.Self, sender.o.Port))
 		_, err := n.Get(t.Context(), chunk.Request{ID: id, Size: int64(len(extra))})
 		got <- err
 	}
 	go get(high)
 	waitFor(t, func() bool { return waiting() == 1 })
 	get(low) // is refused, and asks the tracker
-	if s.looseAsks.Load() != asks+1 {
-		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	if s.demandRequests.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.demandRequests.Load()-asks)
 	}
 	low.Node.mu.Lock()
 	low.demand = demandCache{most: low.demand.most}
 	low.Node.mu.Unlock()
-	giver.Node.mu.Lock()
-	read.Next(giver.now())
+	sender.Node.mu.Lock()
+	read.Next(sender.now())
 	read.Answered(nil, 0)
-	read.Next(giver.now())
-	giver.Node.mu.Unlock()
+	read.Next(sender.now())
+	sender.Node.mu.Unlock()
 	go get(low)
 	waitFor(t, func() bool { return waiting() == 2 })
 	v, err := chunk.Check(id, extra)
 	if err != nil {
 		t.Fatal(err)
 	}
-	giver.Node.mu.Lock()
-	giver.Node.demand.put(id, v)
-	giver.Node.mu.Unlock()
-	giver.endDemand(id, read)
+	sender.Node.mu.Lock()
+	sender.Node.demand.put(id, v)
+	sender.Node.mu.Unlock()
+	sender.endDemand(id, read)
 	for range 3 {
 		if err := <-got; err != nil {
 			t.Error(err)
 		}
 	}
-	if s.looseAsks.Load() != asks+1 {
-		t.Errorf("%d questions to the tracker, want one", s.looseAsks.Load()-asks)
+	if s.demandRequests.Load() != asks+1 {
+		t.Errorf("%d questions to the tracker, want one", s.demandRequests.Load()-asks)
 	}
 }
 
@@ -279,8 +279,8 @@ func TestSecondRecentPeer(t *testing.T) {
 	if _, err := a.Get(t.Context(), chunk.Request{ID: v.ID(), Size: int64(len(extra))}); err != nil {
 		t.Fatal(err)
 	}
-	if got := givers(a); s.looseAsks.Load() != 0 || !slices.Equal(got, []netip.AddrPort{at(b), at(c)}) {
-		t.Errorf("%d questions to the tracker, givers %v", s.looseAsks.Load(), got)
+	if got := givers(a); s.demandRequests.Load() != 0 || !slices.Equal(got, []netip.AddrPort{at(b), at(c)}) {
+		t.Errorf("%d questions to the tracker, givers %v", s.demandRequests.Load(), got)
 	}
 }
 

@@ -23,12 +23,12 @@ type JoinOptions struct {
 func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOptions) swarm.JoinResult {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type said struct {
+	type reply struct {
 		try swarm.JoinAttempt
 		a   swarm.JoinReplyMessage
 		err error
 	}
-	begin, answers := time.Now(), make(chan said, len(trackers))
+	begin, answers := time.Now(), make(chan reply, len(trackers))
 	messages, bytes := new(atomic.Int64), new(atomic.Int64)
 	asks := swarm.NewJoiner(0, len(trackers))
 	wait := time.NewTimer(0)
@@ -44,7 +44,7 @@ func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOpt
 					LocalOnly: q.LocalOnly,
 					Patience:  x.Timeout.Milliseconds(),
 				}
-				s := said{try: x}
+				s := reply{try: x}
 				s.err = trackerClient{
 					trackers[x.Tracker],
 					client,

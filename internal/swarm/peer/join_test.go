@@ -104,7 +104,7 @@ const (
 )
 
 // A boot that got wrong bytes tells the tracker, though it is in no swarm.
-func TestAccuse(t *testing.T) {
+func TestReportCorrupt(t *testing.T) {
 	s := newSite(t, 4, 0)
 	s.proofs = 1
 	s.restart(0)

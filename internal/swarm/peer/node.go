@@ -17,9 +17,9 @@ import (
 	"pando/internal/swarm"
 )
 
-// Shelf stores the pieces of a node's pack, as they were sent. It may drop one at any time, and then calls
+// PieceStore stores the pieces of a node's pack, as they were sent. It may drop one at any time, and then calls
 // Node.Dropped. Its methods do not block.
-type Shelf interface {
+type PieceStore interface {
 	Put(piece int, v chunk.Verified) (kept bool) // a piece came
 	Piece(piece int) (v chunk.Verified, kept bool)
 	Reach() int // number of pieces, from the first on, that it has room for
@@ -67,7 +67,7 @@ type NodeOptions struct {
 const announceTime = 300 * time.Millisecond
 
 // Node is one node of a swarm. It fetches the pieces of its pack, serves them to peers, and is the source of objects
-// of a block device. Pieces are stored by the Shelf; demand objects by the node itself.
+// of a block device. Pieces are stored by the PieceStore; demand objects by the node itself.
 type Node struct {
 	o          NodeOptions
 	start      time.Time
@@ -76,7 +76,7 @@ type Node struct {
 	tracker    trackerClient
 	index      map[chunk.ID]int
 	events     chan func(now time.Duration)
-	kicked     chan struct{} // the shelf changed
+	kicked     chan struct{} // the piece store changed
 	uploadTime time.Duration // see maxUploadTime
 
 	calls, control atomic.Int64
@@ -85,7 +85,7 @@ type Node struct {
 	transferTime   atomic.Int64 // see Fetcher.TransferTime
 
 	mu        sync.Mutex
-	shelf     Shelf // nil until Use
+	pieces    PieceStore // nil until Use
 	have      swarm.Bitmap
 	changed   chan struct{} // closed and replaced when have changes
 	haveAt    time.Duration // when peers are told of new pieces; 0: there are none
@@ -122,7 +122,7 @@ type result struct {
 	err error
 }
 
-// NewNode returns a node. Run makes it work, and Use gives it the shelf, without which it fetches nothing ahead.
+// NewNode returns a node. Run makes it work, and Use gives it the piece store, without which it fetches nothing ahead.
 func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
 		o.Slow = new(store.TimeoutFloor)

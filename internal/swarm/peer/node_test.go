@@ -147,8 +147,8 @@ func TestServerWithoutATracker(t *testing.T) {
 	n.wait(t)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if s.sent.Load() != s.w() || fmt.Sprint(n.heard) != "[false]" {
-		t.Errorf("the server sent %d bytes of %d; trackers %v", s.sent.Load(), s.w(), n.heard)
+	if s.sent.Load() != s.w() || fmt.Sprint(n.registered) != "[false]" {
+		t.Errorf("the server sent %d bytes of %d; trackers %v", s.sent.Load(), s.w(), n.registered)
 	}
 }
 
@@ -174,8 +174,8 @@ func TestTrackerForgetsOverSockets(t *testing.T) {
 	}
 	for _, n := range []*live{a, b} {
 		n.mu.Lock()
-		if fmt.Sprint(n.heard) != "[true false true]" {
-			t.Errorf("trackers %v: it had forgotten this node once", n.heard)
+		if fmt.Sprint(n.registered) != "[true false true]" {
+			t.Errorf("trackers %v: it had forgotten this node once", n.registered)
 		}
 		n.mu.Unlock()
 	}
@@ -191,9 +191,9 @@ func TestSecondTracker(t *testing.T) {
 	waitFor(t, func() bool { return s.tracker.Load().Nodes() == 1 })
 }
 
-// What a shelf has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
+// What a piece store has no room for is not fetched ahead, peers learn of what it let go of, and a read that wants it
 // again has it.
-func TestSmallShelf(t *testing.T) {
+func TestSmallPieceStore(t *testing.T) {
 	s := newSite(t, 40, fastUplink)
 	a := s.start(t, 1)
 	a.wait(t)
@@ -213,7 +213,7 @@ func TestSmallShelf(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.drop(7)
-	waitFor(t, func() bool { holds, _, _ := a.having(netip.AddrPort{}, nil); return !holds.Has(7) })
+	waitFor(t, func() bool { has, _, _ := a.having(netip.AddrPort{}, nil); return !has.Has(7) })
 	c := s.start(t, 3)
 	c.wait(t) // piece 7 too
 	c.mu.Lock()

@@ -6,15 +6,15 @@ import (
 	"pando/internal/chunk"
 )
 
-// Use gives the node its shelf. It is called once.
-func (n *Node) Use(s Shelf) {
+// Use gives the node its piece store. It is called once.
+func (n *Node) Use(s PieceStore) {
 	n.mu.Lock()
-	n.shelf = s
+	n.pieces = s
 	n.mu.Unlock()
 	n.Moved()
 }
 
-// Dropped says that the shelf dropped a piece. It does not block; the shelf may hold a lock.
+// Dropped says that the piece store dropped a piece. It does not block; the piece store may hold a lock.
 func (n *Node) Dropped(piece int) {
 	n.mu.Lock()
 	n.drops = append(n.drops, piece)
@@ -38,16 +38,16 @@ func (n *Node) Moved() {
 	}
 }
 
-func (n *Node) onShelf() Shelf {
+func (n *Node) pieceStore() PieceStore {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.shelf
+	return n.pieces
 }
 
-// news takes the changes of the shelf.
+// news takes the changes of the piece store.
 func (n *Node) news() {
 	n.mu.Lock()
-	s, drops, aheads := n.shelf, n.drops, n.aheads
+	s, drops, aheads := n.pieces, n.drops, n.aheads
 	n.drops, n.aheads = nil, nil
 	n.mu.Unlock()
 	if s == nil {
@@ -109,7 +109,7 @@ func (n *Node) sendHave() {
 
 // keep takes a piece that came, for reads and for peers.
 func (n *Node) keep(piece int, v chunk.Verified) {
-	s := n.onShelf()
+	s := n.pieceStore()
 	kept := s != nil && s.Put(piece, v)
 	n.setHave(piece, kept)
 	if !kept {
@@ -135,7 +135,7 @@ func (n *Node) waitForPiece(now time.Duration, piece int, c chan result) {
 		c <- result{err: err}
 		return
 	}
-	if s := n.onShelf(); s != nil {
+	if s := n.pieceStore(); s != nil {
 		if v, kept := s.Piece(piece); kept {
 			c <- result{v: v}
 			return

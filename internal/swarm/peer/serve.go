@@ -95,7 +95,7 @@ func refuse(w http.ResponseWriter) {
 // held returns an object that this node has in memory.
 func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	if i, ok := n.index[id]; ok {
-		if s := n.onShelf(); s != nil {
+		if s := n.pieceStore(); s != nil {
 			return s.Piece(i)
 		}
 		return chunk.Verified{}, false
@@ -173,16 +173,16 @@ func (n *Node) streamHave(w http.ResponseWriter, r *http.Request, to netip.AddrP
 func (n *Node) having(
 	peer netip.AddrPort,
 	told swarm.Bitmap,
-) (holds swarm.Bitmap, changed <-chan struct{}, closed bool) {
+) (have swarm.Bitmap, changed <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	holds = slices.Clone(n.have)
+	have = slices.Clone(n.have)
 	for i, has := range n.peerHave[peer] {
 		if told != nil {
-			holds[i] &= ^has | told[i]
+			have[i] &= ^has | told[i]
 		}
 	}
-	return holds, n.changed, n.closed
+	return have, n.changed, n.closed
 }
 
 // appendChanges appends the differences of two bitmaps.

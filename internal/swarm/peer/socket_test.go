@@ -24,15 +24,15 @@ import (
 // site is a server on loopback: objects over HTTP, and a tracker.
 type site struct {
 	*httptest.Server
-	objects   map[string][]byte
-	sent      atomic.Int64
-	lost      atomic.Bool   // the tracker is not there
-	gate      chan struct{} // objects are sent when it is closed; nil: at once
-	tracker   atomic.Pointer[tracker.Server]
-	pack      chunk.ID
-	pieces    []Piece
-	proofs    int          // reports that ban a node; 0: as usual
-	looseAsks atomic.Int64 // questions to the tracker for demand objects
+	objects        map[string][]byte
+	sent           atomic.Int64
+	lost           atomic.Bool   // the tracker is not there
+	gate           chan struct{} // objects are sent when it is closed; nil: at once
+	tracker        atomic.Pointer[tracker.Server]
+	pack           chunk.ID
+	pieces         []Piece
+	proofs         int          // reports that ban a node; 0: as usual
+	demandRequests atomic.Int64 // questions to the tracker for demand objects
 }
 
 // newSite has a pack of so many pieces of about 20 kB. The tracker believes in an uplink of rate bytes a second.
@@ -56,7 +56,7 @@ func newSite(t *testing.T, pieces int, rate int64) *site {
 			return
 		}
 		if r.URL.Path == "/swarm/loose" {
-			s.looseAsks.Add(1)
+			s.demandRequests.Add(1)
 		}
 		s.tracker.Load().Handler().ServeHTTP(w, r)
 	})
@@ -113,7 +113,7 @@ func (s *site) w() (sum int64) {
 	return sum
 }
 
-// live is a node that runs, its shelf and its observer.
+// live is a node that runs, its piece store and its observer.
 type live struct {
 	*Node
 	t      *testing.T
@@ -124,16 +124,16 @@ type live struct {
 
 	answering atomic.Int32 // questions for objects that it has not answered yet
 
-	mu     sync.Mutex
-	kept   map[int]chunk.Verified
-	came   map[int]bool
-	reach  int
-	from   map[string]int // bytes by source
-	bad    []netip.AddrPort
-	left   []swarm.AvoidedPeer
-	failed []swarm.AvoidedPeer
-	gone   []netip.AddrPort
-	heard  []bool // whether a tracker answers, as it was told
+	mu         sync.Mutex
+	kept       map[int]chunk.Verified
+	came       map[int]bool
+	reach      int
+	from       map[string]int // bytes by source
+	bad        []netip.AddrPort
+	left       []swarm.AvoidedPeer
+	failed     []swarm.AvoidedPeer
+	gone       []netip.AddrPort
+	registered []bool // whether a tracker answers, as it was told
 }
 
 func (n *live) Put(p int, v chunk.Verified) bool {
@@ -217,7 +217,7 @@ func (n *live) Vanished(a netip.AddrPort) {
 func (n *live) Tracker(_ string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.heard = append(n.heard, err == nil)
+	n.registered = append(n.registered, err == nil)
 }
 
 // origin counts what came from the server.

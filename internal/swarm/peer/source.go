@@ -15,7 +15,7 @@ func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error)
 	if !ok {
 		return n.getDemand(ctx, Piece{r.ID, r.Size})
 	}
-	if s := n.onShelf(); s != nil {
+	if s := n.pieceStore(); s != nil {
 		if v, kept := s.Piece(i); kept {
 			return v, nil
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // SignedAssignment is a server's answer to hello.
-func SignedAssignment(t T, change func(*fleet.Assignment)) (api.HelloResponse, api.BootConfig) {
+func SignedAssignment(t T, change func(*fleet.Assignment)) (api.RegisterResponse, api.BootConfig) {
 	t.Helper()
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	a := fleet.Assignment{Format: 1, Boot: "0011223344556677", Node: "pc001",
@@ -26,5 +26,5 @@ func SignedAssignment(t T, change func(*fleet.Assignment)) (api.HelloResponse, a
 	cfg := api.BootConfig{Boot: "0011223344556677",
 		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
 	sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
-	return api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg
+	return api.RegisterResponse{Session: "s", Assignment: b, Signature: sig}, cfg
 }

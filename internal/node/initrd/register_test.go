@@ -24,32 +24,32 @@ func TestCheckAssignment(t *testing.T) {
 	if a, err := control.CheckAssignment(resp, cfg); err != nil || a.Node != "pc001" {
 		t.Errorf("a good assignment: %+v, %v", a, err)
 	}
-	bad := map[string]func() (api.HelloResponse, api.BootConfig){
-		"flipped byte": func() (api.HelloResponse, api.BootConfig) {
+	bad := map[string]func() (api.RegisterResponse, api.BootConfig){
+		"flipped byte": func() (api.RegisterResponse, api.BootConfig) {
 			r, c := nodekit.SignedAssignment(t, nil)
 			r.Assignment[10] ^= 1
 			return r, c
 		},
-		"no signature": func() (api.HelloResponse, api.BootConfig) {
+		"no signature": func() (api.RegisterResponse, api.BootConfig) {
 			r, c := nodekit.SignedAssignment(t, nil)
 			r.Signature = nil
 			return r, c
 		},
-		"signature without context": func() (api.HelloResponse, api.BootConfig) {
+		"signature without context": func() (api.RegisterResponse, api.BootConfig) {
 			r, c := nodekit.SignedAssignment(t, nil)
 			r.Signature = ed25519.Sign(ed25519.NewKeyFromSeed(make([]byte, 32)), r.Assignment)
 			return r, c
 		},
-		"another boot": func() (api.HelloResponse, api.BootConfig) {
+		"another boot": func() (api.RegisterResponse, api.BootConfig) {
 			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Boot = "ffffffffffffffff" })
 		},
-		"newer format": func() (api.HelloResponse, api.BootConfig) {
+		"newer format": func() (api.RegisterResponse, api.BootConfig) {
 			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Format = 2 })
 		},
-		"no version": func() (api.HelloResponse, api.BootConfig) {
+		"no version": func() (api.RegisterResponse, api.BootConfig) {
 			return nodekit.SignedAssignment(t, func(a *fleet.Assignment) { a.Version = "" })
 		},
-		"no session": func() (api.HelloResponse, api.BootConfig) {
+		"no session": func() (api.RegisterResponse, api.BootConfig) {
 			r, c := nodekit.SignedAssignment(t, nil)
 			r.Session = ""
 			return r, c
@@ -62,8 +62,8 @@ func TestCheckAssignment(t *testing.T) {
 	}
 }
 
-func TestHelloProblem(t *testing.T) {
-	used := helloProblem(
+func TestRegistrationProblem(t *testing.T) {
+	used := registrationProblem(
 		&control.Refused{Status: http.StatusUnauthorized, Err: api.NewError(api.Unauthorized, "token already "+
 			"used", "reboot")},
 		nil,
@@ -73,11 +73,11 @@ func TestHelloProblem(t *testing.T) {
 	}
 	for _, err := range []error{errors.New("connection " +
 		"refused"), &control.Refused{Status: http.StatusServiceUnavailable}} {
-		if problem.IsFinal(helloProblem(err, nil)) {
+		if problem.IsFinal(registrationProblem(err, nil)) {
 			t.Errorf("%v is final, but the next try may do", err)
 		}
 	}
-	if hint := problem.HintOf(helloProblem(&api.WrongKeyError{}, nil)); !strings.Contains(hint, "key") {
+	if hint := problem.HintOf(registrationProblem(&api.WrongKeyError{}, nil)); !strings.Contains(hint, "key") {
 		t.Errorf("hint for a wrong key: %q", hint)
 	}
 }
@@ -90,7 +90,7 @@ func FuzzCheckAssignment(f *testing.F) {
 		ServerKey: base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey))}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		sig := ed25519.Sign(key, append([]byte(api.AssignmentContext), b...))
-		a, err := control.CheckAssignment(api.HelloResponse{Session: "s", Assignment: b, Signature: sig}, cfg)
+		a, err := control.CheckAssignment(api.RegisterResponse{Session: "s", Assignment: b, Signature: sig}, cfg)
 		if err == nil && (a.Boot != cfg.Boot || a.Node == "") {
 			t.Errorf("taken: %+v", a)
 		}
@@ -98,11 +98,11 @@ func FuzzCheckAssignment(f *testing.F) {
 }
 
 // A phase after hello may go back to the address; the token must not be used a second time then.
-func TestHelloIsSaidOnce(t *testing.T) {
-	said := 0
+func TestRegistrationIsSentOnce(t *testing.T) {
+	sent := 0
 	resp, cfg := nodekit.SignedAssignment(t, nil)
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
-		said++
+		sent++
 		_ = json.NewEncoder(w).Encode(resp)
 	})
 	m := testMachine()
@@ -112,18 +112,18 @@ func TestHelloIsSaidOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, message, err := m.registration.hello(t.Context(), Modules{}, Link{}, link.Lease{})
+		got, message, err := m.registration.register(t.Context(), Modules{}, Link{}, link.Lease{})
 		if err != nil || got.Assignment.Node != "pc001" || got.Answer.Session != resp.Session {
 			t.Fatalf("%q, %+v, %v", message, got, err)
 		}
 	}
-	if said != 1 || m.timeline.assigned().Node != "pc001" {
-		t.Errorf("said %d times, assigned %+v", said, m.timeline.assigned())
+	if sent != 1 || m.timeline.assigned().Node != "pc001" {
+		t.Errorf("said %d times, assigned %+v", sent, m.timeline.assigned())
 	}
 }
 
 // A phase that takes long is talked about while it works: what hello learns meanwhile is read by the runner.
-func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
+func TestRegistrationWhileTheRunnerSpeaks(t *testing.T) {
 	resp, cfg := nodekit.SignedAssignment(t, nil)
 	speaking := make(chan struct{})
 	url, key := nodekit.TLSServer(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -136,18 +136,18 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 	if m.timeline.control, err = control.New([]string{url}, key, nil); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan error, 1)
+	sent := make(chan error, 1)
 	go func() {
-		_, _, err := m.registration.hello(t.Context(), Modules{}, Link{}, link.Lease{})
-		said <- err
+		_, _, err := m.registration.register(t.Context(), Modules{}, Link{}, link.Lease{})
+		sent <- err
 	}()
-	m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Begin})
+	m.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.Begin})
 	close(speaking)
 	for done := false; !done; {
-		m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info})
+		m.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.Info})
 		m.timeline.rebootAfter()
 		select {
-		case err := <-said:
+		case err := <-sent:
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestHelloWhileTheRunnerSpeaks(t *testing.T) {
 		default:
 		}
 	}
-	m.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.End})
+	m.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.End})
 	if q := m.timeline.report.Take(); q[len(q)-1].Node != "pc001" {
 		t.Errorf("event after hello: %+v", q[len(q)-1])
 	}

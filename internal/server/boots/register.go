@@ -27,21 +27,21 @@ import (
 // never left the node but inside TLS.
 const RepeatTime = 5 * time.Minute
 
-// Hello answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
-func (s *Service) Hello(w http.ResponseWriter, r *http.Request) error {
-	req, err := httpapi.DecodeReport[api.HelloRequest](w, r)
+// Register answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
+func (s *Service) Register(w http.ResponseWriter, r *http.Request) error {
+	req, err := httpapi.DecodeReport[api.RegisterRequest](w, r)
 	if err != nil {
 		return err
 	}
 	c, err := s.boots.ByID(r.Context(), req.Boot)
 	if errors.Is(err, registry.ErrNotFound) {
-		return refusedHello("no such boot")
+		return refusedRegistration("no such boot")
 	}
 	if err != nil {
 		return err
 	}
 	defer c.Unlock()
-	if err := s.checkHello(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
+	if err := s.checkRegistration(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
 		return err
 	}
 	resp, err := s.redeem(r.Context(), c, req, httpapi.LocalAddr(r))
@@ -51,7 +51,7 @@ func (s *Service) Hello(w http.ResponseWriter, r *http.Request) error {
 	return httpapi.Reply(w, resp)
 }
 
-func refusedHello(why string) error {
+func refusedRegistration(why string) error {
 	return api.NewError(
 		api.Unauthorized,
 		"hello refused: "+why,
@@ -59,36 +59,41 @@ func refusedHello(why string) error {
 	)
 }
 
-// checkHello decides whether the token is good, and in whose hands. The boot's lock is held.
-func (s *Service) checkHello(ctx context.Context, c *bootlog.Entry, req api.HelloRequest, from netip.Addr) error {
+// checkRegistration decides whether the token is good, and in whose hands. The boot's lock is held.
+func (s *Service) checkRegistration(
+	ctx context.Context,
+	c *bootlog.Entry,
+	req api.RegisterRequest,
+	from netip.Addr,
+) error {
 	b, now := c.Boot, s.now()
 	hash := registry.HashSecret(req.Token)
 	if b.Token.IsZero() || subtle.ConstantTimeCompare(hash[:], b.Token[:]) != 1 || req.MAC != c.MAC {
-		return refusedHello("unknown token")
+		return refusedRegistration("unknown token")
 	}
 	if now.Sub(b.TokenMade) > nodeauth.TokenLife {
-		return refusedHello(fmt.Sprintf("the token is older than %s", nodeauth.TokenLife))
+		return refusedRegistration(fmt.Sprintf("the token is older than %s", nodeauth.TokenLife))
 	}
 	if from != b.Addr && !s.proven(c, c.MAC, from, exchangeKept) {
 		s.boots.Fail(
 			ctx,
 			c,
-			trace.Hello,
+			trace.Register,
 			fmt.Sprintf("hello refused to %s: no DHCP exchange gave %s that address", from, c.MAC),
 			"somebody may have read the token; or the node has an address that does not come from DHCP",
 		)
-		return refusedHello(fmt.Sprintf("address %s is not this node's", from))
+		return refusedRegistration(fmt.Sprintf("address %s is not this node's", from))
 	}
 	if !b.TokenUsed.IsZero() && !again(b, req, now) {
-		s.boots.Fail(ctx, c, trace.Hello, fmt.Sprintf("token already used: second hello from %s", from),
+		s.boots.Fail(ctx, c, trace.Register, fmt.Sprintf("token already used: second hello from %s", from),
 			"one of the two was not the node: look who else is on this network, and reboot the node")
-		return refusedHello("token already used")
+		return refusedRegistration("token already used")
 	}
 	return nil
 }
 
 // again reports whether this is the same hello once more.
-func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
+func again(b registry.Boot, req api.RegisterRequest, now time.Time) bool {
 	hash := registry.HashSecret(req.Nonce)
 	return !b.Nonce.IsZero() && subtle.ConstantTimeCompare(hash[:], b.Nonce[:]) == 1 &&
 		now.Sub(b.TokenUsed) < RepeatTime
@@ -98,11 +103,11 @@ func again(b registry.Boot, req api.HelloRequest, now time.Time) bool {
 func (s *Service) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
-	req api.HelloRequest,
+	req api.RegisterRequest,
 	at netip.Addr,
-) (api.HelloResponse, error) {
-	var resp api.HelloResponse
-	n, err := s.helloConfig(ctx, c, req.Hardware, at)
+) (api.RegisterResponse, error) {
+	var resp api.RegisterResponse
+	n, err := s.registrationConfig(ctx, c, req.Hardware, at)
 	if err != nil {
 		return resp, err
 	}
@@ -179,15 +184,15 @@ func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.
 		if err != nil {
 			return false, err
 		}
-		if said := p[b.ID].Cache; said != "" {
-			return said != string(fleet.CacheNone), nil
+		if cacheKind := p[b.ID].Cache; cacheKind != "" {
+			return cacheKind != string(fleet.CacheNone), nil
 		}
 	}
 	return false, nil
 }
 
 // takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
-func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.HelloRequest) error {
+func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.RegisterRequest) error {
 	n.Boot.Proof = ""
 	if req.TPM != nil {
 		key, err := identity.VerifyTPM(
@@ -199,7 +204,7 @@ func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig
 			s.boots.Fail(
 				ctx,
 				c,
-				trace.Hello,
+				trace.Register,
 				err.Error(),
 				"a machine says that it has a key which it has not: look who is on this network",
 			)
@@ -212,8 +217,8 @@ func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig
 	return s.boots.Save(ctx, c, func(b *registry.Boot) { b.Proof = n.Boot.Proof })
 }
 
-// helloConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
-func (s *Service) helloConfig(
+// registrationConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
+func (s *Service) registrationConfig(
 	ctx context.Context,
 	c *bootlog.Entry,
 	h fleet.Hardware,

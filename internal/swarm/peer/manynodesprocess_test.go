@@ -22,34 +22,34 @@ import (
 	"pando/internal/swarm"
 )
 
-// crowdProcess is how many nodes are in a process: each has up to two hundred connections, and a process may have
+// benchProcess is how many nodes are in a process: each has up to two hundred connections, and a process may have
 // 20,000 on some machines.
-const crowdProcess = 100
+const benchProcess = 100
 
-// crowdTask is what a process of nodes has to do. It is passed in the environment.
-type crowdTask struct {
+// benchTask is what a process of nodes has to do. It is passed in the environment.
+type benchTask struct {
 	Server       string
 	Nodes        int // of the whole crowd
 	First, After int
 }
 
-const crowdTaskVariable = "PANDO_CROWD_TASK"
+const benchTaskVariable = "PANDO_CROWD_TASK"
 
 // TestMain makes this program a process of nodes, when it was started for that.
 func TestMain(m *testing.M) {
-	task := os.Getenv(crowdTaskVariable)
+	task := os.Getenv(benchTaskVariable)
 	if task == "" {
 		os.Exit(m.Run())
 	}
-	if err := beCrowd([]byte(task)); err != nil {
+	if err := beNodes([]byte(task)); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 }
 
-// beCrowd boots its nodes, says what was said, and stays until its standard input is closed.
-func beCrowd(task []byte) error {
-	var x crowdTask
+// beNodes boots its nodes, says what was said, and stays until its standard input is closed.
+func beNodes(task []byte) error {
+	var x benchTask
 	if err := json.Unmarshal(task, &x); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func beCrowd(task []byte) error {
 		files.Cur = files.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files) // where it does not help, opening says so
 	}
-	boot, err := newCrowdBoot(x.Nodes)
+	boot, err := newBenchBoot(x.Nodes)
 	if err != nil {
 		return err
 	}
@@ -70,37 +70,37 @@ func beCrowd(task []byte) error {
 		all.Go(func() { nodes[i], errs[i] = boot.boot(ctx, x.Server, x.First+i+1) })
 	}
 	all.Wait()
-	var said swarm.Control
+	var control swarm.Control
 	for i, n := range nodes {
 		if errs[i] != nil {
 			return fmt.Errorf("node %d: %w", x.First+i, errs[i])
 		}
 		c := n.Control()
-		said.Messages, said.Bytes = said.Messages+c.Messages, said.Bytes+c.Bytes
+		control.Messages, control.Bytes = control.Messages+c.Messages, control.Bytes+c.Bytes
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(said); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(control); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// crowdRoom is a process of nodes.
-type crowdRoom struct {
+// benchProcesses is a process of nodes.
+type benchProcesses struct {
 	process *exec.Cmd
 	stay    io.Closer
 	words   *bufio.Scanner
 }
 
 // room starts a process of the nodes from first on.
-func (s *crowdServer) room(b *testing.B, nodes, first, after int) *crowdRoom {
+func (s *benchServer) room(b *testing.B, nodes, first, after int) *benchProcesses {
 	b.Helper()
-	task, err := json.Marshal(crowdTask{s.url, nodes, first, after})
+	task, err := json.Marshal(benchTask{s.url, nodes, first, after})
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &crowdRoom{process: exec.CommandContext(b.Context(), os.Args[0])}
-	r.process.Env, r.process.Stderr = append(os.Environ(), crowdTaskVariable+"="+string(task)), os.Stderr
+	r := &benchProcesses{process: exec.CommandContext(b.Context(), os.Args[0])}
+	r.process.Env, r.process.Stderr = append(os.Environ(), benchTaskVariable+"="+string(task)), os.Stderr
 	if r.stay, err = r.process.StdinPipe(); err != nil {
 		b.Fatal(err)
 	}
@@ -116,18 +116,18 @@ func (s *crowdServer) room(b *testing.B, nodes, first, after int) *crowdRoom {
 }
 
 // booted waits until all of its nodes have booted, and returns what they said.
-func (r *crowdRoom) booted(b *testing.B) (said swarm.Control) {
+func (r *benchProcesses) booted(b *testing.B) (control swarm.Control) {
 	b.Helper()
 	if !r.words.Scan() {
 		b.Fatalf("a process of nodes ended: %v", r.words.Err())
 	}
-	if err := json.Unmarshal(r.words.Bytes(), &said); err != nil {
+	if err := json.Unmarshal(r.words.Bytes(), &control); err != nil {
 		b.Fatalf("%s", r.words.Text())
 	}
-	return said
+	return control
 }
 
-func (r *crowdRoom) close(b *testing.B) {
+func (r *benchProcesses) close(b *testing.B) {
 	b.Helper()
 	r.stay.Close()
 	if err := r.process.Wait(); err != nil {
@@ -135,21 +135,21 @@ func (r *crowdRoom) close(b *testing.B) {
 	}
 }
 
-// crowdShelf keeps every piece. The bytes, which are the same, are there once for all nodes.
-type crowdShelf struct {
+// benchStore keeps every piece. The bytes, which are the same, are there once for all nodes.
+type benchStore struct {
 	all  []chunk.Verified
 	mu   sync.Mutex
 	kept swarm.Bitmap
 }
 
-func (s *crowdShelf) Put(p int, _ chunk.Verified) bool {
+func (s *benchStore) Put(p int, _ chunk.Verified) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Set(p)
 	return true
 }
 
-func (s *crowdShelf) Piece(p int) (v chunk.Verified, kept bool) {
+func (s *benchStore) Piece(p int) (v chunk.Verified, kept bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if kept = s.kept.Has(p); kept {
@@ -158,10 +158,10 @@ func (s *crowdShelf) Piece(p int) (v chunk.Verified, kept bool) {
 	return v, kept
 }
 
-func (s *crowdShelf) Reach() int { return len(s.all) }
+func (s *benchStore) Reach() int { return len(s.all) }
 
 // boot is one node from its start to its last read; it goes on giving to others until ctx is done.
-func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, error) {
+func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, error) {
 	self := netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)})
 	c := client(self, 4, nil)
 	help := Join(ctx, c, []string{server}, JoinOptions{Pack: s.pack, Prefix: 8})
@@ -196,13 +196,13 @@ func (s *crowdBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 		},
 	)
 	context.AfterFunc(ctx, serve(slowListener{l, &slowLink{rate: s.rate}}, n.Handler()))
-	n.Use(&crowdShelf{all: s.held, kept: swarm.NewBitmap(len(s.held))})
+	n.Use(&benchStore{all: s.held, kept: swarm.NewBitmap(len(s.held))})
 	go n.Run(ctx)
 	return n, s.read(ctx, n)
 }
 
 // start gets the files that a boot starts with, from the first who has them.
-func (s *crowdBoot) start(ctx context.Context, c *http.Client, server string, help swarm.JoinResult) error {
+func (s *benchBoot) start(ctx context.Context, c *http.Client, server string, help swarm.JoinResult) error {
 	name := "/m/" + manifestName(s.files.Manifest)
 	for _, path := range []string{name, name + ".minisig", "/o/" + s.pack.Name()} {
 		var b []byte
@@ -235,10 +235,10 @@ func fetchFile(ctx context.Context, c *http.Client, url string) ([]byte, error) 
 }
 
 // read reads all, as a boot does that the network holds up.
-func (s *crowdBoot) read(ctx context.Context, n *Node) error {
+func (s *benchBoot) read(ctx context.Context, n *Node) error {
 	for i, p := range s.pieces {
-		if every := len(s.pieces) / len(s.loose); i%every == 0 && i/every < len(s.loose) {
-			x := s.loose[i/every]
+		if every := len(s.pieces) / len(s.demand); i%every == 0 && i/every < len(s.demand) {
+			x := s.demand[i/every]
 			if v, err := n.Get(ctx, chunk.Request{ID: x.ID, Size: x.Size}); err != nil || v.ID() != x.ID {
 				return fmt.Errorf("demand object %d: %w", i/every, cmp.Or(err, errNotIt))
 			}

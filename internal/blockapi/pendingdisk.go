@@ -11,22 +11,22 @@ import (
 )
 
 // LateName is the name, in incidents, of a disk that did not appear.
-const LateName = "the cache's disk"
+const PendingName = "the cache's disk"
 
 // LateDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
 // as a CacheDisk with its file; when there is none, that is closed. It stays in the socket, of which the supervisor
 // has a copy as well: so each daemon that takes over gets it there.
-type LateDisk struct {
+type PendingDisk struct {
 	// how long fetches wait for the disk, which may have the objects; 0: the node is not known to have one
 	Wait time.Duration `json:"wait,omitempty"`
 	File *os.File      `json:"-"` // the daemons' end
 }
 
 // Came reports whether the disk is there, or will not come.
-func (l *LateDisk) Came() bool { return l.poll(0) }
+func (l *PendingDisk) Came() bool { return l.poll(0) }
 
 // poll waits so many milliseconds, or with -1 for as long as it takes, for something to happen at the other end.
-func (l *LateDisk) poll(wait int) bool {
+func (l *PendingDisk) poll(wait int) bool {
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(l.File.Fd()), Events: unix.POLLIN}}, wait)
 		if err != unix.EINTR {
@@ -36,7 +36,7 @@ func (l *LateDisk) poll(wait int) bool {
 }
 
 // Receive returns the disk when it is there, nil when there is none.
-func (l *LateDisk) Receive() (*CacheDisk, error) {
+func (l *PendingDisk) Receive() (*CacheDisk, error) {
 	l.poll(-1)
 	data, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4))
 	n, of, _, _, err := unix.Recvmsg(
@@ -75,7 +75,7 @@ func sentFile(rights []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fds[0]), LateName), nil
+	return os.NewFile(uintptr(fds[0]), PendingName), nil
 }
 
 // Send gives the disk to daemons that were started before it was there.

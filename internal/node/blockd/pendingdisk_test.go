@@ -17,8 +17,8 @@ import (
 	"pando/internal/rootdaemon"
 )
 
-// lateDisk is a disk that is still to come, and the end at which it is sent.
-func lateDisk(t *testing.T, wait time.Duration) (*blockapi.LateDisk, *os.File) {
+// pendingDisk is a disk that is still to come, and the end at which it is sent.
+func pendingDisk(t *testing.T, wait time.Duration) (*blockapi.PendingDisk, *os.File) {
 	t.Helper()
 	ours, theirs, err := rootdaemon.SocketPair("cache")
 	if err != nil {
@@ -28,7 +28,7 @@ func lateDisk(t *testing.T, wait time.Duration) (*blockapi.LateDisk, *os.File) {
 		ours.Close()
 		theirs.Close()
 	})
-	return &blockapi.LateDisk{Wait: wait, File: theirs}, ours
+	return &blockapi.PendingDisk{Wait: wait, File: theirs}, ours
 }
 
 // sendDisk sends a disk as init does.
@@ -55,8 +55,8 @@ func waitObjects(t *testing.T, disk *blockapi.CacheDisk, want int) {
 	t.Fatalf("%d objects are on the disk, want %d", got, want)
 }
 
-// lateConfigs are of a daemon without a boot pack, with one, and in a swarm.
-func lateConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, blockapi.Config) {
+// pendingConfigs are of a daemon without a boot pack, with one, and in a swarm.
+func pendingConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, blockapi.Config) {
 	t.Helper()
 	return map[string]func(*testing.T) (*trackedOrigin, blockapi.Config){
 		"swarm": func(t *testing.T) (*trackedOrigin, blockapi.Config) { return newTrackedOrigin(t, 400) },
@@ -75,13 +75,13 @@ func lateConfigs(t *testing.T) map[string]func(*testing.T) (*trackedOrigin, bloc
 
 // Nothing waits for a disk that the node is not known to have: all comes from the network while it is looked for.
 // What came meanwhile is kept when the disk is there, and the next boot fetches nothing.
-func TestDiskThatComesLate(t *testing.T) {
-	for name, config := range lateConfigs(t) {
+func TestPendingDisk(t *testing.T) {
+	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			o, c := config(t)
 			disk := newCacheDisk(t)
 			var ours *os.File
-			c.Late, ours = lateDisk(t, 0)
+			c.Pending, ours = pendingDisk(t, 0)
 			a, err := startAlone(t.Context(), t, c)
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestDiskThatComesLate(t *testing.T) {
 			}
 			waitObjects(t, disk, objects)
 			a.Close()
-			c.Late, c.Disk = nil, disk
+			c.Pending, c.Disk = nil, disk
 			warm := readAlone(t, o.testOrigin, c)
 			if o.sent.Load() != before || warm.Bytes["disk"] == 0 ||
 				incidentOf(warm, blockapi.CacheFailed, blockapi.CacheDamaged) {
@@ -118,8 +118,8 @@ func TestDiskThatComesLate(t *testing.T) {
 }
 
 // A node that is known to have a cache waits for its disk, and with a warm one asks nobody for anything.
-func TestKnownDiskThatComesLate(t *testing.T) {
-	for name, config := range lateConfigs(t) {
+func TestKnownPendingDisk(t *testing.T) {
+	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			o, c := config(t)
 			disk := newCacheDisk(t)
@@ -128,7 +128,7 @@ func TestKnownDiskThatComesLate(t *testing.T) {
 			readAlone(t, o.testOrigin, cold)
 			before := o.sent.Load()
 			var ours *os.File
-			c.Late, ours = lateDisk(t, time.Hour)
+			c.Pending, ours = pendingDisk(t, time.Hour)
 			dir := t.TempDir()
 			go func() {
 				for client := (blockapi.Client{Socket: filepath.Join(dir,
@@ -197,10 +197,10 @@ func TestDiskThatNeverComes(t *testing.T) {
 			[]blockapi.IncidentKind{blockapi.CacheFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for config, make := range lateConfigs(t) {
+			for config, make := range pendingConfigs(t) {
 				o, c := make(t)
 				var ours *os.File
-				c.Late, ours = lateDisk(t, x.wait)
+				c.Pending, ours = pendingDisk(t, x.wait)
 				x.does(t, ours)
 				if st := readAlone(t, o.testOrigin, c); !slices.Equal(kinds(st), x.incidents) || st.Bytes["disk"] > 0 ||
 					st.Bytes["server"] < int64(len(o.raw)) {
@@ -212,14 +212,14 @@ func TestDiskThatNeverComes(t *testing.T) {
 }
 
 // Whenever a daemon dies, the one that takes over gets the disk: before it came, and after.
-func TestSupervisorPassesALateDiskOn(t *testing.T) {
+func TestSupervisorPassesPendingDisk(t *testing.T) {
 	o, c := aloneConfig(t, 400)
 	disk := newCacheDisk(t)
 	warm := c
 	warm.Disk = disk
 	readAlone(t, o, warm)
-	late, ours := lateDisk(t, 0)
-	k, client, ready, stop := supervise(t, o, blockapi.Config{ChunkSize: c.ChunkSize, Late: late})
+	pending, ours := pendingDisk(t, 0)
+	k, client, ready, stop := supervise(t, o, blockapi.Config{ChunkSize: c.ChunkSize, Pending: pending})
 	defer stop()
 	if ready != "ready" {
 		t.Fatalf("supervisor says %q", ready)

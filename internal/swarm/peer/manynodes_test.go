@@ -26,31 +26,31 @@ import (
 // and objects beside it. Links are so slow that the processors, which do the work of all, are not what a storm
 // waits for.
 const (
-	crowdPieces = 237
-	crowdPiece  = 40 << 10
-	crowdLoose  = 3 // objects that a boot reads beside its pack
-	crowdSmall  = 16 << 10
+	benchPieces = 237
+	benchPiece  = 40 << 10
+	benchDemand = 3 // objects that a boot reads beside its pack
+	benchSmall  = 16 << 10
 )
 
-// crowdTakes is how long a link takes for a boot.
-func crowdTakes(nodes int) time.Duration {
+// benchTakes is how long a link takes for a boot.
+func benchTakes(nodes int) time.Duration {
 	return time.Minute + time.Duration(nodes)*200*time.Millisecond
 }
 
-// crowdBoot is what all nodes boot, the same in each process.
-type crowdBoot struct {
+// benchBoot is what all nodes boot, the same in each process.
+type benchBoot struct {
 	objects map[string][]byte // by path
 	pieces  []Piece
 	held    []chunk.Verified // the pieces
-	loose   []Piece
+	demand  []Piece
 	pack    chunk.ID
 	files   swarm.BootstrapFiles
 	rate    float64 // bytes a second of each link
 }
 
-// crowdServer is a server's data path: its link, the tracker, and all objects.
-type crowdServer struct {
-	*crowdBoot
+// benchServer is a server's data path: its link, the tracker, and all objects.
+type benchServer struct {
+	*benchBoot
 	tracker *tracker.Server
 	url     string
 	asked   atomic.Int64 // messages and objects
@@ -98,8 +98,8 @@ func (c slowConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func newCrowdBoot(nodes int) (*crowdBoot, error) {
-	s := &crowdBoot{objects: map[string][]byte{}, rate: float64(crowdPieces*crowdPiece) / crowdTakes(nodes).Seconds()}
+func newBenchBoot(nodes int) (*benchBoot, error) {
+	s := &benchBoot{objects: map[string][]byte{}, rate: float64(benchPieces*benchPiece) / benchTakes(nodes).Seconds()}
 	random := rand.NewChaCha8([32]byte{1})
 	object := func(size int) Piece {
 		b := make([]byte, size)
@@ -108,18 +108,18 @@ func newCrowdBoot(nodes int) (*crowdBoot, error) {
 		s.objects["/o/"+id.Name()] = b
 		return Piece{id, int64(size)}
 	}
-	for range crowdPieces {
-		p := object(crowdPiece)
+	for range benchPieces {
+		p := object(benchPiece)
 		v, err := chunk.Check(p.ID, s.objects["/o/"+p.ID.Name()])
 		if err != nil {
 			return nil, err
 		}
 		s.pieces, s.held = append(s.pieces, p), append(s.held, v)
 	}
-	for range crowdLoose {
-		s.loose = append(s.loose, object(crowdSmall))
+	for range benchDemand {
+		s.demand = append(s.demand, object(benchSmall))
 	}
-	s.pack = object(crowdPieces * 128).ID
+	s.pack = object(benchPieces * 128).ID
 	s.files = swarm.BootstrapFiles{Manifest: []byte("a manifest"), Signature: []byte("its signature")}
 	name := "/m/" + manifestName(s.files.Manifest)
 	s.objects[name], s.objects[name+".minisig"] = s.files.Manifest, s.files.Signature
@@ -128,13 +128,13 @@ func newCrowdBoot(nodes int) (*crowdBoot, error) {
 	return s, err
 }
 
-func newCrowdServer(tb testing.TB, nodes int) *crowdServer {
+func newBenchServer(tb testing.TB, nodes int) *benchServer {
 	tb.Helper()
-	boot, err := newCrowdBoot(nodes)
+	boot, err := newBenchBoot(nodes)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &crowdServer{crowdBoot: boot}
+	s := &benchServer{benchBoot: boot}
 	s.tracker = tracker.New(
 		swarm.TrackerOptions{Uplink: int64(s.rate), Random: chance()},
 		func(chunk.ID) (ids []chunk.ID) {
@@ -155,7 +155,7 @@ func manifestName(manifest []byte) string {
 }
 
 // listen serves the tracker and the objects, each as a server does.
-func (s *crowdServer) listen(tb testing.TB) {
+func (s *benchServer) listen(tb testing.TB) {
 	tb.Helper()
 	m := http.NewServeMux()
 	m.Handle("/swarm/", s.tracker.Handler())
@@ -195,10 +195,10 @@ func serve(l net.Listener, h http.Handler) (end func()) {
 	return func() { srv.Close() }
 }
 
-// BenchmarkCrowd is what a storm of real nodes has its server do, and what is said for it: messages to the tracker
+// BenchmarkManyNodes is what a storm of real nodes has its server do, and what is said for it: messages to the tracker
 // and their bytes, with the answers and HTTP's headers. Where the processors are used to more than 70 % it says
 // nothing about the network; it prints how much that is.
-func BenchmarkCrowd(b *testing.B) {
+func BenchmarkManyNodes(b *testing.B) {
 	sizes := []int{40, 200, 1000}
 	if n, err := strconv.Atoi(os.Getenv("PANDO_CROWD")); err == nil {
 		sizes = []int{n}
@@ -206,35 +206,35 @@ func BenchmarkCrowd(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(strconv.Itoa(nodes), func(b *testing.B) {
 			for range b.N {
-				stormOfCrowd(b, nodes)
+				benchStorm(b, nodes)
 			}
 		})
 	}
 }
 
-func stormOfCrowd(b *testing.B, nodes int) {
-	s := newCrowdServer(b, nodes)
+func benchStorm(b *testing.B, nodes int) {
+	s := newBenchServer(b, nodes)
 	begin, before := time.Now(), processorTime(syscall.RUSAGE_SELF)
-	var rooms []*crowdRoom
-	for first := 0; first < nodes; first += crowdProcess {
-		rooms = append(rooms, s.room(b, nodes, first, min(nodes, first+crowdProcess)))
+	var rooms []*benchProcesses
+	for first := 0; first < nodes; first += benchProcess {
+		rooms = append(rooms, s.room(b, nodes, first, min(nodes, first+benchProcess)))
 	}
-	var said swarm.Control
+	var control swarm.Control
 	for _, r := range rooms { // in whatever order they are done: all stay until the last one is
 		c := r.booted(b)
-		said.Messages, said.Bytes = said.Messages+c.Messages, said.Bytes+c.Bytes
+		control.Messages, control.Bytes = control.Messages+c.Messages, control.Bytes+c.Bytes
 	}
 	took := time.Since(begin)
 	for _, r := range rooms {
 		r.close(b)
 	}
 	busy := processorTime(syscall.RUSAGE_SELF) - before + processorTime(syscall.RUSAGE_CHILDREN)
-	w, each := float64(crowdPieces*crowdPiece), float64(nodes)
-	b.ReportMetric(took.Seconds()/crowdTakes(nodes).Seconds(), "W/B")
+	w, each := float64(benchPieces*benchPiece), float64(nodes)
+	b.ReportMetric(took.Seconds()/benchTakes(nodes).Seconds(), "W/B")
 	b.ReportMetric(float64(s.sent.Load())/w, "server-W")
-	b.ReportMetric(float64(said.Messages)/each, "messages/node")
-	b.ReportMetric(float64(said.Bytes+said.Messages*swarm.HeaderBytes)/each, "control-bytes/node")
-	b.ReportMetric(float64(said.Messages)/took.Seconds(), "messages/s")
+	b.ReportMetric(float64(control.Messages)/each, "messages/node")
+	b.ReportMetric(float64(control.Bytes+control.Messages*swarm.HeaderBytes)/each, "control-bytes/node")
+	b.ReportMetric(float64(control.Messages)/took.Seconds(), "messages/s")
 	b.ReportMetric(float64(s.asked.Load())/took.Seconds(), "requests/s")
 	b.ReportMetric(100*busy.Seconds()/took.Seconds()/float64(runtime.NumCPU()), "%processors")
 }

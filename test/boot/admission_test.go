@@ -12,7 +12,7 @@ import (
 
 // Two machines load K over a link that takes minutes for it and have the only two slots. Two more, BIOS and UEFI,
 // see their places and the seconds on their consoles, ask again, and load when the first two are turned off.
-func TestRealBootWaitsItsTurn(t *testing.T) {
+func TestRealBootWaitsForAdmission(t *testing.T) {
 	needFull(t)
 	slots <- struct{}{}
 	t.Cleanup(func() { <-slots })

@@ -21,8 +21,13 @@ import (
 // clockError is how wrong the node's clock may be before it is set. The image's own NTP does the rest.
 const clockError = 2 * time.Second
 
-// hello registers the node: it redeems the boot's token for a session and the assignment.
-func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease link.Lease) (*Session, string, error) {
+// register registers the node: it redeems the boot's token for a session and the assignment.
+func (q *registration) register(
+	ctx context.Context,
+	loaded Modules,
+	on Link,
+	lease link.Lease,
+) (*Session, string, error) {
 	if q.timeline.channel.session.Load() != nil {
 		// A later phase went back beyond this one. The token is used up, and using it again would look like
 		// somebody else's attempt.
@@ -33,19 +38,19 @@ func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease
 	}
 	h := q.hardware(loaded, on, lease)
 	if err := q.beginBoot(ctx, h, lease); err != nil {
-		return q.offlineHello(ctx, on, err)
+		return q.registerOffline(ctx, on, err)
 	}
 	cfg := q.timeline.config
 	cfg.Boot = q.timeline.bootID()
-	req := api.HelloRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: lease.MAC,
+	req := api.RegisterRequest{Boot: cfg.Boot, Token: q.timeline.token(), MAC: lease.MAC,
 		Addr: lease.Address.Addr().String(), Release: q.timeline.release, Hardware: h, Nonce: q.nonce}
 	if !q.timeline.config.MAC.IsZero() {
 		req.MAC = q.timeline.config.MAC // the MAC that the token was made for, though another adapter may have the link
 	}
 	q.proveMachine(&req)
-	var resp api.HelloResponse
+	var resp api.RegisterResponse
 	if err := q.timeline.control.Call(ctx, "/v1/node/hello", "", req, &resp); err != nil {
-		return nil, "", helloProblem(err, q.timeline.config.Control)
+		return nil, "", registrationProblem(err, q.timeline.config.Control)
 	}
 	a, err := control.CheckAssignment(resp, cfg)
 	if err != nil {
@@ -60,8 +65,8 @@ func (q *registration) hello(ctx context.Context, loaded Modules, on Link, lease
 	return q.session, fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
 }
 
-// offlineHello obeys the last assignment when no server answers. What a server says wins.
-func (q *registration) offlineHello(ctx context.Context, on Link, err error) (*Session, string, error) {
+// registerOffline obeys the last assignment when no server answers. What a server says wins.
+func (q *registration) registerOffline(ctx context.Context, on Link, err error) (*Session, string, error) {
 	var r *control.Refused
 	b := q.lastBoot(ctx, on.Adapters)
 	if b == nil || errors.As(err, &r) {
@@ -81,19 +86,21 @@ func (q *registration) offlineHello(ctx context.Context, on Link, err error) (*S
 
 // proveMachine has the machine's TPM sign the hello, where the server wants that. A machine without says so, and
 // goes on without.
-func (q *registration) proveMachine(req *api.HelloRequest) {
+func (q *registration) proveMachine(req *api.RegisterRequest) {
 	begun := q.timeline.begin.Load()
 	if !q.timeline.config.TPM && (begun == nil || !begun.TPM) {
 		return
 	}
 	var err error
 	if req.TPM, err = tpm.Prove(tpm.Device, api.TPMDigest(*req, q.timeline.config.ServerKey)); err != nil {
-		q.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
-			Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"})
+		q.timeline.event(
+			trace.Event{Stage: trace.Register, Kind: trace.Info, Message: "no proof by a TPM: " + err.Error(),
+				Hint: "is its TPM 2.0 switched on in the firmware? without it the node boots without secrets"},
+		)
 	}
 }
 
-func helloProblem(err error, urls []string) error {
+func registrationProblem(err error, urls []string) error {
 	p := &problem.Problem{Err: fmt.Errorf("say hello to the server: %w", err), Tried: fmt.Sprint(urls)}
 	var r *control.Refused
 	var key *api.WrongKeyError
@@ -125,7 +132,7 @@ func (q *registration) setClock(server time.Time) {
 	if err := unix.Settimeofday(&tv); err != nil {
 		message = "clock: cannot be set: " + err.Error()
 	}
-	q.timeline.event(trace.Event{Stage: trace.Hello, Kind: trace.Info, Message: message})
+	q.timeline.event(trace.Event{Stage: trace.Register, Kind: trace.Info, Message: message})
 }
 
 // wrongClock reports how wrong a clock was that is off so much behind the server's.

@@ -1,0 +1,147 @@
+package dhcp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"pando/internal/ratelimit"
+)
+
+// How fast machines that nobody knows get addresses: a hall of new ones passes within seconds, a program that makes up
+// MACs does not take what nodes need. A port of a switch is told by relay agent information (option 82).
+const (
+	unknownBurst = 256
+	unknownRate  = 32 // per second
+	portBurst    = 64
+	portRate     = float64(portBurst) / float64(unknownLeaseTime/time.Second) // per second: 64 addresses at once
+	maxPorts     = 1024
+)
+
+// unknownLimit is how many new addresses machines that nobody knows get.
+type unknownLimit struct {
+	mu    sync.Mutex
+	all   *ratelimit.Bucket
+	ports map[string]*ratelimit.Bucket
+}
+
+// take reports why a machine behind a port gets no new address now, "" if it does.
+func (u *unknownLimit) take(port string, now time.Time) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all == nil {
+		u.all, u.ports = ratelimit.New(unknownBurst, unknownRate), map[string]*ratelimit.Bucket{}
+	}
+	if port != "" && !u.port(port, now).Take(now) {
+		return fmt.Sprintf("more than %d machines that are no nodes ask through one port of a switch", portBurst)
+	}
+	if !u.all.Take(now) {
+		return "too many machines that are no nodes ask at once"
+	}
+	return ""
+}
+
+// port is the bucket of a port. Ports beyond maxPorts share one.
+func (u *unknownLimit) port(name string, now time.Time) *ratelimit.Bucket {
+	if b := u.ports[name]; b != nil {
+		return b
+	}
+	if len(u.ports) >= maxPorts {
+		u.expire(now)
+	}
+	if len(u.ports) >= maxPorts {
+		name = ""
+		if b := u.ports[name]; b != nil {
+			return b
+		}
+	}
+	b := ratelimit.New(portBurst, portRate)
+	u.ports[name] = b
+	return b
+}
+
+// expire forgets ports whose bucket is full again, with the lock held.
+func (u *unknownLimit) expire(now time.Time) {
+	for name, b := range u.ports {
+		if b.Idle(now) {
+			delete(u.ports, name)
+		}
+	}
+}
+
+// admit finds out whether a machine that nobody knows gets an address that it does not hold, and says in v.Refused why
+// it does not. Nodes are never limited.
+func (s *Server) admit(leases Leases, r Request, v *snapshot, now time.Time) error {
+	held := v.Holder.MAC == r.MAC && !v.Holder.Bad && now.Before(v.Holder.Expires) ||
+		v.Lease.Addr.IsValid() && now.Before(v.Lease.Expires)
+	if v.Known || held || v.Offer.IsValid() || !r.takes() || v.Subnet.size() == 0 {
+		return nil
+	}
+	if v.Refused = s.unknown.take(r.port(), now); v.Refused != "" {
+		return nil
+	}
+	use, err := s.ranges.use(leases, *v.Subnet, now)
+	if err != nil {
+		return err
+	}
+	if n, most := use.Unknown+s.offers.waiting(*v.Subnet, now), v.Subnet.forUnknown(); n >= most {
+		v.Refused = fmt.Sprintf("machines that are no nodes have %d addresses of %s-%s, and the others are for nodes",
+			n, v.Subnet.First, v.Subnet.Last)
+	}
+	return nil
+}
+
+// declined asks the segment whether somebody else uses an address that a client declines: the client alone is no
+// reason to give it to nobody.
+func (s *Server) declined(ctx context.Context, l *link, r Request, v *snapshot) {
+	if v.Mode != Own || v.Subnet == nil || !v.declines(r) {
+		return
+	}
+	probe := s.prober(l, r)
+	if probe == nil {
+		return
+	}
+	_, used, err := probe.probe(ctx, r.Requested, r.MAC)
+	if err != nil {
+		s.seldom(l, slog.LevelWarn, "declined address not probed", "", "mac", r.MAC, "addr", r.Requested, "err", err)
+	}
+	v.InUse = used && err == nil
+}
+
+// checkRoom says in the log when a range comes to its end.
+func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
+	if l.state(s.Config.Mode).Mode != Own {
+		return
+	}
+	for _, n := range s.Config.Subnets {
+		var use Use
+		_, err := s.Registry.Snapshot(ctx, Request{}, func(leases Leases) (err error) {
+			use, err = s.ranges.use(leases, n, now)
+			return err
+		})
+		if err == nil && use.All > 0 && 10*use.Free() < use.All {
+			s.seldom(l, slog.LevelWarn, "less than a tenth of the addresses is free", n.First.String(), "range",
+				fmt.Sprintf("%s-%s", n.First, n.Last), "free", use.Free(), "nodes", use.Known, "unknown", use.Unknown,
+				"in_use", use.InUse, "hint", "a larger --range, or `pando lease list`")
+		}
+	}
+}
+
+// takes reports whether a request can end with an address that the client did not have.
+func (r Request) takes() bool { return r.Type == dhcpDiscover || r.Type == dhcpRequest }
+
+// port is the switch port that a relay agent, or a switch that snoops, says the request came in at; "" if none does.
+func (r Request) port() string {
+	b := r.packet.Options.Get(optRelayInfo)
+	if len(b) == 0 {
+		return ""
+	}
+	at := r.Relay
+	if !at.IsValid() {
+		at = netip.IPv4Unspecified()
+	}
+	return at.String() + " " + string(b)
+}
