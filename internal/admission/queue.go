@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pando/internal/api"
@@ -13,27 +14,30 @@ import (
 // Queue admits nodes that want to load kernel and initramfs. It is in memory only: after a restart of the server nodes
 // request again, in a new order.
 type Queue struct {
-	links netboot.Links
+	links netboot.Links // as they are known
 	now   func() time.Time
 	Busy  func(bool) // called when the link becomes full of kernel+initrd, or free; set before the first request
 
-	Mu       sync.Mutex
+	mu       sync.Mutex
 	queue    *netboot.Queue
 	full     bool                          // what busy was told last
 	checking bool                          // while the link is full, a timer checks it again
-	Waiting  map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	waiting  map[fleet.MAC]chan<- struct{} // of those who are kept on the line; closed when their turn has come
+	nodes    nodeLinks
+
+	nodeLink atomic.Int64
 }
 
 // New returns an empty queue for links of these rates.
 func New(l netboot.Links, now func() time.Time) *Queue {
 	return &Queue{links: l, now: now, Busy: func(bool) {}, queue: netboot.NewQueue(l),
-		Waiting: map[fleet.MAC]chan<- struct{}{}}
+		waiting: map[fleet.MAC]chan<- struct{}{}}
 }
 
 // Request returns the admission of a machine: place 0 means that it may load now.
 func (t *Queue) Request(mac fleet.MAC) netboot.Admission {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	defer t.admitNext()
 	return t.queue.Request(t.now(), mac)
 }
@@ -75,28 +79,35 @@ func (t *Queue) Admit(ctx context.Context, mac fleet.MAC) error {
 
 // Hold adds a machine to the queue. A second request of the machine replaces its first one.
 func (t *Queue) Hold(mac fleet.MAC) (called <-chan struct{}, leave func()) {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	waiter := make(chan struct{})
-	t.Waiting[mac] = waiter
+	t.waiting[mac] = waiter
 	t.queue.Hold(t.now(), mac)
 	t.admitNext() // a slot may have become free since its request
 	return waiter, func() {
-		t.Mu.Lock()
-		defer t.Mu.Unlock()
-		if t.Waiting[mac] == waiter {
-			delete(t.Waiting, mac)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.waiting[mac] == waiter {
+			delete(t.waiting, mac)
 			t.queue.Leave(mac)
 		}
 	}
+}
+
+// Held reports whether a machine's request is held until it is admitted.
+func (t *Queue) Held(mac fleet.MAC) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting[mac] != nil
 }
 
 // admitNext admits waiting machines that have a slot now, and calls Busy when the link becomes full of kernel+initrd,
 // or free again. There are twice as many slots as fill it. Callers hold mu.
 func (t *Queue) admitNext() {
 	for _, mac := range t.queue.Called(t.now()) {
-		close(t.Waiting[mac])
-		delete(t.Waiting, mac)
+		close(t.waiting[mac])
+		delete(t.waiting, mac)
 	}
 	s := t.queue.State(t.now())
 	if full := s.Loading > s.Slots/2; full != t.full {
@@ -113,8 +124,8 @@ func (t *Queue) admitNext() {
 const fullCheck = 5 * time.Second
 
 func (t *Queue) checkAgain() {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.checking = false
 	t.admitNext()
 }
@@ -128,8 +139,8 @@ type Transfer struct {
 
 // Begin records the begin of a transfer. The zero Transfer is one that needs no admission.
 func (t *Queue) Begin(mac fleet.MAC) Transfer {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	defer t.admitNext()
 	return Transfer{t, mac, t.queue.Begin(t.now(), mac)}
 }
@@ -146,8 +157,8 @@ func (x Transfer) Sent(bytes, left int64) {
 
 // record records sent bytes, and returns how many bytes at the end of a load need no slot.
 func (x Transfer) record(bytes int64) (rest int64) {
-	x.Queue.Mu.Lock()
-	defer x.Queue.Mu.Unlock()
+	x.Queue.mu.Lock()
+	defer x.Queue.mu.Unlock()
 	x.Queue.queue.SawTransfer(x.Queue.now(), x.mac, x.number, bytes)
 	return x.Queue.queue.Rest()
 }
@@ -157,16 +168,16 @@ func (x Transfer) End() {
 	if x.Queue == nil {
 		return
 	}
-	x.Queue.Mu.Lock()
-	defer x.Queue.Mu.Unlock()
+	x.Queue.mu.Lock()
+	defer x.Queue.mu.Unlock()
 	x.Queue.queue.End(x.Queue.now(), x.mac, x.number)
 	x.Queue.admitNext()
 }
 
 // Status returns the state of the queue for the operator.
 func (t *Queue) Status() api.Loads {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.queue.State(t.now())
 	return api.Loads{
 		Slots:    s.Slots,

@@ -25,12 +25,13 @@ import (
 
 // Options says what to build, from what and where to.
 type Options struct {
-	// What the tree is: a recipe, a directory that exists, or what a source fills a directory with. Exactly one is set.
+	// The source of the tree: a recipe, an existing directory, or a source that fills a directory. Exactly one is set.
 	Recipe  *recipe.Recipe
 	FromDir string
 	Source  Source
 
-	// gives the tree its kernel; not with FromDir, which is not written, or a base. nil: the tree has one
+	// gives the tree its kernel; not allowed with FromDir, which is never written, or with a base. nil: the tree has
+	// one
 	KernelFrom *KernelFrom
 
 	// release of the kernel among several of the tree, or of KernelFrom; "": the recipe's, or the one to be preferred
@@ -98,8 +99,8 @@ type Result struct {
 	Elapsed    map[string]time.Duration
 }
 
-// Image builds a version and puts it into the store. Interrupted at any moment, also by a full disk or a
-// power cut, it leaves the store whole, and the same call continues where it was.
+// Image builds a version and puts it into the store. If it is interrupted at any moment, also by a full disk or a power
+// cut, the store stays consistent and the same call continues.
 func Image(ctx context.Context, opt Options) (Result, error) {
 	b, err := newBuilder(opt)
 	if err != nil {

@@ -43,9 +43,9 @@ func (e *UnfinishedError) Error() string {
 	return fmt.Sprintf("an earlier change of %s could not be stored and is kept in %s", e.Image, e.Path)
 }
 
-// Change runs a command in a writable copy of a version and makes a version of what it left: its own error, and
-// nothing is made, unless it ends with status zero. The version that was copied stays as it is. The tree of the new
-// one is that of the old one with what the command changed, without what no image should have (see leftovers).
+// Change runs a command in a writable copy of a version and makes a version of the result. If the command fails it
+// returns that error and makes nothing. The copied version stays as it is. The new tree is the old one with the
+// command's changes, without leftovers that no image should have (see leftovers).
 func Change(ctx context.Context, opt ChangeOptions) (Result, error) {
 	c := &change{ChangeOptions: opt}
 	if c.Build.Progress == nil {

@@ -20,12 +20,12 @@ import (
 
 // Source is where a tree comes from when it is neither installed nor there. Package source has the ways.
 type Source interface {
-	// Key names the source, whatever it has today, as a part of a file's name: builds with the same key take turns,
-	// and go on with what an interrupted one of them left.
+	// Key names the source, whatever its content today, as a part of a file's name. Builds with the same key wait for
+	// each other, and continue after an interrupted one.
 	Key() string
 
-	// State reports what the source has now: the digest of an image, the size and time of a file. A whole tree that an
-	// interrupted build left is used again while the state is the same; "" means that nothing says so.
+	// State identifies the source's content: the digest of an image, the size and time of a file. A complete tree of an
+	// interrupted build is used again while the state is the same. "" means that the content is unknown.
 	State(ctx context.Context) (string, error)
 
 	// Fill puts the tree into a place. progress is called from one goroutine at a time. After an error the same call

@@ -28,7 +28,7 @@ func Image(ctx context.Context, opt build.Options, p *terminal.Progress) (build.
 	return r, err
 }
 
-// WithHint says that nothing is lost, and what to do about the usual reasons.
+// WithHint adds a hint to a build's error: finished steps are kept, and what to do about the usual reasons.
 func WithHint(err error) error {
 	if errors.Is(err, context.Canceled) || exitcode.HintOf(err) != "" {
 		return err
@@ -65,7 +65,7 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 }
 
-// StepNames say what a step does, before it has anything to count.
+// StepNames describe the steps, until a step has something to count.
 var StepNames = map[string]string{
 	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
 	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",

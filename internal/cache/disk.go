@@ -13,7 +13,7 @@ import (
 	"pando/internal/chunk"
 )
 
-// Area is the bytes that a cache is in: a block device, a part of one, or a file.
+// Area is the storage of a cache: a block device, a part of one, or a file.
 type Area interface {
 	io.ReaderAt
 	io.WriterAt
@@ -29,8 +29,8 @@ type Options struct {
 	Damaged  func(id chunk.ID) // called with each object that is not what its name says
 }
 
-// Disk is a cache in an area. It is safe for use by several goroutines. The first write that fails is the last one:
-// from then on the cache takes nothing. What it has can still be read, until several reads fail too.
+// Disk is a cache in an area. It is safe for concurrent use. After a failed write it takes nothing more; it can still
+// be read, until several reads fail too.
 type Disk struct {
 	dev    Area
 	super  super

@@ -47,8 +47,8 @@ var (
 	ErrNoTable = errors.New("no GUID partition table")
 )
 
-// Usable returns the first byte of a disk that a partition may have, and the first after the last one, of a disk with
-// sectors of so many bytes. Both are multiples of a mebibyte.
+// Usable returns the range of a disk that partitions may use, for its sector size: the first byte, and the one after
+// the last. Both are multiples of a mebibyte.
 func Usable(size int64, sectorSize int) (from, to int64) {
 	const align = 1 << 20
 	return align, (size - gptSpan - int64(sectorSize)) / align * align

@@ -15,8 +15,8 @@ func Probe(a io.ReaderAt) bool {
 	return err == nil
 }
 
-// Cut is the size of the cache that an area of size bytes begins with, when the area has become smaller than that:
-// such a cache cannot be opened. It is 0 for one that is whole, and without one.
+// Cut returns the size of a cache that is larger than its area, because the area has shrunk. Such a cache cannot be
+// opened. It returns 0 otherwise.
 func Cut(a io.ReaderAt, size int64) int64 {
 	b := make([]byte, superSize)
 	if _, err := a.ReadAt(b, 0); err != nil {
@@ -29,8 +29,8 @@ func Cut(a io.ReaderAt, size int64) int64 {
 	return s.size
 }
 
-// Blank reports whether an area has no cache at either end that could be opened, so that one may be made there. An
-// end that cannot be read is an error: there may be one.
+// Blank reports whether an area has no usable cache at either end, so that one may be made. If an end cannot be read it
+// returns an error, because there may be one.
 func Blank(a io.ReaderAt, size int64) (bool, error) {
 	l, err := newLayout(size)
 	if err != nil {

@@ -27,13 +27,13 @@ const (
 	writeQuiet = time.Second // without anything to write, until what was written is made durable
 )
 
-// ReadThrough answers from a Backend what that has, fetches the rest, and has it written in the background. One
-// ReadThrough may stand before several sources.
+// ReadThrough answers from a Backend, fetches what that lacks, and writes it to the Backend in the background. One
+// ReadThrough may serve several sources.
 type ReadThrough struct {
 	Backend Backend
 	Hit     func(bytes int) // told of each object that the backend had; nil: nobody is
 	Begin   func()          // called by the goroutine that writes, before it does; nil: nothing
-	// told once, when the backend is not asked any more because it does not answer; nil: nobody is
+	// called once, when the backend does not answer and is not used any more; may be nil
 	Hangs func()
 
 	late atomic.Int32 // answers of the backend that nobody waits for any more
@@ -50,8 +50,8 @@ type ReadThrough struct {
 	closed  bool
 }
 
-// AwaitBackend says, before anything is fetched, that the backend is not there yet: what it should have waits for
-// it until BackendReady.
+// AwaitBackend makes requests for objects that the backend should have wait until BackendReady. Call it before the
+// first request.
 func (t *ReadThrough) AwaitBackend() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,8 +72,8 @@ func (t *ReadThrough) BackendReady(there bool) {
 	}
 }
 
-// Fill has objects written that came before, when nothing else waits: next returns one after the other, and false
-// when there is none left. The goroutine that writes calls it.
+// Fill writes earlier objects to the backend while nothing else waits: next returns one after the other, and false at
+// the end. It is called by the goroutine that writes.
 func (t *ReadThrough) Fill(next func() (chunk.Verified, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

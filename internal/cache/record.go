@@ -53,8 +53,8 @@ func decodeRecord(id [16]byte, b []byte) record {
 	return record{string(b[32:][:name]), binary.LittleEndian.Uint64(b[16:]), b[recordHeader:][:n:n]}
 }
 
-// Records are what a cache keeps beside objects. Whoever wants nothing else of it reads no tables: those of a large
-// disk are megabytes. They may be used while another one has the cache open as a Disk, which writes elsewhere.
+// Records are the records of a cache. Opening only these reads no tables, which are megabytes on a large disk. Another
+// process may have the cache open as a Disk at the same time; it writes to other places.
 type Records struct{ disk *Disk }
 
 // OpenRecords opens the records of the cache in an area of so many bytes. The error is ErrNotCache when there is none.
@@ -145,8 +145,8 @@ func (d *Disk) free() (slot, which int, err error) {
 	return -1, 0, errRecordsFull
 }
 
-// Record returns the record that was written last under name, nil if there is none. Its bytes are what was on the
-// disk: whoever uses them checks the signature that they need.
+// Record returns the last record that was written under name, or nil. Its bytes are not trusted: the caller checks a
+// signature.
 func (d *Disk) Record(name string) ([]byte, error) {
 	if len(name) > recordName {
 		return nil, nil

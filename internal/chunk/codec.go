@@ -10,8 +10,8 @@ import (
 // BlockSize is the unit of raw offsets and sizes, in bytes.
 const BlockSize = 4096
 
-// MaxRaw is the most raw bytes that one object may unpack to. It bounds what a hostile object can make a
-// reader allocate; the builder's chunks are smaller (see DefaultChunkSize).
+// MaxRaw is the limit of the raw bytes of one object. It bounds what a hostile object can make a reader allocate; the
+// builder's chunks are smaller (see DefaultChunkSize).
 const MaxRaw = 1 << 20
 
 // Codec says how an object's stored bytes become raw bytes. Its value is the codec byte of the formats.
@@ -61,8 +61,8 @@ func NewEncoder(parallel int) (*Encoder, error) {
 	return &Encoder{enc}, nil
 }
 
-// Encode packs raw and says how. Zeros give no bytes at all; what compression would not make at least
-// one sixteenth smaller is stored as it is, because reading it then costs nothing.
+// Encode compresses raw and returns the codec. Zeros give no bytes. What would not become at least one sixteenth
+// smaller is stored uncompressed, because reading it then costs nothing.
 func (e *Encoder) Encode(raw []byte) (stored []byte, codec Codec) {
 	if IsZero(raw) {
 		return nil, Zero

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Entry says where the raw bytes of one extent come from. Where the extent lies follows from the sizes of
-// the entries before it, so that a page does not change when something before it grows.
+// Entry has the object of one extent of raw bytes. The extent's position follows from the sizes of the entries before
+// it, so a page does not change when something before it grows.
 type Entry struct {
 	RawSize    int   // bytes, a multiple of BlockSize
 	StoredSize int   // bytes of the object; 0 for Zero

@@ -41,8 +41,8 @@ func (id ID) String() string { return "sha256:" + id.Name() }
 // Name is the object's file name and the last element of its URL: 64 lower-case hex digits.
 func (id ID) Name() string { return hex.EncodeToString(id.Sum[:]) }
 
-// ShortID is the first 64 bits of an ID. They suffice to name one of a few thousand objects in a request, because the
-// requester checks what it gets against the whole ID.
+// ShortID is the first 64 bits of an ID. They identify one of a few thousand objects in a request. The requester checks
+// the reply against the whole ID.
 type ShortID [8]byte
 
 // Short is the beginning of an ID.

@@ -17,8 +17,8 @@ type Index struct {
 	RawSize int64
 }
 
-// NewIndex makes the index of a file system from its entries, in order. Neighbouring Zero entries become
-// one. maxChunk is what Split was told.
+// NewIndex makes the index of a file system from its entries, in order. It joins neighbouring Zero entries. maxChunk is
+// Split's limit.
 func NewIndex(entries []Entry, maxChunk int, enc *Encoder) (*Index, error) {
 	entries = joinZeros(entries)
 	var refs []PageRef

@@ -19,8 +19,8 @@ type Request struct {
 	Fresh    bool          // wrong bytes were seen: caches on the way must revalidate
 }
 
-// Source gets objects: from one server, a peer, a cache, or a combination of others. What it returns is verified. It
-// is called by many goroutines at a time, and gives up when ctx is done.
+// Source gets objects from one server, a peer, a cache, or a combination of others. It returns verified objects. It is
+// safe for concurrent use, and gives up when ctx is done.
 type Source interface {
 	Get(ctx context.Context, r Request) (Verified, error)
 }

@@ -1,8 +1,7 @@
 package chunk
 
-// Verified is the stored bytes of an object that were checked against its ID, or its FastDigest. Only Check and
-// FastDigests make one, so what takes a Verified cannot be handed bytes that nobody checked: a source returns it,
-// and what unpacks chunks for the kernel takes nothing else. The zero value holds no object.
+// Verified is the stored bytes of an object that match its ID or its FastDigest. Only Check and FastDigests make one,
+// so code that takes a Verified cannot get unchecked bytes. The zero value has no object.
 type Verified struct {
 	id     ID
 	stored []byte

@@ -28,10 +28,10 @@ type Command struct {
 	Hint string // what brings the program, for the error if it is missing
 }
 
-// Run runs the program in a process group of its own and waits for it. When ctx is done the group gets
-// SIGTERM, and SIGKILL after ten seconds; when this process dies, the program gets SIGTERM. As root it runs in a
-// mount namespace of its own: an installer mounts /proc, /sys and devices into its tree, and where they outlived a
-// killed one, removing the tree would remove what is in them.
+// Run runs the program in its own process group and waits for it. When ctx is done the group gets SIGTERM, and SIGKILL
+// after ten seconds; when this process dies, the program gets SIGTERM. As root it has its own mount namespace: an
+// installer mounts /proc, /sys and devices into its tree, and if they outlived it, removing the tree would remove their
+// content.
 func (c Command) Run(ctx context.Context) error {
 	path, err := exec.LookPath(c.Args[0])
 	if err != nil {

@@ -19,9 +19,8 @@ import (
 	"pando/internal/api"
 )
 
-// Client is the node's side of the control channel: the server's key is pinned, its certificate's names and
-// dates mean nothing. Base URLs are tried in order, the one that answered last first. It may be used by several
-// goroutines at once.
+// Client is the node's side of the control port. It pins the server's key and ignores names and dates of the
+// certificate. It tries base URLs in order, the one that answered last first. It is safe for concurrent use.
 type Client struct {
 	client *http.Client
 
@@ -88,8 +87,8 @@ func (e *Refused) Hint() string {
 	return e.Err.Hint
 }
 
-// ForGood tells from the error of a report that the server will never take it. Who asked and how often may
-// change until the next try: a new session, a clock, a server that is busy now.
+// ForGood reports whether the server will never accept a report that failed with this error. Errors that depend on the
+// session, the clock or the server's load may go away.
 func ForGood(err error) bool {
 	var r *Refused
 	if !errors.As(err, &r) || r.Status/100 != 4 {
@@ -102,8 +101,8 @@ func ForGood(err error) bool {
 	return true
 }
 
-// Call posts a request and decodes the answer into out, unless that is nil. An answer of any server is an
-// answer; the next one is asked only when none came.
+// Call posts a request and decodes the reply into out, unless that is nil. Any server's reply counts, also an error;
+// the next server is tried only if none arrives.
 func (c *Client) Call(ctx context.Context, path, authorization string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/registry"
 )
 
-// Declare records a node that an operator names. A machine with one of its MACs that was seen, but that nobody
-// adopted, becomes this node. It returns the node as it is recorded.
+// Declare records a node that an operator declares, and returns it as recorded. A discovered machine with one of its
+// MACs that nobody adopted becomes this node.
 func Declare(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	if err := CheckSerial(tx, n); err != nil {
 		return n, err

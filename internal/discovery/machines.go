@@ -133,8 +133,8 @@ func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*re
 	}, nil
 }
 
-// Adopt makes a discovered node a managed one: the one that was declared with its serial number, or, where the
-// policy is open, one with a name of the policy's rule.
+// Adopt makes a discovered node a managed one: the node that was declared with its serial number or, if the policy is
+// open, a new one with a name by the policy's rule.
 func (d *Machines) Adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
 	if !d.adoptions.Take(d.now()) {
 		return fleet.Node{}, ErrTooMany
@@ -211,7 +211,7 @@ func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
 	return tx.PutNode(n.Name, n)
 }
 
-// Touch notes that a node was seen, now and then, and what its firmware says of it.
+// Touch records, from time to time, that a node was seen, and what its firmware reports.
 func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
 	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
 	if !d.due(n, uuid, serial) {

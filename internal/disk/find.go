@@ -32,8 +32,8 @@ func hasPrefix(s string, prefixes []string) bool {
 	return false
 }
 
-// CacheDevice picks the partition that bears the cache's name and begins as a cache does, or else a partition or
-// whole disk that begins so, or else one that only bears the name: it is new, and is made a cache.
+// CacheDevice picks the partition that has the cache's name and contains one, or else a partition or whole disk that
+// contains one, or else one that only has the name: it is new, and becomes a cache.
 func CacheDevice(sys, dev string, names []string) string {
 	parts := map[string]bool{} // disks that have partitions
 	named := ""

@@ -88,7 +88,7 @@ var signatures = []signature{
 	{510, "\x55\xaa", "partition table"},
 }
 
-// ContentOf names what is on a disk, "" if nothing is known.
+// ContentOf names the content of a disk, or returns "".
 func ContentOf(f *os.File) string {
 	if cache.Probe(f) {
 		return cache.PartitionName

@@ -27,9 +27,8 @@ func OpenCacheFile(c *blockapi.CacheDisk, sys string) (err error) {
 	return err
 }
 
-// MakeNewCache makes a cache of a partition that bears the name of one and is none yet, or none any more, and returns
-// what to say of that. Whoever gave it the name meant it; what bears no name is left as it is. When it fails the
-// disk is closed.
+// MakeNewCache makes a cache in a partition that has a cache's name and contains none, and returns a message. A device
+// without that name is left alone. If it fails the disk is closed.
 func MakeNewCache(ctx context.Context, c *blockapi.CacheDisk, sys string, wait time.Duration) (string, error) {
 	if c.ReadOnly || PartitionName(sys, filepath.Base(c.Name)) != cache.PartitionName {
 		return "", nil

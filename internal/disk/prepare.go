@@ -25,10 +25,10 @@ const (
 	cacheLeast int64 = cache.MinSize + 2*cacheStart // bytes of a disk
 )
 
-// Maker makes a disk something else. They are two steps, so that a refusal is not told as a loss, and a dry run
+// Maker prepares a disk. Check and the write are two steps, so that a refusal is not reported as a loss, and a dry run
 // finds it.
 type Maker interface {
-	// Check reports what speaks against a disk. It only reads, and a Problem of it says that nothing was written.
+	// Check returns what prevents the use of a disk. It only reads.
 	Check(d api.Disk, sector int) error
 	// Write comes after Check. What was on the disk is lost when it fails.
 	Write(f *os.File, d api.Disk, sector int) error

@@ -8,8 +8,7 @@ import (
 	"pando/internal/problem"
 )
 
-// Within asks a disk, and waits for it no longer than that: one that is broken may never answer. What comes
-// later is dropped.
+// Within reads from a disk with a timeout, because a broken disk may never answer. A later result is dropped.
 func Within[T any](ctx context.Context, device string, wait time.Duration, ask func() (T, error)) (T, error) {
 	type answer struct {
 		got T

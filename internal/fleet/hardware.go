@@ -19,7 +19,8 @@ type Hardware struct {
 	Memory int64  `json:"memory,omitempty"` // bytes
 	// devices, "vendor:device:class" in hex: "8086:1533:0200"; sorted, none twice
 	PCI     []string `json:"pci,omitempty"`
-	NIC     string   `json:"nic,omitempty"` // driver of the NIC that booted
+	NIC     string   `json:"nic,omitempty"`  // driver of the NIC that booted
+	Link    int64    `json:"link,omitempty"` // bits a second of that NIC; 0: the kernel does not tell
 	Modules []string `json:"modules,omitempty"`
 	Missing []string `json:"missing,omitempty"` // modaliases of NICs that no driver took
 }

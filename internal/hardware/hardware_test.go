@@ -23,6 +23,17 @@ func TestPCIDevices(t *testing.T) {
 	}
 }
 
+func TestLinkRate(t *testing.T) {
+	sys := nodekit.SysTree(t, map[string]string{
+		"class/net/eth0/speed": "1000", "class/net/eth1/speed": "-1", "class/net/eth2/speed": "fast",
+	})
+	for name, want := range map[string]int64{"eth0": 1e9, "eth1": 0, "eth2": 0, "eth3": 0} {
+		if got := LinkRate(sys, name); got != want {
+			t.Errorf("%s: %d bits a second, want %d", name, got, want)
+		}
+	}
+}
+
 func TestCPUMaker(t *testing.T) {
 	for cpuinfo, want := range map[string]string{
 		"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\n":  "GenuineIntel",

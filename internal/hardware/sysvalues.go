@@ -3,6 +3,7 @@ package hardware
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +14,16 @@ func SysValue(dir, name string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// LinkRate is what an interface sends and receives, in bits a second; 0: its driver does not know, as of most virtual
+// ones, or there is no cable.
+func LinkRate(sys, name string) int64 {
+	mbit, err := strconv.ParseInt(SysValue(sys, "class/net/"+name+"/speed"), 10, 32)
+	if err != nil || mbit < 0 {
+		return 0
+	}
+	return mbit * 1e6
 }
 
 // Exists reports whether there is something of this name, be it a link that leads nowhere.

@@ -18,7 +18,7 @@ const (
 	Problem Level = "problem" // no node boots
 )
 
-// Finding is what one look at one thing showed, and how to fix it.
+// Finding is the result of one check, and how to fix it.
 type Finding struct {
 	Check   string `json:"check"` // "interface", "ports", ...
 	Level   Level  `json:"level"`

@@ -1,7 +1,7 @@
 package httpapi
 
-// Route is one request that a room of the server answers: its HTTP method, its pattern as http.ServeMux has it, and
-// its handler. A room lists its routes; the server's wiring adds who may ask for them.
+// Route is one request that a room of the server answers: its HTTP method, its pattern as in http.ServeMux, and its
+// handler. A room lists its routes; the server's wiring adds who may call them.
 type Route struct {
 	Method, Path string
 	Handle       Handler

@@ -48,8 +48,8 @@ func HashPassword(password string) (string, error) {
 	), nil
 }
 
-// CheckPassword reports whether a password is the one of a hash. For a hash that is none of ours it takes as long,
-// and says no: who asks does not learn whether there is such a user.
+// CheckPassword reports whether a password matches a hash. It takes as long for an invalid hash, so that a caller does
+// not learn whether a user exists.
 func CheckPassword(hash, password string) bool {
 	salt, want, err := parseHash(hash)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"pando/internal/image"
 )
 
-// TrustFile is the file of a keys directory that says which keys may sign versions, or might once. A directory without
-// it has one, the site key.
+// TrustFile is the file of a keys directory that lists which keys may sign versions, now or earlier. Without it only
+// the site key may.
 const TrustFile = "trust.json"
 
 // SigningKey is a key that signs versions, or did.
@@ -109,7 +109,7 @@ func (r *Ring) readSecret(k *SigningKey) error {
 	return nil
 }
 
-// Keys are all keys, the one that signs first, those that are revoked last.
+// Keys returns all keys: the signing one first, revoked ones last.
 func (r *Ring) Keys() []SigningKey {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

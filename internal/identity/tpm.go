@@ -9,8 +9,8 @@ import (
 	"math/big"
 )
 
-// VerifyTPM checks that a key of a TPM, 64 bytes of a point on P-256, signed a digest, and returns the key as it is
-// kept.
+// VerifyTPM checks a signature of a TPM's key (a point on P-256, 64 bytes) over a digest, and returns the key in the
+// form that is stored.
 func VerifyTPM(key, signature []byte, digest [32]byte) (string, error) {
 	if len(key) != 64 || len(signature) != 64 {
 		return "", errors.New("proof of a TPM: key and signature have 64 bytes each")

@@ -11,15 +11,15 @@ import (
 	"math/big"
 )
 
-// Upload is what a program of a node shows that sends to the server in the name of one boot, PEM.
+// Upload is the certificate and key, as PEM, with which a node's program uploads for one boot.
 type Upload struct {
 	Key         []byte // secret, PKCS #8
 	Certificate []byte // of that key; its name is the boot id
 	Authority   []byte // certificate that the server's certificates lead to
 }
 
-// Upload makes what one boot shows. The key follows from the secret and the boot id, so that the server needs to
-// remember nothing, and none is good for another boot.
+// Upload makes the certificate of one boot. Its key is derived from the secret and the boot id, so the server stores
+// nothing, and it is of no use for another boot.
 func (k Keys) Upload(boot string) (Upload, error) {
 	var u Upload
 	key := k.uploadKey(boot)
@@ -59,8 +59,8 @@ func (k Keys) uploadKey(boot string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(k.derive(purposeUpload, boot, ed25519.SeedSize))
 }
 
-// UploadBy is the boot id of whom a connection belongs to that showed what Upload made, "" for anybody else. That
-// the other side holds the key is what the handshake has proved; all else that stands in a certificate is its word.
+// UploadBy returns the boot id of a connection whose client showed a certificate of Upload, or "". The handshake has
+// proved that the client has the key; nothing else in the certificate is trusted.
 func (k Keys) UploadBy(c *tls.ConnectionState) string {
 	if c == nil || len(c.PeerCertificates) == 0 {
 		return ""

@@ -15,8 +15,8 @@ type CommandLine struct {
 	Init      string              // init=: the image's init, "" to look for it
 }
 
-// ParseCommandLine parses /proc/cmdline. Words that it does not know are other programs' business, and a word
-// that it knows with a value that makes no sense counts as absent: a node that can boot without it should.
+// ParseCommandLine parses /proc/cmdline. It ignores unknown words, and known words with an invalid value: a node that
+// can boot without them should.
 func ParseCommandLine(line string) CommandLine {
 	c := CommandLine{Blacklist: map[string]bool{}, Options: map[string][]string{}}
 	for _, word := range splitWords(line) {

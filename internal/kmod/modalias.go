@@ -23,7 +23,7 @@ type Index struct {
 
 type alias struct{ pattern, module string }
 
-// ReadIndex reads /pando/drivers/*.json, written by the builder, but for one set.
+// ReadIndex reads /pando/drivers/*.json, which the builder writes, except one set.
 func ReadIndex(dir, without string) (*Index, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {

@@ -10,8 +10,8 @@ import (
 // DriverSets is where the initramfs has its driver sets.
 const DriverSets = "/pando/drivers"
 
-// Modprobe is the role that the kernel calls as /sbin/modprobe when it misses a module: an adapter's PHY,
-// a checksum. Its arguments are "-q -- NAME". Like modprobe -q it says nothing about a name that nobody has.
+// Modprobe is the role that the kernel runs as /sbin/modprobe for a missing module, such as an adapter's PHY or a
+// checksum. Its arguments are "-q -- NAME". Like modprobe -q it is silent about an unknown name.
 func Modprobe(args []string, stderr io.Writer) int {
 	var names []string
 	for _, a := range args {

@@ -32,7 +32,7 @@ func Identify(n NIC) []dhcpv4.Modifier {
 	}
 }
 
-// Discover asks for an address on one adapter, which needs a link and nothing else.
+// Discover gets an address by DHCP on one adapter, which only needs a link.
 func Discover(ctx context.Context, n NIC) (Lease, error) {
 	c, err := nclient4.New(n.Name, nclient4.WithHWAddr(n.Hardware()),
 		nclient4.WithTimeout(DHCPTimeout), nclient4.WithRetry(DHCPRetries))

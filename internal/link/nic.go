@@ -42,8 +42,8 @@ func Adapters(sys string) []NIC {
 	return out
 }
 
-// Pick returns the adapter with the MAC that booted, else all. Two can share it when one is
-// the virtual function below a paravirtual one; then both are tried.
+// Pick returns the adapters with the MAC that booted, or else all. Two share a MAC if one is the virtual function below
+// a paravirtual one; then both are tried.
 func Pick(all []NIC, mac fleet.MAC) []NIC {
 	var out []NIC
 	for _, n := range all {

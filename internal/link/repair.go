@@ -128,8 +128,8 @@ func prefix(n *net.IPNet) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a.Unmap(), ones), ok
 }
 
-// Repair puts everything of n in place. The kernel drops a link's routes when it goes down, and makes the
-// ones that come with an address only when the address is new, so those are added by hand.
+// Repair restores everything of n. The kernel drops a link's routes when it goes down, and adds the routes of an
+// address only when the address is new, so Repair adds them itself.
 func Repair(n Network) error {
 	if err := Up(n.Interface); err != nil {
 		return err

@@ -41,7 +41,7 @@ type Look struct {
 	Journals Journals
 }
 
-// Standing is what an adopted node boots and how far it is: booting, failed, booted, down, or new (it never booted).
+// Standing is the group, version and state of an adopted node: booting, failed, booted, down, or new (it never booted).
 type Standing struct {
 	Run
 	State string
@@ -111,7 +111,7 @@ var (
 // Describe is empty: what there is depends on the site.
 func (looker) Describe(chan<- *prometheus.Desc) {}
 
-// Collect asks, and tells. When the registry cannot be read, that is what is told.
+// Collect reads fleet and store for a scrape. If the registry cannot be read it reports that.
 func (l looker) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options are what a Site asks when it is asked.
+// Options are the sources that a Site reads at a scrape.
 type Options struct {
 	Release string
 	Look    func(context.Context) (Look, error) // how the site stands now

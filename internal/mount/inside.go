@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// Command runs inside a tree: the tree is its root, it sees only its own processes, and it has the network of this
-// machine. It finds /proc, /sys, /dev, /run and /tmp as a running system has them; nothing of these ends up in the
-// tree.
+// Command runs inside a tree: the tree is its root, it sees only its own processes, and it has this machine's network.
+// It has /proc, /sys, /dev, /run and /tmp as on a running system; nothing of these is written to the tree.
 type Command struct {
 	Root     string // the tree
 	Tmp      string // directory of this machine that is /tmp inside; "": the tree's own

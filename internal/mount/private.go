@@ -14,9 +14,9 @@ import (
 // privateMark is the variable that a process which Private has replaced finds in its environment: its own number.
 const privateMark = "PANDO_MOUNTS_OF"
 
-// Private gives this process mounts of its own: nobody else sees what it mounts, and nothing is left when it dies. The
-// process is replaced by itself, with the same arguments, since only that moves all of its threads; the second time, it
-// returns. Call it before anything was done.
+// Private gives this process its own mount namespace: nobody else sees its mounts, and they end with it. Private
+// executes the program again with the same arguments, because only that moves all threads; the second call returns.
+// Call it first.
 func Private() error {
 	if os.Getenv(privateMark) == strconv.Itoa(os.Getpid()) {
 		return os.Unsetenv(privateMark)

@@ -20,9 +20,9 @@ type Stack struct {
 	points []string
 }
 
-// Overlay mounts what is in lower, which nobody changes, at dir; changes go to upper. work is an empty directory on
-// the file system of upper. All are made if they do not exist, upper as a directory like lower: it is what the
-// tree's root is.
+// Overlay mounts lower, which stays unchanged, at dir; changes go to upper. work is an empty directory on the file
+// system of upper. It makes missing directories, upper with the attributes of lower, because upper becomes the tree's
+// root.
 func (s *Stack) Overlay(lower, upper, work, dir string) error {
 	return s.Overlays([]string{lower}, upper, work, dir)
 }
@@ -75,7 +75,7 @@ func mountOverlay(dir, data string) error {
 	}
 }
 
-// MakeLike makes a directory with the owner, mode, attributes and time of another one, unless it exists.
+// MakeLike makes a missing directory with the owner, mode, attributes and time of another one.
 func MakeLike(old, dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(old, &st); err != nil {

@@ -15,9 +15,9 @@ type Device interface {
 	ReadAt(ctx context.Context, p []byte, off int64) error
 }
 
-// Prompt is a Device that can answer some reads without waiting. ReadNow fills the whole of p from offset off and
-// returns true, or it does nothing and returns false; ReadAt is asked then. It is called by one goroutine for each
-// connection, which reads no other request until it returns.
+// Prompt is a Device that can answer some reads without waiting. ReadNow fills p from offset off and returns true, or
+// does nothing and returns false; then ReadAt is called. One goroutine per connection calls it, and reads no other
+// request until it returns.
 type Prompt interface {
 	ReadNow(p []byte, off int64) bool
 }

@@ -56,6 +56,14 @@ func (q *Queue) learn() {
 	q.slots = q.links.Slots()
 }
 
+// SetNode tells the queue what a node can receive. What was learned with another rate is learned anew; who has a slot
+// keeps it.
+func (q *Queue) SetNode(rate int64) {
+	q.set.Node = rate
+	q.links = q.set
+	q.slots, q.took, q.flow = q.links.Slots(), q.links.Load(), flow{noted: q.flow.noted}
+}
+
 // faster is what firmware may take in a second where the link is full, and nobody can see it: a little more each
 // time, until a node's link is the limit, or the server's is idle again.
 func (q *Queue) faster() int64 { return min(q.set.Node, q.links.Node+q.links.Node/8+1) }

@@ -12,7 +12,7 @@ import (
 // minutes and more (docs/netboot.md).
 const held = 2 * time.Second
 
-// Hold says that a node that was told to wait, and may be kept on the line, is: it has not got its answer yet.
+// Hold records that the request of a waiting node is held open: it has no answer yet.
 func (q *Queue) Hold(now time.Time, mac fleet.MAC) {
 	if w := q.known[mac]; w != nil {
 		w.held, w.due = true, now.Add(held)
@@ -26,9 +26,9 @@ func (q *Queue) Leave(mac fleet.MAC) {
 	}
 }
 
-// Called gives the slots that are free to those who are on the line, in their order, and names them: they may load
-// now. Nobody who is not there keeps a slot from them. Who was told to sleep and is overtaken loses as long as one
-// load takes at most: it is before all of them, and kept on the line when it comes.
+// Called gives the free slots to the nodes whose requests are held open, in their order, and returns these nodes: they
+// may load now. Nodes that sleep do not keep a slot from them. A sleeping node that is overtaken loses the time of one
+// load at most.
 func (q *Queue) Called(now time.Time) (called []fleet.MAC) {
 	q.sweep(now)
 	for i := 0; i < len(q.waiting) && len(q.loading) < q.slots; {

@@ -103,9 +103,9 @@ func smbios(v url.Values, name string) string {
 	return clip(string(b))
 }
 
-// Chain is the script that is the same for every machine: it makes iPXE ask for its own script and say who
-// it is. It is served as autoexec.ipxe by TFTP, which new iPXE builds run before they do anything else, and
-// for a request to ScriptPath without a query, which is where DHCP sends iPXE.
+// Chain is the script that is the same for every machine: it makes iPXE request its own script and send its identity.
+// TFTP serves it as autoexec.ipxe, which new iPXE builds run first. HTTP serves it at ScriptPath without a query, where
+// DHCP sends iPXE.
 func Chain(base string) []byte {
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")

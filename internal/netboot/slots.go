@@ -22,15 +22,15 @@ const (
 	turnaround = 50 * time.Millisecond
 )
 
-// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that one that is slow
-// leaves no hole. More are not needed: the next one is on the line when a slot is free (see Queue.Hold), and a slot
-// is free before the load that has it is over (see Rest).
+// Slots is how many nodes load at the same time: twice as many as fill the server's link, so that a slow one leaves no
+// gap. More are not needed: the next node's request is held open when a slot becomes free (Queue.Hold), and a slot is
+// free before its load is over (Rest).
 func (l Links) Slots() int {
 	return min(max(fewest, int(2*float64(l.Server)/float64(l.Node)+0.5)), most)
 }
 
-// Rest is how many bytes of a load need no slot any more: what a node gets, while all slots are taken, in the time
-// in which the next one begins. Loads that begin together end together, and the link would be idle each time.
+// Rest is how many bytes at the end of a load need no slot: what a node receives while the next one starts. Without it,
+// loads that begin together end together and leave the link idle.
 func (l Links) Rest() int64 { return int64(l.share() * turnaround.Seconds()) }
 
 // share is what a node gets while all slots are taken, in bytes a second.

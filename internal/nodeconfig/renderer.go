@@ -96,8 +96,8 @@ func (c Set) Parts() (public, secret []fleet.File) {
 // HostKeyName is the secret that every node has. No secret that somebody sets can have this name.
 const HostKeyName = "ssh host key"
 
-// Render makes the config files of a node. A file that cannot be made is left out, and told; what is declared for a
-// path stands in the place of what every node has there.
+// Render makes the config files of a node. A declared file replaces the one that every node gets at that path. A file
+// that cannot be made is left out and reported.
 func (c *Renderer) Render(n Node, secret configfile.Secret) Set {
 	out := Set{From: map[string]string{}}
 	data, total := c.Data(n), 0

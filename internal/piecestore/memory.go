@@ -6,10 +6,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// Memory holds all pieces of a pack, one after the other, in an anonymous mapping. The heap would give each object
-// whole pages of 8 KiB, and count it when it decides how far to grow before it collects garbage. Pages of pieces
-// that do not come are never touched. It is never unmapped: whoever was given a piece may keep it. The zero value
-// holds nothing.
+// Memory holds all pieces of a pack, one after the other, in an anonymous mapping. On the heap each object would take
+// whole pages of 8 KiB and count for the pace of garbage collection. Pages of missing pieces are never touched. It is
+// never unmapped, because a caller may keep a piece. The zero value is empty.
 type Memory struct {
 	memory []byte // nil: there is no room for all pieces
 	ends   []int64

@@ -1,20 +1,16 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"pando/internal/admission"
 	"pando/internal/bootlog"
 	"pando/internal/chunk"
 	"pando/internal/fleet"
@@ -26,7 +22,7 @@ import (
 
 // slots gives a site so many slots.
 func slots(n int) func(*Config) {
-	return func(c *Config) { c.NodeLink, c.Uplink = 1e6, int64(n)*1e6/2 }
+	return func(c *Config) { c.nodeLink, c.Uplink = 1e6, int64(n)*1e6/2 }
 }
 
 // loaders counts who has a script and has not asked for its initramfs: all of these have a slot.
@@ -58,64 +54,6 @@ func (l *loaders) leave(slots int, full func()) {
 		full()
 	}
 	l.active--
-}
-
-// testAdmission is a queue of two slots.
-func testAdmission() *admission.Queue {
-	return admission.New(netboot.Links{Node: 1e6, Server: 1e6}, time.Now)
-}
-
-// Machines that are switched off in the middle of their kernels leave the link free, though nobody says so.
-func TestBusyEndsInSilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q, told := testAdmission(), []bool{}
-		q.Busy = func(b bool) { told = append(told, b) }
-		for i := range byte(q.Status().Slots) {
-			if answer := q.Request(fleet.MAC{2, 0, 0, 0, 0, i}); answer.Place != 0 {
-				t.Fatalf("machine %d waits: %+v", i, answer)
-			}
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !slices.Equal(told, []bool{true, false}) {
-			t.Errorf("the tracker was told %v", told)
-		}
-	})
-}
-
-// A node that loads its next boot through its own channel has a turn like those whose firmware waits, and gives its
-// place up when it hangs up.
-func TestRunningNodesStandInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := testAdmission()
-		slots := q.Status().Slots
-		var loads []admission.Transfer
-		for i := range byte(slots) {
-			q.Request(fleet.MAC{2, 0, 0, 0, 0, i})
-			loads = append(loads, q.Begin(fleet.MAC{2, 0, 0, 0, 0, i}))
-		}
-		begin, came := time.Now(), time.Duration(0)
-		go func() {
-			if err := q.Admit(t.Context(), fleet.MAC{2, 0, 0, 0, 1, 0}); err != nil {
-				t.Error(err)
-			}
-			came = time.Since(begin)
-		}()
-		time.Sleep(7 * time.Second)
-		if came != 0 {
-			t.Errorf("it loads after %s, beside %d others", came, slots)
-		}
-		loads[0].End()
-		time.Sleep(7 * time.Second)
-		if came < 7*time.Second {
-			t.Errorf("it loads after %s, want when one has done", came)
-		}
-		gone, hangUp := context.WithCancel(t.Context())
-		hangUp()
-		if err := q.Admit(gone, fleet.MAC{2, 0, 0, 0, 1, 1}); err == nil {
-			t.Error("one who hung up has a turn")
-		}
-	})
 }
 
 // TestAdmission is a storm of forty machines at a server with four slots: four load at the same time and never more,

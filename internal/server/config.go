@@ -62,14 +62,14 @@ type Config struct {
 	Agent     string      // the node's program, pando-init; "": beside this program, or /usr/lib/pando
 	Servers   []string    // base URLs of further data paths that hold the same store, told to nodes after this one
 
-	Uplink   int64 // bytes a second that this machine can send; 0: what its interfaces say, else 1 Gb/s
-	NodeLink int64 // bytes a second that a node can receive; 0: 1 Gb/s
+	Uplink int64 // bytes a second that this machine can send; 0: what its interfaces say, else 1 Gb/s
 
 	// a boot stuck this long reboots, unless its group says otherwise; 0: DefaultRebootAfter, negative: never
 	RebootAfter time.Duration
 	MaxEvents   int64            // events that are kept; registry.DefaultMaxEvents
 	Now         func() time.Time // the clock; time.Now
 
+	nodeLink    int64 // bytes a second that nodes receive until they tell, for tests; 0: 1 Gb/s
 	sampleLeast int64 // bytes in a second that begin samples of traffic, for tests; 0: the default
 }
 
@@ -101,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter
 	}
-	if c.Uplink < 0 || c.NodeLink < 0 {
+	if c.Uplink < 0 {
 		return c, errors.New("server: a link's rate is negative")
 	}
 	return c, errors.Join(c.checkDashboard(), c.checkOpenID(), c.DHCP.Validate())

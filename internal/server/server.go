@@ -197,7 +197,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.disks = initrd.NewDiskDrivers(s.store, s.log)
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.wireBoot()
-	s.swarm = objects.NewTracker(s.cfg.uplink(), s.cfg.NodeLink, s.store, s.log)
+	s.swarm = objects.NewTracker(s.cfg.uplink(), s.admission.NodeLink, s.store, s.log)
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
 		Direct: s.cfg.Direct, Kernels: s.booter})
 	s.admission.Busy = s.swarm.Busy
@@ -208,7 +208,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		return b.Node
 	})
 	s.wireNodes()
-	return s.boots.Restore(ctx, s.versions.Kernel)
+	return errors.Join(s.boots.Restore(ctx, s.versions.Kernel), s.booter.RestoreLinks(ctx))
 }
 
 // openRecords opens what is kept in the data directory: keys, store and registry, under its lock.

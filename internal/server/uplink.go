@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,16 +17,9 @@ const gigabit = 1e9 / 8
 // sysNet is where Linux tells of network interfaces.
 const sysNet = "/sys/class/net"
 
-// links are the rates that were set, and for what was not the interfaces' own.
+// links are the rate of the server's link, and what nodes' links are taken for until nodes have told.
 func (c Config) links() netboot.Links {
-	l := netboot.Links{Server: c.uplink(), Node: c.NodeLink}
-	if l.Server == 0 {
-		l.Server = gigabit
-	}
-	if l.Node == 0 {
-		l.Node = gigabit
-	}
-	return l
+	return netboot.Links{Server: cmp.Or(c.uplink(), gigabit), Node: cmp.Or(c.nodeLink, gigabit)}
 }
 
 // uplink is the rate of the server's link that was set, or that its interfaces have; 0: it is not known.

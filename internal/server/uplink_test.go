@@ -35,7 +35,7 @@ func TestInterfaceRate(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	c := Config{Uplink: 5, NodeLink: 7}
+	c := Config{Uplink: 5, nodeLink: 7}
 	if l := c.links(); l.Server != 5 || l.Node != 7 {
 		t.Errorf("links that were set: %+v", l)
 	}

@@ -15,8 +15,8 @@ type Scheduler struct {
 	bulk    []*conn // long responses that are no pieces
 }
 
-// Upload adds the response to a request, of size bytes, until leave is called. A small one is sent at once and not
-// scheduled. It needs ConnContext; otherwise it does nothing.
+// Upload adds a response of size bytes to the schedule, until leave is called. A small one is sent at once. It needs
+// ConnContext; otherwise it does nothing.
 func (l *Scheduler) Upload(ctx context.Context, size int64) (leave func()) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {

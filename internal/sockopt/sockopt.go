@@ -1,8 +1,10 @@
-// Package sockopt sets the priority of sockets (SO_PRIORITY): in which order a machine sends what waits for its link.
+// Package sockopt sets the priority of sockets (SO_PRIORITY), so that a machine sends small messages before bulk data.
 //
-// The default queue of a Linux interface, pfifo_fast, has three bands, and sends of one only while those before it are
-// empty. Nothing of it appears in a packet, and other queues ignore it. Servers and nodes use it for messages and
-// uploads. It decides no order itself, but for that of a Scheduler's uploads.
+// The default queue of a Linux interface, pfifo_fast, has three bands, and sends from one only while those before it
+// are empty. The priority is not in the packet, and other queues ignore it.
+//
+// It owns the priorities and the Scheduler of uploads. Servers and nodes call it for messages and uploads. It must
+// never order anything but a Scheduler's uploads itself.
 package sockopt
 
 import (

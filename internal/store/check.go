@@ -55,16 +55,16 @@ type Inspection struct {
 	Versions []fleet.Digest // also these, if their manifests are not there
 	Only     bool           // nothing but Versions
 
-	// From is where what is broken or missing is fetched again, one after the other; the store's lock is held. A
-	// file that is broken and that nobody has is removed, so that a build writes it again. None: nothing is
+	// From are the sources that broken or missing files are fetched from, tried in order while the store's lock is
+	// held. A broken file that no source has is removed, so that a build writes it again. If From is empty nothing is
 	// changed.
 	From   []RepairSource
 	Repair bool
 }
 
-// Check reads the whole store: that each object is what its name says, that each manifest is signed by one
-// of keys (none: signatures are not looked at), and that all it names is there. It changes nothing. each
-// is told after every object how many bytes were read; it may be nil.
+// Check reads the whole store: each object must match its name, each manifest must be signed by one of keys (none:
+// signatures are not checked), and all that it names must be there. It changes nothing. each is called after every
+// object with the bytes read; it may be nil.
 func (d *Dir) Check(ctx context.Context, keys []string, each func(bytes int64)) (Report, error) {
 	return d.Inspect(ctx, Inspection{Keys: keys, Each: each})
 }

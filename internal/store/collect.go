@@ -19,10 +19,9 @@ type Collected struct {
 	Bytes   int64
 }
 
-// CollectPacks removes the maps and pieces of packs that were replaced and are over, as far as no version and no
-// other pack needs them. The lock is held. Objects go first, a map after its pieces, and the note of the pack last:
-// interrupted at any moment, it has removed nothing that is needed, and the next one goes on. A store that cannot
-// be read whole keeps everything.
+// CollectPacks removes the maps and pieces of replaced packs that no version and no other pack needs. The caller holds
+// the lock. Pieces go first, then the map, then the pack's record, so an interrupted run has removed nothing that is
+// needed, and the next one continues. If the store cannot be read completely nothing is removed.
 func (d *Dir) CollectPacks(
 	ctx context.Context,
 	over func(fleet.Digest, bootpack.Replaced) bool,

@@ -39,9 +39,8 @@ func (d *Dir) objects() string   { return filepath.Join(d.path, "objects") }
 func (d *Dir) manifests() string { return filepath.Join(d.path, "manifests") }
 func (d *Dir) incoming() string  { return filepath.Join(d.path, "incoming") }
 
-// PutBeside replaces a file in the directory of the store, at its top: what it holds is what it held before or all
-// of data, and when PutBeside returns, that and everything that was done to the file system before is durable. The
-// lock is held.
+// PutBeside replaces a file at the top of the store's directory, atomically. When it returns the file and all earlier
+// changes of the file system are durable. The caller holds the lock.
 func (d *Dir) PutBeside(name string, data []byte) error {
 	if err := d.writeFile(filepath.Join(d.path, name), data); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Disk is what a Dir does to the file system when it changes something. There is one real one; tests put one below
-// a Dir that fails, fills up or loses what was not synced.
+// Disk is the file system below a Dir, for changes. There is one real one; tests use one that fails, fills up or loses
+// what was not synced.
 type Disk interface {
 	WriteFile(name string, data []byte) error // makes or overwrites a file; nothing of it is durable yet
 	Rename(from, to string) error

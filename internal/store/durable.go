@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile puts data at path so that, whatever happens, path holds either what it held before or all of
-// data: temporary file in the same directory, fsync, rename, fsync of the directory.
+// WriteFile replaces a file atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
 func WriteFile(path string, data []byte, perm os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")

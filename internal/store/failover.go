@@ -15,8 +15,8 @@ type Origin interface {
 	Name() string
 }
 
-// Failover asks several sources in turn until one of them gives the object. It starts with the one that
-// answered last, so a source that is down costs one failed attempt and not one for each object.
+// Failover tries several sources until one returns the object. It starts with the one that answered last, so a source
+// that is down costs one failed attempt and not one per object.
 type Failover struct {
 	TimeoutFloor *TimeoutFloor // how long word may be on its way; nil: usual links
 
@@ -52,8 +52,8 @@ func patience(sources, attempt int) time.Duration {
 	return min(p, patienceMost)
 }
 
-// Get asks every source at most once, and one that sent wrong bytes once more: they may have been damaged on
-// the way, or be in a cache that stands between. The error is the errors of all of them.
+// Get tries every source at most once, and one that sent wrong bytes once more: they may have been damaged on the way,
+// or in a cache in between. The error joins the errors of all sources.
 func (f *Failover) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	if r.Patience == 0 {
 		r.Patience = f.TimeoutFloor.AtLeast(patience(len(f.sources), r.Attempt))

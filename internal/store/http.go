@@ -37,8 +37,8 @@ type HTTP struct {
 	ShortNames bool
 	Query      string // of each question; "": none
 
-	// FromBucket is told how many bytes of an object came from a bucket: because that is at URL, or because the
-	// server sent whoever asked on to it. nil: nobody wants to know.
+	// FromBucket, if set, is called with the bytes of an object that came from a bucket: one at URL, or one to which
+	// the server redirected the request.
 	FromBucket func(bytes int)
 }
 
@@ -111,8 +111,8 @@ func (s *TimeoutFloor) dial(connect func(context.Context) (net.Conn, error)) fun
 // Name is the base URL.
 func (h *HTTP) Name() string { return h.URL }
 
-// Get makes one attempt. The error is ErrMissing when the server says so, a *chunk.WrongBytesError when what
-// it sent is complete and is not the object, and anything else when the transfer failed.
+// Get makes one attempt. The error is ErrMissing if the server does not have the object, a *chunk.WrongBytesError if a
+// complete reply is not the object, and another one if the transfer failed.
 func (h *HTTP) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	stored, redirected, err := h.fetch(ctx, r)
 	if err != nil {

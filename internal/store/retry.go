@@ -45,8 +45,8 @@ func pause(attempt int, random func(n int64) int64) time.Duration {
 	return p/2 + time.Duration(random(int64(p/2)+1))
 }
 
-// Get returns the object, however long it takes; the only error is that ctx is done. If the request is Optional, that
-// no source has the object, or that all that have it send wrong bytes, is an answer too.
+// Get retries until it has the object or ctx is done. If the request is Optional it also returns when no source has the
+// object, or all sources that have it send wrong bytes.
 func (r *Retry) Get(ctx context.Context, req chunk.Request) (chunk.Verified, error) {
 	req.Attempt = 0
 	for {

@@ -122,9 +122,9 @@ func (b *bans) after(told int) (next []netip.Addr, then int) {
 	return next, b.ended + at + len(next)
 }
 
-// ReportCorrupt takes a report of wrong bytes, and tells whether the reported address is banned for all by it. A
-// reporter counts once, a banned one not at all, and one that reports too many is ignored. Nodes that only join may
-// report too. An address that was in no swarm lately is never named to anybody, so it is ignored.
+// ReportCorrupt records a report of wrong bytes, and reports whether it makes the tracker ban the reported address. A
+// reporter counts once, a banned one not at all, and one with too many reports is ignored. Nodes that only join may
+// report too. An address that was in no swarm lately is ignored, because it is never named.
 func (t *Tracker) ReportCorrupt(from, accused netip.Addr) bool {
 	if _, lately := t.bans.recent[accused]; !lately && !t.Has(accused) {
 		return false

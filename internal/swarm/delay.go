@@ -26,8 +26,8 @@ func (t *Tracker) announceDelay(nodes int) time.Duration {
 		return 0
 	}
 	queue := t.uplink.time(switchQueue)
-	if t.o.NodeLink > 0 && t.o.NodeLink < t.uplink.rate {
-		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(t.o.NodeLink))
+	if node := t.o.NodeLink(); node > 0 && node < t.uplink.rate {
+		queue = time.Duration(float64(queue) * float64(t.uplink.rate) / float64(node))
 	}
 	delay := min(resendFactor*(2*queue+t.uplink.time(int64(nodes)*exchangeBytes)), MaxAnnounceDelay)
 	if delay < minDelay {
@@ -47,8 +47,8 @@ func BoundDelay(delay time.Duration) time.Duration { return min(max(delay, 0), M
 // MessageTimeout is how long a node waits for a reply that the tracker sends at once.
 func MessageTimeout(delay time.Duration) time.Duration { return trackerTimeout + 2*BoundDelay(delay) }
 
-// RequestTimeout is how long a node waits for the reply to a piece request, which the tracker may hold. On a slow
-// uplink a node that waits its turn costs less than one that is sent away and asks again.
+// RequestTimeout is how long a node waits for the reply to a piece request, which the tracker may hold open. On a slow
+// uplink that costs less than a refusal and another request.
 func RequestTimeout(delay time.Duration) time.Duration {
 	return max(MessageTimeout(delay), trackerTimeout+min(holdDelays*BoundDelay(delay), holdDelayMax))
 }

@@ -21,7 +21,8 @@ func TestLate(t *testing.T) {
 		{1 * mbit, 1000 * mbit, 1, 3 * time.Second, 5 * time.Second},
 		{1000 * mbit, 0, 60000, 500 * time.Millisecond, 2 * time.Second}, // a crowd
 	} {
-		tr := NewTracker(TrackerOptions{Uplink: int64(x.uplink), NodeLink: int64(x.node), Random: chance()})
+		node := func() int64 { return int64(x.node) }
+		tr := NewTracker(TrackerOptions{Uplink: int64(x.uplink), NodeLink: node, Random: chance()})
 		if got := tr.AnnounceDelay("p", x.nodes); got < x.least || got > x.most {
 			t.Errorf(
 				"uplink of %.0f and links of %.0f bytes a second, %d nodes: %s, want %s to %s",

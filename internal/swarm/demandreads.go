@@ -74,7 +74,7 @@ func (l *DemandReads) Begin(id chunk.ID, sharing bool) *DemandRead {
 	return r
 }
 
-// End ends a read, and tells whether it was the last one of its object: then nobody waits here any more.
+// End ends a read, and reports whether it was the last one of its object.
 func (l *DemandReads) End(r *DemandRead) (last bool) {
 	r.over = true
 	if r.pending.reads--; r.pending.reads > 0 {
@@ -84,9 +84,9 @@ func (l *DemandReads) End(r *DemandRead) (last bool) {
 	return true
 }
 
-// Wait reports whether a node may wait here for an object that this node is fetching: nil, or what to Leave. first: it
-// has not asked the tracker. Two nodes that fetch the same object must not wait for each other, so until the tracker
-// said who sends it only nodes with the higher address wait.
+// Wait reports whether another node may wait here for an object that this node is fetching: it returns nil, or what to
+// Leave. first: the other node has not asked the tracker. Two nodes that fetch the same object must not wait for each
+// other, so until the tracker has named a sender only nodes with the higher address wait.
 func (l *DemandReads) Wait(id chunk.ID, first, higher bool) *PendingObject {
 	w := l.pending[id]
 	if w == nil || first && !w.settled && !higher || w.waiters >= 2*maxNamed {

@@ -294,7 +294,7 @@ func (s *Fetcher) readsDone(p int) {
 	s.urgent = slices.DeleteFunc(s.urgent, func(d urgentPiece) bool { return d.piece == p })
 }
 
-// SetLimit says for how many pieces, from the first on, there is room. None of the others is fetched ahead.
+// SetLimit sets how many pieces, from the first one, there is room for. Pieces beyond are not fetched ahead.
 func (s *Fetcher) SetLimit(pieces int) { s.limit = min(pieces, s.o.Pieces) }
 
 // Urgent says that a read waits for a piece.

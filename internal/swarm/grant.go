@@ -335,7 +335,7 @@ type HeldPiece struct {
 	Peers []netip.AddrPort // who, if the piece is urgent
 }
 
-// Busy reports whether kernels and initramfs fill the uplink. Then nothing is sent but what the swarm needs.
+// Busy tells the tracker whether kernel+initrd fill the uplink. Then only what the swarm needs is sent.
 func (t *Tracker) Busy(busy bool) { t.kernelBusy = busy }
 
 // Sent ends a granted transfer, whether or not it succeeded.

@@ -9,8 +9,8 @@ import (
 // its reply looks like one that hangs.
 const joinHedge = 2 * time.Second
 
-// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It prefers the first ones, asks
-// again while one says so, for at most joinMax, and passes over one that is gone or slow.
+// Joiner decides which trackers a booting node asks for its bootstrap files, and when. It prefers the first ones,
+// repeats a request if a tracker tells it to, for at most joinMax, and skips one that is down or slow.
 type Joiner struct {
 	began    time.Duration
 	trackers []joinTracker

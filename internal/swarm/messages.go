@@ -156,7 +156,7 @@ func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
 	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, Late: j.AnnounceDelay.Milliseconds()}
 }
 
-// Reply returns what the message says, within its limits.
+// Reply returns the message's content, within its limits.
 func (r AnnounceReplyMessage) Reply() AnnounceReply {
 	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay)}
 }
@@ -202,7 +202,7 @@ func EncodeAnswer(a Answer) RequestReplyMessage {
 	return r
 }
 
-// Answer returns what the message says, within its limits.
+// Answer returns the message's content, within its limits.
 func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
 		Grant:         r.Grant,

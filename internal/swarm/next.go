@@ -86,8 +86,8 @@ func (s *Fetcher) originDelay() time.Duration {
 	return max(hedgeMax, directedFactor*s.peerTime, 2*s.retryAfter, delayFactor*s.delay)
 }
 
-// SetDemandReads reports how many reads wait for demand objects. While some do, nothing is fetched ahead on the same
-// link, but only for a short time: an object that does not come must not stop all others.
+// SetDemandReads tells the fetcher how many reads wait for demand objects. While some do, nothing is fetched ahead on
+// the same link, but only for a short time: an object that does not come must not stop all others.
 func (s *Fetcher) SetDemandReads(now time.Duration, waiting int) {
 	if s.demandReads == 0 && waiting > 0 {
 		s.demandSince = now

@@ -160,7 +160,7 @@ func (s *Fetcher) Answered(now time.Duration, a Answer) (meet []netip.AddrPort) 
 	return meet
 }
 
-// TrackerLost says that the tracker did not answer: from here on the origin is asked.
+// TrackerLost tells the fetcher that the tracker did not answer: from now on it uses the origin.
 func (s *Fetcher) TrackerLost(now time.Duration) { s.SetTracker(now, false) }
 
 // startGranted starts granted transfers, as many at a time as may run.

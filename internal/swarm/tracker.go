@@ -10,7 +10,7 @@ import (
 // TrackerOptions are the settings of a Tracker. Zero values mean the defaults.
 type TrackerOptions struct {
 	Uplink     int64         // bytes per second; 0: unknown, then transfers are counted
-	NodeLink   int64         // the same of a node; 0: as the server
+	NodeLink   func() int64  // the same of a node; nil or 0: as the server
 	Peers      int           // named to a node; default 10
 	Copies     int           // of a piece while the uplink is busy; default 2
 	Forget     time.Duration // a node that is silent for so long is removed; default 30 s
@@ -20,6 +20,9 @@ type TrackerOptions struct {
 }
 
 func (o *TrackerOptions) defaults() {
+	if o.NodeLink == nil {
+		o.NodeLink = func() int64 { return 0 }
+	}
 	if o.Peers == 0 {
 		o.Peers = 10
 	}

@@ -32,8 +32,7 @@ func (u *Uploads) Done() { u.active-- }
 // Active returns the number of uploads.
 func (u *Uploads) Active() int { return u.active }
 
-// UploadSlots are the upload limits of a node, by kind, so that what a read of another boot waits for does not wait
-// for pieces.
+// UploadSlots are the upload limits of a node, by kind, so that demand objects do not wait behind pieces.
 type UploadSlots struct {
 	Pieces Uploads
 	Small  Uploads // bootstrap files and other small objects

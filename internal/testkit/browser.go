@@ -18,7 +18,7 @@ import (
 )
 
 // Browser is a headless Chromium (Debian's package chromium), driven by its DevTools protocol over a pair of pipes:
-// JSON messages with a zero byte after each. It has one page, and notes what the page asks for and complains of.
+// JSON messages with a zero byte after each. It has one page, and records the page's requests and errors.
 type Browser struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

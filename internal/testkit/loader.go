@@ -19,9 +19,9 @@ import (
 	"pando/internal/netboot"
 )
 
-// Loader is what iPXE does of a boot, without a machine: it asks for its script, does what that says, its sleeps
-// included, and fetches kernel and initramfs by connections of their own. It does not say which NIC it has, so that
-// it is always sent the drivers of all.
+// Loader does what iPXE does in a boot, without a machine: it requests its script, carries it out, including its
+// sleeps, and fetches kernel and initramfs by separate connections. It names no NIC, so it always gets the drivers of
+// all.
 type Loader struct {
 	MAC    fleet.MAC
 	Addr   netip.Addr
@@ -54,8 +54,7 @@ var (
 	)
 )
 
-// ReadScript reads one of a machine that boots, or that waits for its turn. Those who were kept on the line do not
-// sleep; that a script says how long to sleep where nobody answers is no matter.
+// ReadScript parses the script of a machine that boots or waits. It ignores the sleep of an error's branch.
 func ReadScript(text string) (Script, error) {
 	if wait := queuedLine.FindStringSubmatch(text); wait != nil {
 		seconds, _ := strconv.ParseInt(wait[1], 10, 32) // 0 where it does not sleep
@@ -105,7 +104,7 @@ func (l *Loader) query() string {
 	}.Encode()
 }
 
-// Fetch writes what a URL has. Of an object it says when that is another one.
+// Fetch writes the content of a URL, and verifies an object.
 func (l *Loader) Fetch(ctx context.Context, from string, to io.Writer) (int64, error) {
 	res, err := l.ask(ctx, http.MethodGet, from)
 	if err != nil {

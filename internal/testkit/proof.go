@@ -44,9 +44,9 @@ func (p *Proof) mount(got string) {
 	p.Lines = append(p.Lines, ProofLine{"findmnt /", got, "overlay ...", strings.HasPrefix(got, "overlay ")})
 }
 
-// Prove looks inside a node: that it is the node, that its root is the overlay over the version's read-only root,
-// that systemd is content, and that files read through it have the sums that they have in the image. A guest whose
-// boot has just ended may still be "starting"; Prove waits for systemd.
+// Prove checks inside a node that it is the node, that its root is the overlay over the version's read-only root, that
+// systemd reports no failure, and that files read through it have the image's checksums. It waits while systemd is
+// still "starting".
 func Prove(
 	ctx context.Context,
 	g *Guest,

@@ -153,8 +153,8 @@ func (s *Site) HostKey(node string) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// WaitNode waits until good says yes of the node's record, and returns it. It looks every half second: what counts
-// is what the API says, and an event may be on its way while the record is not.
+// WaitNode waits until good returns true for the node's record, and returns the record. It polls every half second,
+// because an event may arrive before the record changes.
 func (s *Site) WaitNode(ctx context.Context, node string, good func(api.Node) bool) (api.Node, error) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()

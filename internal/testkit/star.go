@@ -226,10 +226,9 @@ func (n *Net) unfiltered() error {
 	return err
 }
 
-// Acquaint tells the server and all nodes each other's MACs, for good. Machines have a table of neighbours each,
-// and need not be told; here all share the one of this kernel, which has room for 1,024: with fifty nodes, each of
-// which speaks to thirty, it is full, and from then on packets are dropped before they are sent. What is in it for
-// good takes no room that counts.
+// Acquaint adds permanent ARP entries for all nodes and the server. Real machines have a neighbour table each; here all
+// share this kernel's, which has room for 1,024. With fifty nodes that each contact thirty it is full, and packets are
+// dropped. Permanent entries do not count.
 func (s *Star) Acquaint() error {
 	all := append([]*Net{s.Server}, s.Nodes...)
 	for _, n := range all {

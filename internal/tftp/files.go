@@ -27,8 +27,8 @@ type Request struct {
 	Local netip.Addr     // the address that was asked; the zero Addr where the system does not tell
 }
 
-// Files finds what a name stands for. An error that is fs.ErrNotExist is told to the peer as "file not
-// found", any other one as "access violation"; its text stays in the log. It is called concurrently.
+// Files maps a name to its content. The peer gets "file not found" for an fs.ErrNotExist, and "access violation" for
+// any other error; the text goes to the log. It is called concurrently.
 type Files interface {
 	Open(ctx context.Context, r Request) (Content, error)
 }

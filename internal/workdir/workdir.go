@@ -18,8 +18,8 @@ import (
 	"pando/internal/store"
 )
 
-// Dir holds what a build has not finished: the tree, the raw image, and a stamp for each that says it
-// is whole and of what it was made. A stamp is written after what it vouches for.
+// Dir is the directory of an unfinished build: the tree, the raw image, and a stamp for each finished one that says
+// what it was made of. A stamp is written last.
 type Dir struct {
 	Path     string
 	revision int // of the build that uses it

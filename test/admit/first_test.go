@@ -126,7 +126,7 @@ func (l *loaders) first(n *testkit.Net, then func()) (took []time.Duration) {
 // answerWithin is how long a question waits for its answer until the test fails.
 const answerWithin = 20 * time.Second
 
-// offer has a DHCP offer with a boot file, as the ROM of a NIC asks for it.
+// offer has a DHCP offer of a boot file, as the ROM of a NIC asks for it.
 func offer(n *testkit.Net, number byte) error {
 	return discover(n, number, "PXEClient:Arch:00000:UNDI:002001", "")
 }
@@ -178,7 +178,9 @@ func discover(n *testkit.Net, number byte, class, user string) error {
 			netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 67),
 			func(b []byte, _ netip.AddrPort) bool {
 				got, err := dhcpv4.FromBytes(b)
-				return err == nil && got.TransactionID == p.TransactionID && got.BootFileName != ""
+				// A ROM that asks again and again for no boot file is offered it by a PXE menu in between.
+				return err == nil && got.TransactionID == p.TransactionID &&
+					(got.BootFileName != "" || got.ClassIdentifier() == "PXEClient")
 			},
 		)
 	})

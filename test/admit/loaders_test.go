@@ -52,7 +52,7 @@ func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loade
 		l.macs = append(l.macs, fleet.MAC{0x02, 0x70, a[0], a[1], a[2], a[3]})
 	}
 	data := filepath.Join(dir, "data")
-	if err := l.fill(data, kernel); err != nil {
+	if err := l.fill(data, kernel, nodeLink); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.star.Limit(rate, rate); err != nil {
@@ -61,7 +61,7 @@ func newLoaders(t *testing.T, n, kernel int, rate, nodeLink testkit.Rate) *loade
 	site, err := testkit.StartSite(
 		t.Context(),
 		testkit.SiteConfig{Net: l.star.Server, Bin: bin, Data: data, Log: filepath.Join(dir, "server.log"),
-			DHCP: "proxy", Args: []string{"--uplink", rate.String(), "--node-link", nodeLink.String()}},
+			DHCP: "proxy", Args: []string{"--uplink", rate.String()}},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -100,8 +100,8 @@ func (l *loaders) check(err error) {
 	}
 }
 
-// fill makes an image with a kernel that takes long, and the nodes.
-func (l *loaders) fill(data string, kernel int) error {
+// fill makes an image with a kernel that takes long, the nodes, and one that has told of such a link when it booted.
+func (l *loaders) fill(data string, kernel int, link testkit.Rate) error {
 	ctx := context.Background()
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return err
@@ -126,6 +126,12 @@ func (l *loaders) fill(data string, kernel int) error {
 					Group: fleet.DefaultGroup, Created: time.Now()}),
 			)
 		}
+		told, before := fleet.MAC{0x02, 0x71}, time.Now().Add(-time.Hour)
+		errs = append(errs,
+			tx.CreateNode(fleet.Node{Name: "told", MACs: []fleet.MAC{told}, State: fleet.Adopted,
+				Group: fleet.DefaultGroup, Created: time.Now()}),
+			tx.CreateBoot(registry.Boot{ID: "00000000000000a1", MAC: told, Node: "told", Started: before,
+				Hardware: fmt.Appendf(nil, `{"link":%d}`, int64(link))}))
 		return errors.Join(errs...)
 	})
 }

@@ -31,8 +31,8 @@ type Node struct {
 	Disk     *blockapi.CacheDisk // nil: none
 }
 
-// Step is how far a node goes: without a boot pack, with one that is fetched when reads ask for it, ahead of them, and
-// from peers too.
+// Step is what a node uses: no boot pack, one that is fetched on demand, one that is fetched ahead of reads (Idle), and
+// peers.
 type Step struct{ Pack, Idle, Peers bool }
 
 // Attach does what init does from the assignment on, and attaches the root by a real block daemon.

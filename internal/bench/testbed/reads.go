@@ -121,9 +121,9 @@ func side(first bool) int {
 	return 1
 }
 
-// Script is a boot as it is replayed. The recording knows when reads were made, in milliseconds, but not which of
-// them waited for which. So reads of one millisecond are made at once, a burst, and the time until the next burst
-// passes after the last of them was answered: the boot thinks. All systems get the same script.
+// Script is a boot for replay. The recording has the times of reads in milliseconds, but not which read waited for
+// which. So reads of one millisecond are made together, as a burst, and the time to the next burst starts when the last
+// of them is answered. All systems get the same script.
 type Script struct {
 	reads  []trace.Read
 	bursts []Burst

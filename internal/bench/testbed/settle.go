@@ -15,7 +15,7 @@ const (
 	settleIdle = 0.02             // seconds of processor time between two looks: two ticks of the kernel's count
 )
 
-// Settle waits until the server has nothing to do, and says so where it has not.
+// Settle waits until the server is idle, and reports if it is not.
 func (t *Testbed) Settle(ctx context.Context) error {
 	before, _, err := bench.ProcessCost(t.Site.PID())
 	for begun := time.Now(); err == nil && time.Since(begun) < settleMost; {

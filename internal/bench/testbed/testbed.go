@@ -30,8 +30,8 @@ type Testbed struct {
 	Star *testkit.Star
 	Site *testkit.Site
 
-	// Beside, when set, makes what else is wanted of the image, while boots are recorded: an emulated machine leaves a
-	// processor.
+	// Beside, if set, prepares other forms of the image while boots are recorded: an emulated machine leaves a
+	// processor idle.
 	Beside func(ctx context.Context, m *Material) error
 }
 
@@ -48,8 +48,8 @@ func (t *Testbed) beside(ctx context.Context, m *Material) error {
 	return t.Beside(ctx, m)
 }
 
-// BootedEvent is what a node has told at its default target, with its own time since /init; an empty one: it has
-// not come so far.
+// BootedEvent returns the event of a node's default target, with its own time since /init; empty if it has not got
+// there.
 func BootedEvent(b api.BootDetail) trace.Event {
 	for _, e := range b.Events {
 		if e.Stage == trace.Booted && e.Offset > 0 {

@@ -18,7 +18,8 @@ type BlockRoot struct {
 // ReadAt reads as the kernel does.
 func (p *BlockRoot) ReadAt(b []byte, off int64) (int, error) { return p.Device.ReadAt(b, off) }
 
-// Usage is what the daemon has received, what it served without, and what it took.
+// Usage returns what the daemon received, what it served without a fetch, and the processor time and memory that it
+// used.
 func (p *BlockRoot) Usage(ctx context.Context) (bench.Usage, error) {
 	st, err := p.Client.Status(ctx, 0)
 	if err != nil {
@@ -56,8 +57,8 @@ func (p *BlockRoot) Usage(ctx context.Context) (bench.Usage, error) {
 	return t, err
 }
 
-// Complete is when all was there that a boot reads until booted or, of one that goes on until a mark beyond that,
-// all of the boot pack; zero: it is not.
+// Complete returns when all pieces that a boot reads until booted had arrived, or with beyond all pieces of the boot
+// pack; zero if they have not.
 func (p *BlockRoot) Complete(ctx context.Context, beyond bool) (time.Time, error) {
 	st, err := p.Client.Status(ctx, 0)
 	took := st.Complete

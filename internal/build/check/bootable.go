@@ -72,8 +72,8 @@ type Tree struct {
 	AnyInit bool // init is named by the command line, or not wanted
 }
 
-// Bootable looks for all that a tree must or should have: an error lists everything, if one of it keeps nodes from
-// booting; otherwise it is a warning each. parts are the keys of what is missing.
+// Bootable checks for everything that a tree must or should have. If something keeps nodes from booting, the error
+// lists all findings; otherwise they are warnings. parts are the keys of what is missing.
 func (b Tree) Bootable() (warnings, parts []string, err error) {
 	root, err := os.OpenRoot(b.Root)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Inspect lists what a tree has that an image should not have. Whoever can reach the server can read every
-// image, and what is in one is on every node.
+// Inspect lists files that must not be in an image. Whoever can reach the server can read every image, and each node
+// has all of it.
 func Inspect(tree string) []string {
 	root, err := os.OpenRoot(tree)
 	if err != nil {

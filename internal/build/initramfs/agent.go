@@ -6,13 +6,13 @@ import (
 	"errors"
 )
 
-// AgentPacking names what AgentCPIO makes of a program: two cpios of one program and one packing are as good as
-// each other.
+// AgentPacking names the method by which AgentCPIO compresses: archives of one program with the same name are
+// interchangeable.
 const AgentPacking = "1"
 
-// AgentCPIO returns the cpio with the node's program: /init, the directories that it mounts things on, and
-// /sbin/modprobe, by which the kernel asks for a module that it misses (a PHY's driver, say). It is
-// compressed for the kernel. There is no shell in it and no other program.
+// AgentCPIO returns the cpio with the node's program: /init, the mount points, and /sbin/modprobe, which the kernel
+// runs for a missing module (a PHY's driver, for example). It is compressed for the kernel. It has no shell and no
+// other program.
 func AgentCPIO(ctx context.Context, binary []byte) ([]byte, error) {
 	if !bytes.HasPrefix(binary, []byte("\x7fELF")) {
 		return nil, errors.New("agent cpio: pando-init is not an ELF program (build it with `make build`)")

@@ -51,9 +51,9 @@ func MoreOf(m image.Manifest) (more []string) {
 	return more
 }
 
-// DriverLists is the content of K, for a root file system of a kind and an architecture. The base part is unpacked
-// because each boot loads most of it and zstd is several times faster than the kernel's xz; of the net part a boot
-// loads one or two modules, so those stay as the distribution packed them, which is also smaller.
+// DriverLists returns the modules of an initramfs, for a root file system of a kind and an architecture. Modules of the
+// base part are decompressed: each boot loads most of them, and zstd is several times faster than the kernel's xz. Of
+// the net part a boot loads one or two, so those stay compressed, which is also smaller.
 func DriverLists(fileSystem, architecture string) []DriverList {
 	if fileSystem == "" {
 		fileSystem = image.Erofs

@@ -28,8 +28,8 @@ type DriverOptions struct {
 
 	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
 
-	// Packed returns what an archive was compressed to before, nil if it never was; nil: nobody remembers. It is
-	// called by one goroutine.
+	// Packed returns the earlier compressed form of an archive, or nil. It is called by one goroutine; nil: there is no
+	// memory.
 	Packed func(archive []byte) []byte
 }
 
@@ -50,9 +50,9 @@ type DriverCPIO struct {
 	Digest [32]byte // of the archive before compression
 }
 
-// Drivers makes the driver parts of K from the modules of one kernel: "base", which every node needs, then
-// "net", every usual wired network adapter, then one for each of these that the kernel has. A kernel that cannot
-// do without a module it does not have (no nbd, no erofs) is an error.
+// Drivers makes the driver parts of an initramfs from the modules of one kernel: "base", which every node needs, "net",
+// all usual wired network adapters, then one for each of these adapters. It returns an error if a required module is
+// missing (nbd, erofs).
 func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 	tree, err := openModules(ctx, opt.Tree, opt.Release)
 	if err != nil {

@@ -38,8 +38,8 @@ func kernelOption(kind string) string {
 	return "CONFIG_SQUASHFS"
 }
 
-// FileSystems lists the file systems that the kernel of a tree can read, the one to be preferred first, and how that
-// is known of each. A module counts when it is there: some distributions have it in a package of its own.
+// FileSystems lists the file systems that the kernel of a tree can read, the preferred one first, and the evidence for
+// each. A file system in a module counts if the module is there: some distributions have it in a separate package.
 func FileSystems(tree, release string) (can, why []string) {
 	config := kernelConfig(tree, release)
 	builtin := moduleFile(tree, release, "modules.builtin")

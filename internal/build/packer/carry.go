@@ -2,9 +2,9 @@ package packer
 
 import "pando/internal/imagefs"
 
-// CarryOver turns the order of a pack of one version into one for another version, by file path and offset.
-// Directories are files here. A block of inodes becomes those blocks that hold the same files' inodes. What the new
-// version does not have is left out; what it has anew is not known yet.
+// CarryOver translates the order of a pack from one version to another, by file path and offset; directories count as
+// files. A block of inodes becomes the blocks with the same files' inodes. Blocks of files that the new version lacks
+// are left out; new files are not known.
 func CarryOver(order Order, from, to *imagefs.Map) Order {
 	c := carrier{from: from, to: to, seen: map[uint32]bool{}}
 	before := int64(0)

@@ -9,8 +9,8 @@ import (
 	"pando/internal/store"
 )
 
-// ChunkBytes is what the blocks of an order are on the wire without a pack: the stored bytes of every chunk that
-// has one.
+// ChunkBytes is the size of the blocks of an order on the wire without a pack: the stored bytes of every chunk that has
+// one of them.
 func ChunkBytes(ctx context.Context, d *store.Dir, m image.Manifest, order Order) (int64, error) {
 	root, err := imagefs.Open(ctx, d, m)
 	if err != nil {

@@ -44,8 +44,8 @@ var ErrNothing = errors.New("no block of the order has bytes")
 // time, so that an image build waits for seconds and not for the whole of it.
 const batchBytes = 16 << 20
 
-// Make makes a boot pack of a version, puts its pieces and its map into the store and records it beside the manifest.
-// Interrupted, it leaves pieces that nothing uses, and the pack that was there before.
+// Make makes a boot pack of a version, stores its pieces and its map, and records it beside the manifest. If it is
+// interrupted it leaves unused pieces, and the old pack.
 func Make(ctx context.Context, opt Options) (bootpack.Record, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now

@@ -12,8 +12,8 @@ import (
 	"pando/internal/imagefs"
 )
 
-// MakeWhole makes a boot pack of an extension's version, of all that it has: nobody has to boot for it, because
-// what nodes read of an extension, and in which order, is known.
+// MakeWhole makes a boot pack with all blocks of an extension's version. No boot has to be recorded for it, because the
+// order in which nodes read an extension is known.
 func MakeWhole(ctx context.Context, opt Options) (bootpack.Record, error) {
 	order, err := wholeOrder(ctx, opt)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"pando/internal/trace"
 )
 
-// WithoutZeros takes out of recordings of one version what the index says is zeros. A pack does not have it and
-// nobody sends it, so it must not count where recordings are compared with packs.
+// WithoutZeros removes blocks of zeros from recordings of one version. Neither a pack nor a chunk has them, so they
+// must not count where recordings are compared with packs.
 func WithoutZeros(ctx context.Context, d *store.Dir, m image.Manifest, recordings []Recording) ([]Recording, error) {
 	root, err := imagefs.Open(ctx, d, m)
 	if err != nil {

@@ -33,8 +33,8 @@ type Scan struct {
 	ForeignName string // the first of them, and its file
 }
 
-// ScanTree goes through a tree without changing it. The fingerprint covers names, types, owners, sizes
-// and times: two equal ones mean that nobody changed the tree in between.
+// ScanTree lists a tree without changing it. The fingerprint covers names, types, owners, sizes and times: if it is
+// equal nobody changed the tree in between.
 func ScanTree(ctx context.Context, root string, each func(files int64)) (Scan, error) {
 	var s Scan
 	var top unix.Stat_t

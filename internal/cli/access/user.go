@@ -139,7 +139,7 @@ func userDelete(env *cmdenv.Env) *cobra.Command {
 	}
 }
 
-// newPassword asks for a password twice, without an echo, or reads a line where nobody can be asked.
+// newPassword prompts for a password twice without echo, or reads one line if standard input is no terminal.
 func newPassword(env *cmdenv.Env, user string) (string, error) {
 	f := terminal.Of(env.In)
 	if f == nil {

@@ -59,7 +59,7 @@ Without flags, recordings are listed: those that are asked for, and those that w
 	return env.ReadFlags(c)
 }
 
-// listRecordings prints what is asked for and what was recorded, of one node or of all.
+// listRecordings prints requested and finished recordings, of one node or of all.
 func listRecordings(env *cmdenv.Env, ctx context.Context, c *api.Client, node string) error {
 	all, err := c.Recordings(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // barWidth keeps a timeline line within 80 columns.
 const barWidth = 28
 
-// printTimeline draws one boot: a head, one line per stage with a bar on a common scale, failures below the
-// stage they belong to, and systemd's own figures at the end.
+// printTimeline prints one boot: a heading, one line per stage with a bar on a common scale, failures below their
+// stage, and systemd's figures at the end.
 func printTimeline(env *cmdenv.Env, b api.BootDetail) {
 	output.Fields(
 		env.Out,

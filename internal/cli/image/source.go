@@ -136,8 +136,8 @@ func (f *sourceFlags) into(opt *build.Options) error {
 	return nil
 }
 
-// kernelSource is what --kernel-from means: what is there as a file is one, and what has no prefix of a container image
-// is an image here, whose version is still to be asked for.
+// kernelSource interprets --kernel-from: an existing file is a file, and a name without a prefix of container images is
+// an image of this site, whose version the caller looks up.
 func kernelSource(kernelFrom, fromDir, architecture string, maxSize int64) (*build.KernelFrom, error) {
 	if kernelFrom == "" {
 		return nil, nil //nolint:nilnil // none is asked for

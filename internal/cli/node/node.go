@@ -159,6 +159,14 @@ func printNode(env *cmdenv.Env, n api.Node) {
 	printEffective(env, n.Effective)
 }
 
+// linkText is the rate of a link, "" for none.
+func linkText(rate int64) string {
+	if rate == 0 {
+		return ""
+	}
+	return output.RateText(rate)
+}
+
 // hardwarePairs is what a node said of its machine.
 func hardwarePairs(n api.Node) []string {
 	var pairs []string
@@ -177,6 +185,8 @@ func hardwarePairs(n api.Node) []string {
 			output.SizeOf(h.Memory),
 			"network driver",
 			h.NIC,
+			"link",
+			linkText(h.Link),
 			"NICs without driver",
 			strings.Join(h.Missing, " "),
 			"PCI devices",

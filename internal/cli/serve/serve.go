@@ -33,7 +33,7 @@ type serveFlags struct {
 	http, control, tftp string
 	bootFiles, agent    string
 	servers             []string
-	uplink, nodeLink    *output.Quantity
+	uplink              *output.Quantity
 	rebootAfter         time.Duration
 	leaseTime           time.Duration
 	store               storeflags.Flags
@@ -81,14 +81,13 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")
-	f.uplink, f.nodeLink = output.NewRate(0), output.NewRate(0)
+	f.uplink = output.NewRate(0)
 	fl.Var(
 		f.uplink,
 		"uplink",
 		"what this machine can send, such as 10gbit: decides how many nodes load kernel and initramfs at the same "+
 			"time (default: the speed of its interfaces, or 1gbit)",
 	)
-	fl.Var(f.nodeLink, "node-link", "what a node can receive (default 1gbit)")
 	f.store.Add(c)
 	fl.DurationVar(
 		&f.rebootAfter,
@@ -227,7 +226,7 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 		Dashboard: f.dashboard, DashboardOpen: f.dashboardOpen, MetricsOpen: f.metricsOpen,
 		DashboardCert: f.dashboardCert,
 		DashboardKey:  f.dashboardKey, DashboardName: f.dashboardName, RebootAfter: f.rebootAfter, APIRate: f.apiRate,
-		Uplink: f.uplink.N / 8, NodeLink: f.nodeLink.N / 8,
+		Uplink: f.uplink.N / 8,
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {
 		return cfg, err

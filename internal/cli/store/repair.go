@@ -19,7 +19,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// seconds opens what a store is fixed from: a data directory, a store, a server, a bucket, or nodes.
+// seconds opens the sources of a repair: a data directory, a store, a server, a bucket, or nodes.
 func seconds(env *cmdenv.Env, ctx context.Context, from string) ([]store.RepairSource, error) {
 	if set, ok := strings.CutPrefix(from, "node:"); ok {
 		return nodeSeconds(env, ctx, set)

@@ -1,10 +1,12 @@
 package alone
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +16,9 @@ import (
 
 	"pando/internal/bench"
 	"pando/internal/bench/testbed"
+	"pando/internal/chunk"
 	"pando/internal/lab/rivals"
+	"pando/internal/testkit"
 )
 
 func TestReplayFlags(t *testing.T) {
@@ -135,5 +139,63 @@ func TestReplayIsTold(t *testing.T) {
 	}
 	if r.file() != "alone-replay.json" {
 		t.Errorf("it is in %s", r.file())
+	}
+}
+
+// A boot that is replayed by Pando has its root from a block daemon, by its boot pack, and works between its reads.
+func TestReplayByPando(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	bin, err := filepath.Abs("../../../build/bin")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(bin, "pando-init"))
+	}
+	if err != nil {
+		t.Skipf("%v (make build makes it)", err)
+	}
+	dir, err := os.MkdirTemp("", "alone") // short: there are sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	root := make([]byte, 1024*chunk.BlockSize)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(root) // it has no end
+	v, err := testkit.RecordedVersion(t.Context(), filepath.Join(dir, "data"), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	a, err := New(bench.Others{}, []string{"--dir", dir, "--image", string(v), "--replay"}, &out, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Bin = bin
+	a.Star, err = testkit.NewStar(t.Context(), testkit.StarConfig{Prefix: "alone", Server: bench.Network, Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Star.Close()
+	if err := a.Serve(t.Context(), "off"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { a.Site.Close() }()
+	m, err := a.Material(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := a.replayNode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attach, stop, err := a.serveReplay(t.Context(), bench.PandoWay, n)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	defer stop()
+	b, err := replayBoot(t.Context(), attach, m, 200*time.Millisecond)
+	if err != nil || b.attached <= 0 || b.booted < b.attached+0.2+b.stalled-0.01 || len(b.waited) != workParts ||
+		b.cpu <= 0 {
+		t.Errorf("%+v, %v", b, err)
 	}
 }

@@ -93,6 +93,9 @@ func (s *Storm) prepare(ctx context.Context, m *testbed.Material, j job, nodes [
 		}
 	}
 	if s.k {
+		if err := s.tellLink(ctx, nodes[0], j); err != nil {
+			return err
+		}
 		if r.K, err = s.loadAll(ctx, m.Pieces); err != nil {
 			return err
 		}

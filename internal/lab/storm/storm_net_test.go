@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,12 +13,8 @@ import (
 
 	"pando/internal/bench"
 	"pando/internal/chunk"
-	"pando/internal/fleet"
-	"pando/internal/identity"
 	"pando/internal/lab/rivals"
-	"pando/internal/store"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // testRoot is the raw size of the small root, in blocks.
@@ -52,8 +47,10 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*Storm, *bytes.B
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	data := filepath.Join(dir, "data")
-	version := smallVersion(t, data, root)
-	recordBoot(t, data, version, len(root)/chunk.BlockSize)
+	version, err := testkit.RecordedVersion(t.Context(), data, root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	s, err := New(
 		others(), append([]string{"--dir", dir, "--image", string(version), "--rate", "100mbit", "--busy"}, args...),
@@ -67,25 +64,6 @@ func newTestStormOf(t *testing.T, root []byte, args ...string) (*Storm, *bytes.B
 	return s, &out
 }
 
-// smallVersion puts a version with a small root into a new store, and returns its name.
-func smallVersion(t *testing.T, data string, root []byte) fleet.Digest {
-	t.Helper()
-	keys, err := identity.Open(filepath.Join(data, "keys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := store.OpenDir(filepath.Join(data, "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := testkit.VersionParts{Kernel: "kernel", Drivers: "drivers", Root: root}
-	v, err := testkit.PutVersion(t.Context(), dir, keys.Site, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // smallRoot is a root of so many blocks that compresses to about a half, with some chunks of zeros.
 func smallRoot(blocks int) []byte {
 	r := rand.New(rand.NewPCG(5, 6))
@@ -96,40 +74,6 @@ func smallRoot(blocks int) []byte {
 		}
 	}
 	return root
-}
-
-// recordBoot leaves a trace as the server keeps it: every other 64 KiB are read, in bursts of two reads, and the last
-// reads come after the boot, in proportion to the size of the root.
-func recordBoot(t *testing.T, data string, v fleet.Digest, blocks int) {
-	t.Helper()
-	var reads []trace.Read
-	for i := 0; i < blocks; i += 32 {
-		reads = append(
-			reads,
-			trace.Read{Start: uint32(blocks - 32 - i), Blocks: 16, At: time.Duration(i/64) * 10 * time.Millisecond},
-		)
-	}
-	kept := fmt.Sprintf(
-		`{"boot": "1", "received": "2026-01-01T00:00:00Z", "moments": [{"stage": "root", "at": 1}, {"stage": "booted", "at": %d}], "reads": %s}`,
-		time.Duration(blocks/testRoot)*100*time.Millisecond,
-		mustJSON(t, trace.EncodeReads(reads)),
-	)
-	dir := filepath.Join(data, "traces", strings.TrimPrefix(string(v), "sha256:"))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "1.json"), []byte(kept), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func mustJSON(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 // Two nodes, each way: the real server, real links, a real block daemon for each node. Every byte is compared, and each

@@ -131,6 +131,7 @@ type node struct {
 	daemon atomic.Int64 // process id of its block daemon; 0: none
 	before int64        // bytes that it had received before it was switched on
 	tells  bool         // the server knows it, and hears how far it is
+	rate   testkit.Rate // that it tells of its link; 0: nothing
 	loads  bool         // it loads kernel and initramfs before its root
 	ahead  *telling     // it has its kernel and initramfs before the storm begins; nil: not
 	bootID fleet.BootID // as the server names it; "": it does not

@@ -99,8 +99,8 @@ func (r *report) like(k kind, busy bool) (best stormRun, ok bool) {
 	return best, ok
 }
 
-// Alone is t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was
-// measured: that of a kind, if it was. 0: not known.
+// Alone returns t_one, how long one node takes by itself, in W/(eta B), and the rate of the link on which that was
+// measured: of the same kind, if there is one. 0: not known.
 func (r *report) Alone(k kind, busy bool) (units float64, rate int64) {
 	one, ok := r.like(kind{1, k.system, k.rate, k.server}, busy)
 	if !ok {

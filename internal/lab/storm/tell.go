@@ -94,7 +94,9 @@ func (t *telling) register(ctx context.Context) error {
 		"/v1/node/hello",
 		"",
 		api.RegisterRequest{Boot: t.config.Boot, Token: t.config.Token, MAC: t.mac, Addr: t.n.Net.Addr.Addr().String(),
-			Release: t.config.Release, Hardware: fleet.Hardware{Vendor: "Pando", Product: "storm lab"}},
+			Release: t.config.Release, Hardware: fleet.Hardware{
+				Vendor: "Pando", Product: "storm lab", Link: int64(t.n.rate),
+			}},
 		&answer,
 	)
 	if err != nil {

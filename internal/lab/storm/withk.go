@@ -58,13 +58,20 @@ func (s *Storm) checkK() error {
 	return nil
 }
 
-// linkFlags are what the server is told of links: with K what those of nodes are, too, since its turns depend on it.
-func (s *Storm) linkFlags() []string {
-	flags := []string{"--uplink", s.job.Server.String()}
-	if s.k {
-		flags = append(flags, "--node-link", s.job.Node.String())
+// linkFlags are what the server is told of links.
+func (s *Storm) linkFlags() []string { return []string{"--uplink", s.job.Server.String()} }
+
+// tellLink has a node register with what its link can receive, since the server's turns depend on it. It loads by a
+// link without limit.
+func (s *Storm) tellLink(ctx context.Context, n *node, j job) error {
+	if err := s.Star.Limit(freeLink, freeLink); err != nil {
+		return err
 	}
-	return flags
+	n.rate = j.Node
+	if _, err := n.load(ctx); err != nil {
+		return fmt.Errorf("tell the server of links: %w", err)
+	}
+	return s.Star.Limit(j.Server, j.Node)
 }
 
 // readyK has the server pack its agent, which it does once and keeps: no storm shall wait for that.

@@ -153,7 +153,7 @@ func TestCheckK(t *testing.T) {
 		t.Fatalf("%v: %v, %s", s.wanted, err, &out)
 	}
 	s.job = job{Node: 10e6, Server: 20e6}
-	if got := strings.Join(s.linkFlags(), " "); got != "--uplink 20mbit --node-link 10mbit" {
+	if got := strings.Join(s.linkFlags(), " "); got != "--uplink 20mbit" {
 		t.Errorf("the server is told %s", got)
 	}
 }

@@ -30,8 +30,8 @@ const (
 	farewell     = 6 * time.Second  // for the last report; with askSystemd it stays below the unit's TimeoutStopSec
 )
 
-// Agent reports how the node is and does what the server asks for. It may be killed and started again at any time: the
-// session is in the run directory, and so is the record of what was reported.
+// Agent reports the node's state and carries out the server's commands. It may be killed and restarted at any time: the
+// session and the record of what was reported are in the run directory.
 type Agent struct {
 	*sender
 	who    *identity

@@ -15,9 +15,8 @@ import (
 	"pando/internal/rundir"
 )
 
-// Alone is the part of an agent that tells a server what went wrong below a root, for a blockd.Alone: what the
-// server hears of a storm of such daemons is what it hears of real nodes. It does nothing that the server asks for,
-// and nothing to the machine that it runs on.
+// Alone is the part of an agent that reports incidents below a root, for a blockd.Alone, so that the server of a storm
+// gets the reports of real nodes. It carries out no commands, and changes nothing on its machine.
 type Alone struct {
 	agent *Agent
 	look  sync.Mutex            // of what the agent has told

@@ -28,9 +28,8 @@ const (
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
-// maskFstab returns fstab(5) without the lines that cannot be right on a node: the root, /boot with all below
-// it, which an image does not have, swap, local disks and pools, for which systemd would wait 90 s and then go to
-// emergency mode. They are kept as comments.
+// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and all below it, swap, local
+// disks and pools, for which systemd would wait 90 s and then go to emergency mode.
 func maskFstab(fstab string) string {
 	lines := strings.SplitAfter(fstab, "\n")
 	local := fleet.LocalLines(lines)

@@ -30,7 +30,7 @@ func (q *registration) hardware(loaded Modules, on Link, lease link.Lease) fleet
 	h.Modules = loaded.Names
 	for _, n := range on.Up {
 		if n.Index == lease.Interface {
-			h.NIC = n.Driver
+			h.NIC, h.Link = n.Driver, hardware.LinkRate(hardware.Sysfs, n.Name)
 		}
 	}
 	return h

@@ -23,9 +23,9 @@ var updatedSigns = []struct{ unit, made string }{
 	{"/usr/lib/systemd/system/systemd-journal-catalog-update.service", "/var/lib/systemd/catalog/database"},
 }
 
-// markUpdated tells systemd that a root is not an update that boots for the first time. An installed machine is
-// told by its first boot; a root in memory would have its first boot each time, and read every library for a cache
-// of them that the packages' own scripts have made. A root that says itself how new it is, is left to say so.
+// markUpdated tells systemd that a root needs no first-boot update (ConditionNeedsUpdate). A root in memory would run
+// it at each boot, and read every library for a cache that the packages have already made. It leaves alone a root that
+// has its own stamps.
 func markUpdated(root *rootdir.Dir) (bool, error) {
 	if slices.ContainsFunc(updatedMarks, root.Exists) {
 		return false, nil

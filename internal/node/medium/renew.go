@@ -30,8 +30,8 @@ const (
 	busyMost    = 5 * time.Minute
 )
 
-// Renewer looks after the node's boot medium. A stick may be slow or never answer again, so what is done with it
-// is done beside the agent's loop, which only hears how it went.
+// Renewer updates the node's boot medium. A stick may be slow or hang, so the work is done in its own goroutine, and
+// the agent's loop only gets the result.
 type Renewer struct {
 	control *control.Client
 	self    func() rundir.Session
@@ -54,8 +54,8 @@ type mediumResult struct {
 	err   error
 }
 
-// Look brings kernel and initramfs on the node's boot medium in step with what the node runs, a while after it booted.
-// It begins an attempt when it is time, one at a time, and returns true once one went well.
+// Look updates kernel and initramfs on the node's boot medium to what the node runs, some time after its boot. It
+// starts an attempt when one is due, one at a time, and returns true once one succeeded.
 func (m *Renewer) Look(ctx context.Context, booted time.Duration) (disk string, wrote int64, ok bool) {
 	r, ok := m.look(ctx, booted, m.try)
 	return r.disk, r.wrote, ok

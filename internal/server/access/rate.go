@@ -13,8 +13,7 @@ import (
 	"pando/internal/ratelimit"
 )
 
-// DefaultRate is how many requests a second each token, each user and, where no login is needed, each address may make
-// in the long run.
+// DefaultRate is the limit of requests per second for each token, each user and, without login, each address.
 const DefaultRate = 100
 
 const (

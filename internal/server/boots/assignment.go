@@ -14,8 +14,8 @@ import (
 	"pando/internal/registry"
 )
 
-// Assign makes the signed assignment of a boot: what it began with, not what its group desires by now, because
-// kernel and modules of the booted version belong to its root.
+// Assign makes the signed assignment of a boot: the version that it began with, not what its group desires by now,
+// because the booted kernel and modules belong to that version.
 func (s *Service) Assign(
 	ctx context.Context,
 	b registry.Boot,

@@ -51,8 +51,8 @@ func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id flee
 	return s.sendK(w, r, c, trace.Initramfs, content)
 }
 
-// initramfs checks who asks, makes a token unless one is on its way, and puts the parts together. fresh says that
-// what was sent before, if anything, had another token. The boot's lock is held.
+// initramfs checks the requester, makes a token unless one is being sent, and joins the parts. fresh means that an
+// earlier reply, if any, had another token. The caller holds the boot's lock.
 func (s *Service) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err

@@ -65,8 +65,8 @@ func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 	)
 }
 
-// NextPlan is what the boot that follows the asking node's own would run, if that one keeps the kernel. The boot
-// that runs is returned with it, locked. early is for what a rollout will bring the node, before it is taken.
+// NextPlan returns the running boot of the requesting node, locked, and what its next boot would run if the kernel
+// stays. early asks for what a rollout will bring the node before its turn.
 func (s *Service) NextPlan(
 	w http.ResponseWriter,
 	r *http.Request,

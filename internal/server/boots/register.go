@@ -155,12 +155,13 @@ func (s *Service) redeem(
 	if err != nil {
 		return resp, err
 	}
+	s.admission.SawLink(c.MAC, req.Hardware.Link)
 	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
 	return resp, nil
 }
 
-// cacheBoots is in how many boots before it is looked what a node said of its cache: one that was broken off has
-// said nothing, nor one that began from what ran before.
+// cacheBoots is how many earlier boots are searched for the node's last report of its cache. A boot that broke off, or
+// a kexec, has none.
 const cacheBoots = 16
 
 // hadCache reports whether a node whose group keeps a cache on a disk had one in its last boot before this one.

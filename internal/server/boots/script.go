@@ -73,8 +73,8 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 	return nil
 }
 
-// script decides what a machine does now, and records it. A machine whose turn is near may be kept on the line
-// first; one that was, and whose turn has not come, sees its place and asks again at once.
+// script decides what a machine does now, and records it. The request of a machine that may load soon is held open
+// first. If it is still not admitted then, it gets its place and requests again at once.
 func (s *Service) script(
 	ctx context.Context,
 	q netboot.Query,

@@ -27,9 +27,9 @@ type Feed interface {
 
 // Door knows operators by their tokens and passwords.
 type Door interface {
-	// Enter returns name and role of the one that a digest stands for, and a context in which the API acts in that
-	// name. The digest is the SHA-256 of a token's secret, or what Login answered. What is not valid is an
-	// *api.Error with code Unauthorized.
+	// Enter returns name and role of the token or login that a digest stands for, and a context in which the API acts
+	// for it. The digest is the SHA-256 of a token's secret, or the result of Login. An invalid one gives an *api.Error
+	// with code Unauthorized.
 	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error)
 	// Login checks the password of a user who asks from an address.
 	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)

@@ -18,8 +18,8 @@ const (
 	slowerVersions = 6   // of an image, the newest
 )
 
-// Slower says that boots of a version take longer than those of the one before, and why; "" if they do not, or if
-// it is not more than noise. Only hardware that has booted both counts, of one group or of all ("").
+// Slower returns a text if boots of a version take longer than those of the one before, and why; "" if the difference
+// is none or noise. It compares hardware that has booted both, of one group or of all ("").
 func Slower(ctx context.Context, reg *registry.Registry, group string, before, after fleet.Digest) (string, error) {
 	if before == "" || before == after {
 		return "", nil

@@ -13,7 +13,7 @@ import (
 const maxPstore = registry.MaxConsole / 2
 
 // AddPstore adds the kernel log that boot told found in pstore to the console of the boot that died, and a panic to its
-// timeline. The log does not name its boot: it is taken to be the last one before told whose kernel ran.
+// timeline. The log does not name its boot: it is attributed to the last earlier one whose kernel ran.
 func (k *Consoles) AddPstore(ctx context.Context, told registry.Boot, text string) error {
 	text = strings.TrimSpace(levelMark.ReplaceAllString(text, ""))
 	text = text[max(len(text)-maxPstore, 0):]

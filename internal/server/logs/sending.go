@@ -49,10 +49,9 @@ func (j *Journals) Files(boot fleet.BootID, at netip.Addr) (public, secret []fle
 	return public, []fleet.File{{Path: KeyFile, Mode: 0o600, Data: u.Key}}, nil
 }
 
-// journalUnit runs systemd-journal-upload beside one that the image may have for itself. What was sent is
-// remembered in memory: the next boot is another one. Of a journal that is kept on the node, what boots before this
-// one wrote is passed over. It stops after other services. A server that is away is no failure of the unit: what is
-// not sent waits in the journal.
+// journalUnit runs systemd-journal-upload, separately from one of the image. It remembers in memory what was sent,
+// because the next boot has its own journal. Older boots in a persistent journal are skipped. It stops after other
+// services. An unreachable server is no failure: unsent lines wait in the journal.
 const journalUnit = `[Unit]
 Description=Pando: the journal is sent to the server
 DefaultDependencies=no

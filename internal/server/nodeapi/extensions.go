@@ -24,8 +24,8 @@ func (s *Service) otherExtensions(ctx context.Context, b registry.Boot, has stri
 	return err == nil && fleet.ExtensionsKey(want) != has
 }
 
-// Extensions answers POST /v1/node/extensions: a running node is told what should be laid over what it runs. It
-// is an assignment of its boot, signed as any, without files.
+// Extensions answers POST /v1/node/extensions with what should be mounted over what a running node runs. The reply is a
+// signed assignment of its boot, without files.
 func (s *Service) Extensions(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeNext](w, r)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"pando/internal/registry"
 )
 
-// Booter answers boots; what a node is told while it runs is told in the same form.
+// Booter answers boots. A running node gets its replies in the same form.
 type Booter interface {
-	// NextPlan returns the boot that asks, locked, and what the boot after it runs.
+	// NextPlan returns the requesting boot, locked, and what the boot after it runs.
 	NextPlan(w http.ResponseWriter, r *http.Request, early bool) (registry.Boot, *bootlog.Entry, bootplan.Plan, error)
 	// Assign makes the signed assignment of a boot.
 	Assign(ctx context.Context, b registry.Boot, n nodeconfig.Node, set nodeconfig.Set, pack *fleet.PackRef,

@@ -104,8 +104,8 @@ func (k *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect removes the names of versions that nothing needs, then their files, then objects that nothing names, then
-// the work of abandoned builds.
+// collect removes the names of unused versions, then their files, then objects that no version names, then abandoned
+// builds.
 func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.StoreCollected, err error) {
 	keep, grace := keepVersions, time.Duration(keepGrace)
 	if req.Keep != nil {

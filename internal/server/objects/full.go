@@ -53,9 +53,8 @@ func (k *Collector) forget(ctx context.Context, before time.Time, change func(*r
 	return k.registry.Update(ctx, change)
 }
 
-// makeRoom removes what goes without the registry: objects that no version names, however unheld, the work of
-// builds that nobody went on with, and the reserve. Of a store that cannot be read whole nothing is removed, but
-// for the rest.
+// makeRoom removes what it can without the registry: objects that no version names, abandoned builds, and the reserve.
+// If the store cannot be read completely it removes no object.
 func (k *Collector) makeRoom(ctx context.Context, before time.Time) error {
 	all := func(fleet.Digest) bool { return true }
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {

@@ -20,11 +20,12 @@ const goodput = 0.94
 
 // NewTracker makes the tracker of the site's swarms. The rates of the server's and the nodes' links are in bytes a
 // second. 0 means that a rate is not known; then the tracker counts the transfers that are under way.
-func NewTracker(uplink, nodeLink int64, dir *store.Dir, log *slog.Logger) *tracker.Server {
+func NewTracker(uplink int64, nodeLink func() int64, dir *store.Dir, log *slog.Logger) *tracker.Server {
 	packs := &packPieces{store: dir}
 	return tracker.New(
-		swarm.TrackerOptions{Uplink: int64(float64(uplink) * goodput), NodeLink: int64(float64(nodeLink) * goodput),
-			Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
+		swarm.TrackerOptions{Uplink: int64(float64(uplink) * goodput),
+			NodeLink: func() int64 { return int64(float64(nodeLink()) * goodput) },
+			Random:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))},
 		packs.of,
 		log,
 	)

@@ -110,8 +110,8 @@ func (p *Maker) Run(ctx context.Context) error {
 	}
 }
 
-// retryAfter is how long a version is left alone for which no pack could be made: packing one and failing to write
-// it, on a full disk, takes a minute of a processor, and every boot would ask for it.
+// retryAfter is how long to wait after a pack could not be made. An attempt that fails on a full disk takes a minute of
+// processor time, and every boot would cause one.
 const retryAfter = 10 * time.Minute
 
 func (p *Maker) try(ctx context.Context, v fleet.Digest) {

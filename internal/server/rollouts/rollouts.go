@@ -33,7 +33,7 @@ type Commands interface {
 	Do(context.Context, fleet.BootID, api.NodeCommand) (api.NodeCommandReport, error)
 }
 
-// Slower says in words how much slower a group's boots of one version are than those of another, "" if they are not.
+// Slower describes how much slower a group's boots of one version are than those of another, "" if they are not.
 type Slower func(ctx context.Context, group string, before, after fleet.Digest) (string, error)
 
 // Config is what a Runner needs.

@@ -270,8 +270,8 @@ func (s *Service) NodeRenamed(ctx context.Context, was, is string) {
 	}
 }
 
-// NodeDeleted renames the volume of a node that was deleted, so that a new node of that name does not get it, and ends
-// copies that the node was to send or to get.
+// NodeDeleted renames the volume of a deleted node, so that a new node of that name does not get it, and ends copies
+// from and to it.
 func (s *Service) NodeDeleted(ctx context.Context, node string, at time.Time) {
 	err := s.volumes.Rename(ctx, node, registry.DeletedName(node, at))
 	if err != nil && !errors.Is(err, volume.ErrNone) {

@@ -46,7 +46,8 @@ type NodeOptions struct {
 	Idle        bool                 // fetch urgent pieces only
 	DemandBytes int                  // bytes of demand objects kept for peers
 	Bootstrap   swarm.BootstrapFiles // for nodes that boot later
-	// The peers that sent the bootstrap files have what is read next. They are asked until the tracker names others.
+	// BootstrapPeers sent the bootstrap files, and have what is read next. They are asked until the tracker names
+	// others.
 	BootstrapPeers []netip.AddrPort
 
 	Control swarm.Control // traffic with trackers before this node existed

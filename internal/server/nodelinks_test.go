@@ -1,0 +1,24 @@
+package server
+
+import (
+	"testing"
+
+	"pando/internal/fleet"
+)
+
+// What a node tells of its link when it registers decides how many load at once, also after a restart.
+func TestLinksOfNodes(t *testing.T) {
+	s := startSite(t, func(c *Config) { c.Uplink = gigabit })
+	s.addImage()
+	if got := s.admission.Status(); got.Slots != 2 || got.NodeLink != gigabit {
+		t.Errorf("nobody has told: %+v", got)
+	}
+	n := s.node(1)
+	n.registerWith(n.load(), fleet.Hardware{Link: 100e6})
+	for _, when := range []string{"a node has told", "the server has started anew"} {
+		if got := s.admission.Status(); got.Slots != 20 || got.NodeLink != 12.5e6 {
+			t.Errorf("%s: %+v", when, got)
+		}
+		s.restart()
+	}
+}
