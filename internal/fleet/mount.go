@@ -100,8 +100,8 @@ func validMounts(k Keeping) error {
 	return nil
 }
 
-// LocalLines tells of the lines of an fstab(5) which ones a machine without its disks cannot mount at boot: swap, disks,
-// pools of disks, and what lies on one of these.
+// LocalLines tells of the lines of an fstab(5) which ones a machine without its disks cannot mount at boot: swap,
+// disks, pools of disks, and what lies on one of these.
 func LocalLines(lines []string) []bool {
 	local := make([]bool, len(lines))
 	var gone []string // where they are mounted
@@ -121,11 +121,10 @@ func LocalLines(lines []string) []bool {
 // onLocalDisk judges the fields of one line. Left alone are disks that come by network (_netdev), and what only a
 // person mounts (noauto).
 func onLocalDisk(f, gone []string) bool {
-	words := "," + strings.ReplaceAll(strings.ReplaceAll(f[0]+","+f[3], ":", ","), "=", ",") + ","
-	if strings.Contains(words, ",_netdev,") || strings.Contains(words, ",noauto,") {
+	if strings.Contains(f[3], "_netdev") || strings.Contains(f[3], "noauto") {
 		return false
 	}
-	if !strings.Contains(words, ",bind,") && !strings.Contains(words, ",rbind,") {
+	if !strings.Contains(f[3], "bind") {
 		switch f[2] {
 		case "swap", "zfs", "ubifs", "jffs2": // the last three name a pool or a flash chip by a word
 			return true
@@ -138,9 +137,11 @@ func onLocalDisk(f, gone []string) bool {
 			}
 		}
 	}
-	// A bind names one directory, overlays and unions name several.
+	// A bind names one directory, overlays and unions name several: each word between "," and "/,".
+	words := strings.ReplaceAll(","+f[0]+":"+f[3]+":", ",", ":")
+	words = strings.ReplaceAll(strings.ReplaceAll(words, "=", ":"), ":", "/,")
 	for _, g := range gone {
-		if len(g) > 1 && g[0] == '/' && (strings.Contains(words, ","+g+",") || strings.Contains(words, ","+g+"/")) {
+		if len(g) > 1 && g[0] == '/' && strings.Contains(words, ","+g+"/") {
 			return true
 		}
 	}

@@ -64,7 +64,7 @@ func (l *Loader) Load(names []string) error {
 // insertModule returns when the module's own start is done, which for a driver includes its devices.
 func insertModule(m image.Module, options []string) error {
 	if m.Path == "" {
-		return errors.New("the image's kernel has a driver that was not sent: build the image anew with --driver " + m.Name)
+		return errors.New("a driver of the image's kernel was not sent: build the image anew with --driver " + m.Name)
 	}
 	f, err := os.Open(m.Path)
 	if err != nil {

@@ -53,8 +53,8 @@ func TestRealBootEmergency(t *testing.T) {
 	})
 	booted()
 	g := s.shell(n)
-	if out := s.run(g, "systemctl is-active pando-agent pando-booted; systemctl list-units --plain --no-legend --failed"); out !=
-		"active\nactive" {
+	out := s.run(g, "systemctl is-active pando-agent pando-booted; systemctl list-units --plain --no-legend --failed")
+	if out != "active\nactive" {
 		t.Errorf("once mended: %s", out)
 	}
 }

@@ -31,7 +31,8 @@ func withMore(lists []DriverList, more []string) []DriverList {
 		}
 	}
 	for _, name := range more {
-		lists = append(lists, DriverList{Name: name, insteadOf: netDrivers, nics: []string{name}, Devices: []string{name}})
+		one := []string{name}
+		lists = append(lists, DriverList{Name: name, insteadOf: netDrivers, nics: one, Devices: one})
 	}
 	return lists
 }

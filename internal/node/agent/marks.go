@@ -78,9 +78,8 @@ func (m *marks) report(one rundir.MarkLine) {
 		m.record.booted(one.At)
 	case emergency:
 		e.Stage, e.Kind, e.Message = trace.Booted, trace.Fail, "emergency or rescue mode"
-		if failed, _ := systemd.Failed(context.Background(), systemd.Systemctl); len(failed) > 0 {
-			e.Message += " after " + strings.Join(failed, ", ") + " failed"
-		}
+		failed, _ := systemd.Failed(context.Background(), systemd.Systemctl) // without them it is told all the same
+		e.Message += "; failed units: " + strings.Join(failed, ", ")
 	}
 	m.record.Until = m.record.Until || one.Name == m.who.session.Until
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

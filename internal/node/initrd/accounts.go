@@ -45,15 +45,3 @@ func maskFstab(fstab string) string {
 	}
 	return strings.Join(lines, "")
 }
-
-// maskCrypttab returns crypttab(5) without the local disks that systemd would wait for.
-func maskCrypttab(crypttab string) string {
-	lines := strings.SplitAfter(crypttab, "\n")
-	for i, line := range lines {
-		f := strings.Fields(line)
-		if len(f) > 1 && f[0][0] != '#' && !strings.Contains(line, "_netdev") && !strings.Contains(line, "noauto") {
-			lines[i] = diskNote + line
-		}
-	}
-	return strings.Join(lines, "")
-}

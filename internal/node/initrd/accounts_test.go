@@ -76,13 +76,3 @@ func TestMaskFstabBelowDisks(t *testing.T) {
 		}
 	}
 }
-
-func TestMaskCrypttab(t *testing.T) {
-	in := "# <target> <source>\ndata UUID=1 none luks\nlater /dev/sda5 none luks,noauto\nsan UUID=2 none _netdev\n\n" +
-		"swap\t/dev/sda2\t/dev/urandom\tswap"
-	want := "# <target> <source>\n" + diskNote + "data UUID=1 none luks\nlater /dev/sda5 none luks,noauto\n" +
-		"san UUID=2 none _netdev\n\n" + diskNote + "swap\t/dev/sda2\t/dev/urandom\tswap"
-	if got := maskCrypttab(in); got != want || maskCrypttab(got) != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}

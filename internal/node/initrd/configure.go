@@ -37,11 +37,8 @@ func (g *settings) configure(
 		}
 	}
 	masked, err := root.Edit("/etc/fstab", maskFstab)
-	if err == nil {
-		_, err = root.Edit("/etc/crypttab", maskCrypttab)
-	}
 	if err != nil {
-		return nil, "", fmt.Errorf("mask lines of fstab and crypttab: %w", err)
+		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
 	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
 	run, err := rootdir.Open("/") // where /run still is
