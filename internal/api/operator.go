@@ -183,9 +183,19 @@ type Status struct {
 	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
+	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store
+
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
+}
+
+// BrokenVersion is a version that is not whole in the store: its nodes cannot boot.
+type BrokenVersion struct {
+	Version fleet.Digest `json:"version"`
+	Groups  []string     `json:"groups"` // that boot it
+	Problem string       `json:"problem"`
+	Do      string       `json:"do,omitempty"`
 }
 
 // States of Logs.

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LateName is the name, in incidents, of a disk that did not appear.
+// PendingName is the name, in incidents, of a disk that did not appear.
 const PendingName = "the cache's disk"
 
-// LateDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
+// PendingDisk is a cache on a disk that init still looks for when it starts the daemons. The disk comes over a socket,
 // as a CacheDisk with its file; when there is none, that is closed. It stays in the socket, of which the supervisor
 // has a copy as well: so each daemon that takes over gets it there.
 type PendingDisk struct {

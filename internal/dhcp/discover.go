@@ -131,6 +131,15 @@ func lookPackets(own fleet.MAC) (packets [2]*dhcpv4.DHCPv4, err error) {
 	return packets, err
 }
 
+// Question is our question as that of a firmware, for who wants to see whether it arrives at a server of ours.
+func Question(from fleet.MAC) ([]byte, error) {
+	packets, err := lookPackets(from)
+	if err != nil {
+		return nil, err
+	}
+	return packets[1].ToBytes(), nil
+}
+
 // ask sends a question.
 func (l *discoverer) ask(now time.Time) (question, error) {
 	q := question{at: now}

@@ -10,26 +10,32 @@ import (
 // MAC is a 48-bit Ethernet address, the identity firmware shows before anything else is known of a node.
 type MAC [6]byte
 
-// ParseMAC parses a MAC in any usual spelling (colons, dashes, dots, bare hex), and PXELINUX's BOOTIF form, which has
-// the ARP hardware type "01-" in front.
+// ParseMAC parses a MAC in any usual spelling: six bytes with colons, dashes, dots or blanks between, of one digit too
+// (ethers(5)); groups of four or six digits as switches of Cisco, H3C and HP have them; bare hex; and PXELINUX's BOOTIF
+// form and ISC's client identifiers, which have the ARP hardware type "01" in front.
 func ParseMAC(s string) (MAC, error) {
 	var m MAC
 	t := strings.ToLower(strings.TrimSpace(s))
-	if len(t) == len("01-aa-bb-cc-dd-ee-ff") && strings.HasPrefix(t, "01-") {
+	if len(t) == len("01-aa-bb-cc-dd-ee-ff") && strings.HasPrefix(t, "01") {
 		t = t[3:]
 	}
-	if len(t) == 12 {
-		b, err := hex.DecodeString(t)
-		if err != nil {
+	groups := []string{t}
+	if i := strings.IndexAny(t, ":-. "); i >= 0 {
+		groups = strings.Split(t, t[i:i+1])
+	}
+	digits := 12 / len(groups)
+	for i, g := range groups {
+		if len(groups) == 6 && len(g) == 1 && strings.Contains(t, ":") {
+			g = "0" + g
+		}
+		if len(g) != digits || digits*len(groups) != 12 || digits%2 != 0 {
+			return m, fmt.Errorf("MAC address %q is not six bytes such as 52:54:00:12:34:56", s)
+		}
+		if _, err := hex.Decode(m[i*digits/2:], []byte(g)); err != nil {
 			return m, fmt.Errorf("MAC address %q is not hexadecimal", s)
 		}
-		return MAC(b), nil
 	}
-	hw, err := net.ParseMAC(t)
-	if err != nil || len(hw) != 6 {
-		return m, fmt.Errorf("MAC address %q is not six bytes such as 52:54:00:12:34:56", s)
-	}
-	return MAC(hw), nil
+	return m, nil
 }
 
 // String is the lower-case colon form, the one used in the registry, in the CLI and in events.

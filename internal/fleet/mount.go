@@ -3,7 +3,10 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Mount is a file system that a node mounts.
@@ -38,18 +41,30 @@ func (m Mount) Network() bool {
 	return strings.Contains(","+m.Options+",", ",_netdev,")
 }
 
-// ParseMount parses a line as fstab(5) has them: WHAT WHERE TYPE [OPTIONS].
+// ParseMount parses a line as fstab(5) has them: WHAT WHERE TYPE [OPTIONS [FREQ [PASSNO]]], with \040 for a blank.
 func ParseMount(line string) (Mount, error) {
-	f := strings.Fields(line)
-	if len(f) < 3 || len(f) > 4 || len(line) > 1024 {
+	f := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
+	if len(f) < 3 || len(line) > 1024 || strings.ContainsAny(line, "\n\r\x00") ||
+		len(f) > 6 && !strings.HasPrefix(f[6], "#") {
 		return Mount{}, fmt.Errorf(
-			"mount %.80q: want WHAT WHERE TYPE [OPTIONS], such as '10.0.0.1:/home /home nfs'",
+			"mount %.80q: want a line of fstab, WHAT WHERE TYPE [OPTIONS], such as '10.0.0.1:/home /home nfs'",
 			line,
 		)
 	}
-	m := Mount{What: f[0], Where: f[1], Type: f[2]}
-	if len(f) == 4 {
+	for _, number := range f[min(len(f), 4):min(len(f), 6)] { // for dump and fsck, which no node runs
+		if strings.Trim(number, "0123456789") != "" {
+			return Mount{}, fmt.Errorf("mount %q: fields 5 and 6 of fstab are numbers, not %q", line, number)
+		}
+	}
+	for i := range f {
+		f[i] = unescaped(f[i])
+	}
+	m := Mount{What: unquotedTag(f[0]), Where: f[1], Type: f[2]}
+	if len(f) > 3 {
 		m.Options = f[3]
+	}
+	if strings.HasPrefix(m.Where, "/") {
+		m.Where = path.Clean(m.Where)
 	}
 	if err := m.validate(); err != nil {
 		return Mount{}, fmt.Errorf("mount %q: %w", line, err)
@@ -57,18 +72,42 @@ func ParseMount(line string) (Mount, error) {
 	return m, nil
 }
 
+// unescaped replaces \040 and other octal numbers by the characters that they stand for.
+func unescaped(s string) string {
+	var out []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+4 <= len(s) && strings.Trim(s[i+1:i+4], "01234567") == "" && s[i+1] < '4' {
+			out = append(out, (s[i+1]-'0')<<6|(s[i+2]-'0')<<3|(s[i+3]-'0'))
+			i += 3
+			continue
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}
+
+// unquotedTag takes the quotes of UUID="..." away.
+func unquotedTag(what string) string {
+	tag, value, ok := strings.Cut(what, "=")
+	if n := len(value); ok && n > 1 && value[0] == '"' && value[n-1] == '"' && strings.Trim(tag, "ABDEILPRTU") == "" {
+		return tag + "=" + value[1:n-1]
+	}
+	return what
+}
+
 func (m Mount) validate() error {
-	// They become settings of units, where a line break begins another one and % and quotes have a meaning.
-	for _, s := range []string{m.What, m.Type, m.Options} {
-		if !printable(s) || strings.ContainsAny(s, "\"'\\`$%") {
-			return errors.New("use printable characters without quotes, backslash, $ and %")
+	// They become settings of units: a line break begins another one, a backslash at the end goes on.
+	for _, s := range []string{m.What, m.Where, m.Options} {
+		if !utf8.ValidString(s) || strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 ||
+			strings.TrimSpace(s) != s || strings.HasSuffix(s, `\`) {
+			return errors.New("use no control characters, and neither blanks nor a backslash at an end")
 		}
 	}
-	if strings.Trim(m.Type, "abcdefghijklmnopqrstuvwxyz0123456789._") != "" {
+	if strings.Trim(m.Type, "abcdefghijklmnopqrstuvwxyz0123456789._,+-") != "" {
 		return fmt.Errorf("%q is no type of file system", m.Type)
 	}
 	if m.Type == "swap" {
-		return errors.New("swap space is no mount")
+		return errors.New("swap space is no mount: --swap gives nodes some")
 	}
 	if strings.HasPrefix(m.Where, "/run/pando/state") {
 		return nil
@@ -76,11 +115,22 @@ func (m Mount) validate() error {
 	if m.Where == "/" || m.Where == "/usr" || m.Where == "/etc" {
 		return fmt.Errorf("%s is the image's", m.Where)
 	}
-	return validPlace(m.Where)
+	if !strings.HasPrefix(m.Where, "/") || len(m.Where) > 255 {
+		return errors.New("want an absolute path, of at most 255 characters")
+	}
+	return notSystem(m.Where)
 }
 
-// MountList are the lines of mounts.
-func (k Keeping) MountList() []string { return ValueOf(k.Mounts) }
+// MountList are the lines of mounts, without comments.
+func (k Keeping) MountList() []string {
+	return slices.DeleteFunc(slices.Clone(ValueOf(k.Mounts)), func(s string) bool { return isComment(s, "#") })
+}
+
+// isComment reports whether a line of a file is a comment, or empty. marks begin comments.
+func isComment(line, marks string) bool {
+	line = strings.TrimSpace(line)
+	return line == "" || strings.IndexByte(marks, line[0]) >= 0
+}
 
 func validMounts(k Keeping) error {
 	taken := map[string]string{}

@@ -59,6 +59,13 @@ func ParseState(s string) (State, error) {
 		return State{}, stateError(s)
 	}
 	m, err := ParseMount(f[1] + " /run/pando/state " + f[0] + " " + strings.Join(f[2:], ""))
+	if err == nil { // they become words of a shell script
+		for _, word := range []string{m.What, m.Options} {
+			if !printable(word) || strings.ContainsAny(word, " \"'\\`$%") {
+				err = errors.New("use printable characters without blanks, quotes, backslash, $ and %")
+			}
+		}
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("state %q: %w", s, err)
 	}
@@ -123,6 +130,11 @@ func validPlace(dir string) error {
 	if i := strings.IndexFunc(dir, func(r rune) bool { return !placeRune(r) }); i >= 0 {
 		return fmt.Errorf("use letters, digits and . _ @ : - in it, not %q", dir[i:i+1])
 	}
+	return notSystem(dir)
+}
+
+// notSystem refuses a directory that belongs to the system.
+func notSystem(dir string) error {
 	for _, s := range systems {
 		if dir == s || within(dir, s) {
 			return fmt.Errorf("%s belongs to the system", s)

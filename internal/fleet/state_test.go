@@ -52,7 +52,7 @@ func TestParseSwap(t *testing.T) {
 // shell.
 func TestKeepingIsRefused(t *testing.T) {
 	list := func(s ...string) *[]string { return &s }
-	state, volume := "disk", "volume"
+	state, volume, quoted := "disk", "volume", "nfs a:/b$(reboot)"
 	for _, k := range []Keeping{
 		{Persist: list("/var/log")}, // kept nowhere
 		{StateOn: &state, Persist: list("/etc")},
@@ -85,7 +85,12 @@ func TestKeepingIsRefused(t *testing.T) {
 		{StateOn: &state, Persist: list("/srv/a/b"), Mounts: list("a:/b /srv/a/b nfs")},
 		{StateOn: &state, Persist: list("file:/srv/f"), Mounts: list("a:/b /srv/f nfs")},
 		{Mounts: list("a:/b /srv")},
-		{Mounts: list("a:/b /srv nfs rw 0 0")},
+		{Mounts: list("a:/b /srv nfs rw 0 x")},
+		{Mounts: list("a:/b /srv nfs rw 0 0 more")},
+		{Mounts: list("a:/b /srv/ nfs", "c:/d /srv nfs")},
+		{Mounts: list(`a:/b /srv nfs password=\012ExecStart=x`)},
+		{Mounts: list(`a:/b\ /srv nfs rw`, `a:/b\134 /mnt nfs`)},
+		{StateOn: &quoted, Persist: list("/srv/a")},
 		{Mounts: list("/dev/sda1 /srv swap")},
 		{Mounts: list("a:/b\nExecStart=x /srv nfs")},
 		{Mounts: list("a:/b /srv nfs hard\nX=y")},

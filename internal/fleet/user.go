@@ -1,8 +1,8 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -99,11 +99,16 @@ func validUsers(k Keeping) error {
 	return nil
 }
 
+// sysctlKey is a name below /proc/sys, with dots or slashes, and with patterns (sysctl.d(5)).
+var sysctlKey = Spelling{Capitals: true, Inner: "._/-*?[]!:@+", End: true, Max: 255}
+
 func validSysctl(list []string) error {
 	for _, s := range list {
 		key, value, ok := strings.Cut(s, "=")
-		if !ok || !label.Allows(key) || value == "" || len(value) > 256 || !printable(value) {
-			return errors.New("sysctl \"" + s + "\": want KEY=VALUE, such as vm.swappiness=10")
+		key, minus := strings.CutPrefix(strings.TrimSpace(key), "-") // it may fail, or has no value: left alone
+		if !ok && !minus || !sysctlKey.Allows(strings.TrimSpace(key)) || len(value) > 256 ||
+			!printable(strings.TrimSpace(value)) {
+			return fmt.Errorf("sysctl %q: want a line of sysctl.d, KEY = VALUE, such as vm.swappiness=10", s)
 		}
 	}
 	return nil
@@ -116,4 +121,6 @@ func (k Keeping) UserList() []string { return ValueOf(k.Users) }
 func (k Keeping) UserKeyList() []string { return ValueOf(k.UserKeys) }
 
 // SysctlList are the settings of the kernel.
-func (k Keeping) SysctlList() []string { return ValueOf(k.Sysctl) }
+func (k Keeping) SysctlList() []string {
+	return slices.DeleteFunc(slices.Clone(ValueOf(k.Sysctl)), func(s string) bool { return isComment(s, "#;") })
+}

@@ -13,12 +13,17 @@ import (
 type File struct {
 	api.Declaration
 	Lines map[string]int // "node pc001": 12
+	Note  string         // what people should know of it; "" nothing
 	From  map[int]string // files with the content of config files, by place in Config
 }
 
 // Parse reads a fleet file. Its errors are Errors: all that is wrong, up to a number.
-func Parse(name string, text []byte) (File, error) {
+func Parse(name string, raw []byte) (File, error) {
 	f := fileReader{reader{problems: problems{file: name}}, File{Lines: map[string]int{}}}
+	text := f.textOf(raw)
+	if len(f.list) > 0 {
+		return f.out, f.err()
+	}
 	if top := f.parse(text); top != nil {
 		f.fields(top, "fleet file", map[string]func(*yaml.Node){
 			"policy":  f.policy,

@@ -32,12 +32,19 @@ const labelColumn = "label:"
 
 // ParseTable parses the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
 // is declared with what the table has of it, and nothing else.
-func ParseTable(name string, text []byte) (File, error) {
+func ParseTable(name string, raw []byte) (File, error) {
+	p := problems{file: name}
+	text := p.textOf(raw)
+	if len(p.list) > 0 {
+		return File{}, p.err()
+	}
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
 		return parseList(name, text)
 	}
 	t := tableReader{problems: problems{file: name}, out: File{Lines: map[string]int{}}}
-	t.read(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))) // as spreadsheets begin a file
+	if !t.hostList(string(text)) {
+		t.read(text)
+	}
 	t.twice()
 	return t.out, t.err()
 }
@@ -70,6 +77,7 @@ func parseList(name string, text []byte) (File, error) {
 			}
 			d.Only = append(d.Only, key)
 		}
+		d.Name, d.Group = t.lowered(n.Line, d.Name), t.lowered(n.Line, d.Group)
 		t.keep(t.row(n.Line, d))
 	}
 	t.list = append(f.list, t.list...)
@@ -162,7 +170,11 @@ func (t *tableReader) cells(line int, names, cells []string) {
 	d := api.NodeDeclare{NodeCreate: api.NodeCreate{}}
 	good := true
 	for i, name := range names {
-		if err := cell(&d, name, strings.TrimSpace(cells[i])); err != nil {
+		text := strings.TrimSpace(cells[i])
+		if name == "name" || name == "group" {
+			text = t.lowered(line, text)
+		}
+		if err := cell(&d, name, text); err != nil {
 			t.add(line, name, "%v", err)
 			good = false
 		}
@@ -177,6 +189,15 @@ func (t *tableReader) cells(line int, names, cells []string) {
 	if good {
 		t.keep(t.row(line, d))
 	}
+}
+
+// lowered is a name in lower case, as nodes and groups have them; it is told once.
+func (t *tableReader) lowered(line int, name string) string {
+	lower := strings.ToLower(name)
+	if lower != name && t.out.Note == "" {
+		t.out.Note = fmt.Sprintf("names are written in lower case: %s in line %d is %s", name, line, lower)
+	}
+	return lower
 }
 
 // cell puts one cell into a node.

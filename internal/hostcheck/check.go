@@ -57,11 +57,12 @@ func Checks(env *cmdenv.Env) []Check {
 		{"interface", checkInterface},
 		{"ports", checkPorts},
 		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", checkFirewall},
+		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},
 		{"clock", checkClock},
+		{"images", func(ctx context.Context, o Options) []Finding { return checkImages(env, ctx, o) }},
 		{"nics", func(ctx context.Context, o Options) []Finding { return checkNICs(env, ctx, o) }},
 		{"neighbours", func(ctx context.Context, o Options) []Finding { return checkNeighbours(env, ctx, o) }},
 	}

@@ -13,7 +13,6 @@ import (
 	"pando/internal/cmdenv"
 	"pando/internal/dhcp"
 	"pando/internal/fleet"
-	"pando/internal/testkit"
 )
 
 // procDir is a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
@@ -77,50 +76,6 @@ func TestPorts(t *testing.T) {
 	) {
 		t.Errorf("no /proc: %s", got)
 	}
-}
-
-func TestFirewall(t *testing.T) {
-	files, err := filepath.Glob("testdata/firewall/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no rules to read: %v", err)
-	}
-	var b strings.Builder
-	for _, f := range files {
-		rules, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		kind, blocked := "nftables", nftBlocked(string(rules))
-		if strings.HasPrefix(filepath.Base(f), "iptables") {
-			kind, blocked = "iptables", iptablesBlocked(string(rules))
-		}
-		fmt.Fprintf(&b, "%s\n", filepath.Base(f))
-		for _, f := range firewallFindings(kind, blocked) {
-			fmt.Fprintf(&b, "  %s: %s\n", f.Level, f.Message)
-			if f.Fix != "" {
-				fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
-			}
-		}
-	}
-	testkit.Golden(t, *update, "firewall.txt", b.String())
-}
-
-func FuzzFirewall(f *testing.F) {
-	f.Add(
-		"table inet filter {\nchain input {\ntype filter hook input priority filter; policy drop;\ntcp dport { "+
-			"22, 8000-9000 } accept\n}\n}\n",
-		true,
-	)
-	f.Add("-P INPUT DROP\n-A INPUT -p udp --dport 67 -j ACCEPT\n", false)
-	f.Fuzz(func(t *testing.T, rules string, nft bool) {
-		blocked := iptablesBlocked
-		if nft {
-			blocked = nftBlocked
-		}
-		if n := len(blocked(rules)); n > len(serverPorts) {
-			t.Fatalf("%d ports of %d are blocked", n, len(serverPorts))
-		}
-	})
 }
 
 func TestDHCPFindings(t *testing.T) {
@@ -241,7 +196,7 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
 	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
-	all = append(all, firewallFindings("iptables", serverPorts[:])...)
+	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}})...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {
@@ -251,5 +206,20 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	}
 	if len(all) < 6 {
 		t.Errorf("only %d findings", len(all))
+	}
+}
+
+// TestImageFindings: a version that is not whole is a problem, with what to do.
+func TestImageFindings(t *testing.T) {
+	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
+		t.Errorf("%+v", got)
+	}
+	s.Broken = []api.BrokenVersion{
+		{Groups: []string{"lab", "kiosk"}, Problem: "its kernel is damaged", Do: "repair it"},
+	}
+	if got := imageFindings(s); len(got) != 1 || got[0].Level != Problem || got[0].Fix != "repair it" ||
+		got[0].Message != "lab, kiosk cannot boot: its kernel is damaged" {
+		t.Errorf("%+v", got)
 	}
 }

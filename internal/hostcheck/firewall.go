@@ -2,233 +2,234 @@ package hostcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/netip"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
+
+	"pando/internal/api"
+	"pando/internal/cmdenv"
+	"pando/internal/dhcp"
 )
 
-// firewallTime bounds a firewall tool: it answers at once or not at all.
-const firewallTime = 5 * time.Second
+// probeTime is how long an answer is waited for: a packet that is dropped is never answered.
+const probeTime = 1500 * time.Millisecond
 
-// checkFirewall reads the rules of nftables, or of iptables where nft is not installed, and finds input chains
-// that drop without letting the server's ports in. It is a heuristic on text: it never says that a firewall is
-// right, only that one looks wrong.
-func checkFirewall(ctx context.Context, _ Options) []Finding {
-	if text, ok, err := ruleset(ctx, "nft", "list", "ruleset"); ok {
-		if err != nil {
-			return found(note, "run doctor as root", "cannot read the firewall's rules: %v", err)
-		}
-		return firewallFindings("nftables", nftBlocked(text))
-	}
-	if text, ok, err := ruleset(ctx, "iptables", "-S"); ok {
-		if err != nil {
-			return found(note, "run doctor as root", "cannot read the firewall's rules: %v", err)
-		}
-		return firewallFindings("iptables", iptablesBlocked(text))
-	}
-	return found(Fine, "", "no firewall tool is installed")
-}
+// Of the client that is played: the ports that probes come from.
+const (
+	dhcpClient  = 68
+	firstClient = 52000
+)
 
-// ruleset runs a tool; ok is false when it is not installed.
-func ruleset(ctx context.Context, tool string, args ...string) (text string, ok bool, err error) {
-	path, err := exec.LookPath(tool)
-	if err != nil {
-		return "", false, nil
+// checkFirewall sends packets to the server's ports as a node would, and sees which arrive.
+func checkFirewall(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
+	names := []string{o.Interface}
+	if o.Interface == "" {
+		names = UsableInterfaces()
 	}
-	ctx, cancel := context.WithTimeout(ctx, firewallTime)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, args...).Output()
-	return string(out), true, err
-}
-
-func firewallFindings(kind string, blocked []port) []Finding {
-	if len(blocked) == 0 {
-		return found(Fine, "", "no rule of %s keeps nodes out", kind)
-	}
-	var names, udp, tcp []string
-	for _, p := range blocked {
-		names = append(names, fmt.Sprintf("%d/%s", p.number, p.net))
-		if p.net == "udp" {
-			udp = append(udp, fmt.Sprint(p.number))
-		} else {
-			tcp = append(tcp, fmt.Sprint(p.number))
-		}
-	}
-	var fix []string
-	for _, set := range []struct {
-		net   string
-		ports []string
-	}{{"udp", udp}, {"tcp", tcp}} {
-		if len(set.ports) == 0 {
-			continue
-		}
-		if kind == "nftables" {
-			fix = append(
-				fix,
-				fmt.Sprintf(
-					"nft add rule inet filter input %s dport { %s } accept",
-					set.net,
-					strings.Join(set.ports, ", "),
-				),
-			)
-		} else {
-			fix = append(fix, fmt.Sprintf("iptables -I INPUT -p %s -m multiport --dports %s -j "+
-				"ACCEPT", set.net, strings.Join(set.ports, ",")))
-		}
-	}
-	return found(
-		Warning,
-		"before the rule that drops: "+strings.Join(fix, "; "),
-		"%s drops what comes in, and no rule lets in %s",
-		kind,
-		strings.Join(names, ", "),
-	)
-}
-
-// nftBlocked reads `nft list ruleset`: the ports that an input chain which drops does not mention in a rule
-// that accepts. Where it jumps elsewhere, a rule of any chain may let them in.
-func nftBlocked(text string) []port {
-	chains := nftChains(text)
-	for _, chain := range chains {
-		if !strings.Contains(chain[0], "type filter hook input") || !drops(chain) {
-			continue
-		}
-		accepts := nftAccepts(chain)
-		if strings.Contains(strings.Join(chain, "\n"), "jump ") {
-			for _, c := range chains {
-				accepts = append(accepts, nftAccepts(c)...)
-			}
-		}
-		return missing(accepts)
-	}
-	return nil
-}
-
-func nftAccepts(chain []string) []string {
-	var rules []string
-	for _, line := range chain {
-		if strings.Contains(line, "accept") && !strings.Contains(line, "policy") {
-			rules = append(rules, line)
-		}
-	}
-	return rules
-}
-
-// missing are the server's ports that no rule mentions.
-func missing(rules []string) []port {
-	var out []port
-	for _, p := range serverPorts {
-		if !mentioned(rules, p) {
-			out = append(out, p)
-		}
+	own := ownDHCP(env, ctx, o)
+	var out []Finding
+	for _, name := range names {
+		out = append(out, probeFirewall(name, o.Proc, own)...)
 	}
 	return out
 }
 
-// nftChains returns the lines of each chain that has any.
-func nftChains(text string) [][]string {
-	var chains [][]string
-	var chain []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "chain "):
-			chain = []string{}
-		case line == "}" && len(chain) > 0:
-			chains, chain = append(chains, chain), nil
-		case chain != nil && line != "":
-			chain = append(chain, line)
-		}
+func probeFirewall(name, proc string, own api.DHCP) []Finding {
+	in, err := newInjector(name)
+	if err != nil {
+		return found(note, "run doctor as root; or try from a machine on that network: nc -vz SERVER 8480",
+			"whether a firewall keeps nodes out of %s could not be checked: %v", name, err)
 	}
-	return chains
+	defer in.close()
+	var tries []*try
+	for i, p := range serverPorts {
+		t, err := newTry(p, proc, own, name, in.client)
+		if err != nil || t == nil {
+			continue // the check of ports says who has it
+		}
+		defer t.close()
+		t.client = uint16(firstClient + i)
+		if p.number == 67 {
+			t.client = dhcpClient
+		}
+		tries = append(tries, t)
+	}
+	if err := in.run(tries); err != nil {
+		return found(note, "", "whether a firewall keeps nodes out of %s could not be checked: %v", name, err)
+	}
+	return firewallFindings(name, tries)
 }
 
-// drops reports whether a chain drops what no rule accepts: by its policy, or by a last rule without a match.
-func drops(chain []string) bool {
-	last := chain[len(chain)-1]
-	for _, verdict := range []string{"drop", "reject"} {
-		if strings.HasPrefix(last, verdict) || strings.HasPrefix(last, "counter") && strings.Contains(last, verdict) {
-			return true
-		}
-	}
-	return strings.Contains(chain[0], "policy drop")
+// try is a probe of one port.
+type try struct {
+	port
+	client  uint16    // port that it comes from
+	listen  io.Closer // where nothing listens yet, so that something answers; nil: the server does
+	open    bool
+	replied bool // it was answered
 }
 
-// mentioned reports whether one of the rules lets a port in: it names the port, or a range around it, or
-// accepts everything from somewhere (an interface or a network), which this cannot judge and takes for right.
-func mentioned(rules []string, p port) bool {
-	for _, r := range rules {
-		if !strings.Contains(r, "port") {
-			if strings.Contains(r, "saddr") || strings.Contains(r, "iif") && !strings.Contains(r, `"lo"`) ||
-				r == "accept" {
-				return true
-			}
+// newTry is nil for a port that another program has, or that the server does not use.
+func newTry(p port, proc string, own api.DHCP, name string, client netip.Addr) (*try, error) {
+	inodes, err := socketsOn(proc, p)
+	if err != nil {
+		return nil, err
+	}
+	t := &try{port: p}
+	for _, o := range owners(proc, inodes) {
+		if o.name != "pando" {
+			return nil, nil
+		}
+	}
+	isDHCP := p.number == 67 || p.number == 4011
+	switch {
+	case isDHCP && own.Mode != "" && (own.Mode == string(dhcp.Off) || own.Interface != name):
+		return nil, nil
+	case len(inodes) > 0:
+	case p.net == "tcp":
+		t.listen, err = net.Listen("tcp4", fmt.Sprintf(":%d", p.number))
+	default:
+		var c *net.UDPConn
+		if c, err = net.ListenUDP("udp4", &net.UDPAddr{Port: int(p.number)}); err == nil {
+			t.listen = c
+			go echo(c, client)
+		}
+	}
+	return t, err
+}
+
+// echo answers what comes, until c is closed: to client what has no address yet.
+func echo(c *net.UDPConn, client netip.Addr) {
+	buf := make([]byte, 2048)
+	for {
+		_, from, err := c.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
 			continue
 		}
-		if strings.Contains(r, p.net+" ") || strings.Contains(r, "th dport") || strings.Contains(r, "-p "+p.net) {
-			if portIn(r, p.number) {
-				return true
-			}
+		if from.Addr().Unmap().IsUnspecified() {
+			from = netip.AddrPortFrom(client, from.Port())
 		}
+		_, _ = c.WriteToUDPAddrPort([]byte("pando"), from)
 	}
-	return false
 }
 
-var portRange = regexp.MustCompile(`\b(\d{1,5})(?:[-:](\d{1,5}))?\b`)
-
-var portNames = map[uint16]string{67: "bootps", 69: "tftp"}
-
-func portIn(rule string, n uint16) bool {
-	if name := portNames[n]; name != "" && strings.Contains(rule, name) {
-		return true
+func (t *try) close() {
+	if t.listen != nil {
+		_ = t.listen.Close()
 	}
-	for _, m := range portRange.FindAllStringSubmatch(rule, -1) {
-		var from, to int
-		fmt.Sscan(m[1], &from)
-		if to = from; m[2] != "" {
-			fmt.Sscan(m[2], &to)
-		}
-		if from <= int(n) && int(n) <= to {
-			return true
-		}
-	}
-	return false
 }
 
-// iptablesBlocked reads `iptables -S`, as nftBlocked reads nftables.
-func iptablesBlocked(text string) []port {
-	var accepts, others, input []string
-	policyDrops, jumps := false, false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		accept := strings.Contains(line, "-j ACCEPT")
-		switch {
-		case line == "-P INPUT DROP":
-			policyDrops = true
-		case strings.HasPrefix(line, "-A INPUT"):
-			input = append(input, line)
-			jumps = jumps || !accept && !strings.Contains(line, "-j DROP") && !strings.Contains(line, "-j REJECT")
-			if accept {
-				accepts = append(accepts, iptablesWords.Replace(line))
+// run sends the probes, twice, and waits for their answers.
+func (in *injector) run(tries []*try) error {
+	for range 2 {
+		for _, t := range tries {
+			if err := in.send(t); err != nil {
+				return err
 			}
-		case accept && !strings.HasPrefix(line, "-A FORWARD") && !strings.HasPrefix(line, "-A OUTPUT"):
-			others = append(others, iptablesWords.Replace(line))
 		}
+		left := func() bool {
+			for _, t := range tries {
+				if !t.replied {
+					return true
+				}
+			}
+			return false
+		}
+		if !left() {
+			return nil
+		}
+		in.watch(probeTime, func(frame []byte, outgoing bool) bool {
+			client, open, ok := answered(frame, in.client)
+			if !outgoing || !ok {
+				return false
+			}
+			for _, t := range tries {
+				if t.client == client && !t.replied {
+					t.open, t.replied = open, true
+				}
+			}
+			return !left()
+		})
 	}
-	if jumps {
-		accepts = append(accepts, others...)
-	}
-	if n := len(input); n > 0 && !policyDrops {
-		policyDrops = strings.HasPrefix(input[n-1], "-A INPUT -j DROP") ||
-			strings.HasPrefix(input[n-1], "-A INPUT -j REJECT")
-	}
-	if !policyDrops {
+	return nil
+}
+
+func (in *injector) send(t *try) error {
+	if t.replied {
 		return nil
 	}
-	return missing(accepts)
+	src, dst := netip.AddrPortFrom(in.client, t.client), netip.AddrPortFrom(in.server, t.number)
+	switch {
+	case t.net == "tcp":
+		return in.inject(segment(protoTCP, src, dst, nil), 0x0800, false)
+	case t.number == 69:
+		return in.inject(segment(protoUDP, src, dst, []byte("\x00\x01pando-doctor\x00octet\x00")), 0x0800, false)
+	}
+	packet, err := dhcp.Question([6]byte(in.mac))
+	if err != nil {
+		return err
+	}
+	if t.number == 67 { // a machine that asks for its address has none
+		src = netip.AddrPortFrom(netip.IPv4Unspecified(), t.client)
+		dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), t.number)
+	}
+	return in.inject(segment(protoUDP, src, dst, packet), 0x0800, t.number == 67)
 }
 
-// iptablesWords turns the words of iptables into those that mentioned looks for.
-var iptablesWords = strings.NewReplacer("-i lo ", `iif "lo" `, "-i ", "iif ", "-s ", "saddr ")
+func firewallFindings(name string, tries []*try) []Finding {
+	var open, dropped, refused []string
+	for _, t := range tries {
+		text := fmt.Sprintf("%d/%s", t.number, t.net)
+		switch {
+		case t.open:
+			open = append(open, text)
+		case t.replied:
+			refused = append(refused, text)
+		default:
+			dropped = append(dropped, text)
+		}
+	}
+	var out []Finding
+	for _, k := range []struct {
+		did   string
+		ports []string
+	}{{"drops", dropped}, {"refuses", refused}} {
+		if len(k.ports) > 0 {
+			out = append(out, found(Warning, letIn(k.ports), "the firewall %s what nodes on %s send to %s", k.did, name,
+				strings.Join(k.ports, ", "))...)
+		}
+	}
+	if len(out) == 0 && len(open) > 0 {
+		out = found(Fine, "", "packets of nodes on %s arrive at %s", name, strings.Join(open, ", "))
+	}
+	return out
+}
+
+// letIn is how to open ports, in the words of what manages the firewall here.
+func letIn(ports []string) string {
+	for _, k := range []struct{ tool, word string }{
+		{"firewall-cmd", "firewall-cmd --permanent --add-port="}, {"ufw", "ufw allow "},
+	} {
+		if _, err := exec.LookPath(k.tool); err != nil {
+			continue
+		}
+		var lines []string
+		for _, p := range ports {
+			lines = append(lines, k.word+p)
+		}
+		if k.tool == "firewall-cmd" {
+			lines = append(lines, "firewall-cmd --reload")
+		}
+		return strings.Join(lines, "; ")
+	}
+	return "accept them before the rule that keeps them out: `nft list ruleset`, `iptables -S` and " +
+		"`iptables-legacy -S` show what there is"
+}

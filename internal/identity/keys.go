@@ -64,6 +64,9 @@ func Open(dir string) (Keys, error) {
 			hint: "check that the data directory exists and belongs to the user that runs pando",
 		}
 	}
+	if err := privateDirectory(dir); err != nil {
+		return Keys{}, err
+	}
 	present, absent, err := look(dir)
 	switch {
 	case err != nil:
@@ -110,7 +113,11 @@ func read(dir string) (Keys, error) {
 		ServerKeyFile: decodeServer, SecretFile: decodeSecret,
 	} {
 		path := filepath.Join(dir, file)
-		b, err := os.ReadFile(path)
+		b, err := readPrivate(path)
+		var refused *KeyError
+		if errors.As(err, &refused) {
+			return Keys{}, refused
+		}
 		if err == nil {
 			err = decode(&k, b)
 		}

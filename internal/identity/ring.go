@@ -90,7 +90,11 @@ func openRing(dir string) (*Ring, error) {
 
 func (r *Ring) readSecret(k *SigningKey) error {
 	path := filepath.Join(r.dir, filepath.Base(k.Secret))
-	b, err := os.ReadFile(path)
+	b, err := readPrivate(path)
+	var refused *KeyError
+	if errors.As(err, &refused) {
+		return refused
+	}
 	var secret minisign.PrivateKey
 	if err == nil {
 		if err = secret.UnmarshalText(b); err != nil {

@@ -1,7 +1,9 @@
 package nodestate
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"pando/internal/fleet"
@@ -92,8 +94,35 @@ func serverAddress(m fleet.Mount) string {
 // onDemand reports whether a file system is mounted when somebody looks at it: what comes over the network, unless
 // the line has noauto's opposite. A server that is away then holds up who needs it, and not the boot.
 func onDemand(m fleet.Mount) bool {
-	return m.Network() && !strings.Contains(","+m.Options+",", ",auto,")
+	return m.Network() && !hasOption(m, "auto") || hasOption(m, "x-systemd.automount")
 }
+
+func hasOption(m fleet.Mount, option string) bool {
+	return slices.Contains(strings.Split(m.Options, ","), option)
+}
+
+// device is what a unit has for UUID=, LABEL= and the like: the link of udev, as systemd-fstab-generator has it.
+func device(what string) string {
+	tag, value, _ := strings.Cut(what, "=")
+	dir := map[string]string{"UUID": "uuid", "LABEL": "label", "PARTUUID": "partuuid", "PARTLABEL": "partlabel",
+		"ID": "id"}[tag]
+	if dir == "" {
+		return what
+	}
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("#+-.:=@_", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return "/dev/disk/by-" + dir + "/" + b.String()
+}
+
+// inUnit is a text as a setting of a unit, where a % begins a specifier.
+func inUnit(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
 // mountFiles are the units of a mount. Early is the one that state is kept on: it is there before local-fs.target.
 //
@@ -108,23 +137,27 @@ func mountFiles(m fleet.Mount, early bool) []fleet.File {
 	if early {
 		target, order = "local-fs.target", order+"Before=local-fs.target\n"
 	}
+	where := inUnit(m.Where)
 	unit := `[Unit]
-Description=Pando: ` + m.Where + `
+Description=Pando: ` + where + `
 ` + order + `
 [Mount]
-What=` + m.What + `
-Where=` + m.Where + `
+What=` + inUnit(device(m.What)) + `
+Where=` + where + `
 Type=` + kernelType(m) + `
-Options=` + mountOptions(m) + `
+Options=` + inUnit(mountOptions(m)) + `
 TimeoutSec=90
 `
+	if !early && !onDemand(m) && hasOption(m, "noauto") {
+		return []fleet.File{file(unitDir+name, unit)}
+	}
 	if early || !onDemand(m) {
 		return wanted(name, target, unit)
 	}
 	return append([]fleet.File{file(unitDir+name, unit)}, wanted(unitName(m.Where, ".automount"), target, `[Unit]
-Description=Pando: `+m.Where+` when it is looked at
+Description=Pando: `+where+` when it is looked at
 
 [Automount]
-Where=`+m.Where+`
+Where=`+where+`
 `)...)
 }

@@ -27,7 +27,9 @@ func TestFiles(t *testing.T) {
 			Mounts: &[]string{"10.0.0.1:/site /mnt/site nfs"}},
 		"mounts": {Mounts: &[]string{"10.0.0.1:/home /home nfs", "fs:/share /srv/share nfs " +
 			"vers=3,soft,ro", "//fs/pool /srv/pool cifs credentials=/etc/pool,nofail",
-			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto"}},
+			"/dev/disk/by-label/scratch /scratch ext4 nofail", "10.0.0.1:/now /now nfs4 auto",
+			`//fs/Our\040Files$ /mnt/Our\040Files cifs password=a%b 0 0`, "UUID=0aa-1 /data/ ext4 noauto 0 2",
+			`LABEL="my\040disk" /d ext4 x-systemd.automount`}},
 		"users": {Users: &[]string{"group team gid=3000", "alice uid=2000 groups=team,video", "bob uid=2001 " +
 			"home=/srv/bob shell=/bin/sh"},
 			UserKeys: &[]string{"alice ssh-ed25519 AAAA a", "alice ssh-ed25519 BBBB b"}, Swap: ptr("zram"),

@@ -173,7 +173,8 @@ func (s *Server) startServices(start starter, secure *tls.Config, pages http.Han
 		s.log.Info("dashboard", "url", scheme+l.dashboard.Addr().String(), "login", !s.cfg.DashboardOpen)
 	}
 	if l.tftp != nil {
-		t := &tftp.Server{Files: tftp.FilesFunc(s.booter.OpenTFTP), Log: s.log, Done: s.observeTFTP}
+		t := &tftp.Server{Files: tftp.FilesFunc(s.booter.OpenTFTP), Log: s.log, Done: s.observeTFTP,
+			Known: s.booter.KnownAt}
 		start("TFTP", func(ctx context.Context) error { return t.Serve(ctx, l.tftp) })
 	}
 	if l.netconsole != nil {

@@ -18,7 +18,8 @@ type Dir struct {
 	disk  Disk
 	cache *remoteCache // nil: the directory is the store itself, not a cache of a Remote
 
-	decoder chunk.Decoder // of index pages
+	decoder  chunk.Decoder // of index pages
+	verified verified      // files that CheckFile read
 }
 
 // OpenDir opens the store at path and creates what is missing.

@@ -29,7 +29,8 @@ const (
 	codeOption     = 8
 )
 
-// Bounds of the options. RFC 2348: blksize 8 to 65464; RFC 2349: timeout 1 to 255 s; RFC 7440: windowsize 1 to 65535.
+// Bounds of the options. RFC 2348: blksize 8 to 65464; RFC 2349: timeout 1 to 255 s, of which up to maxTimeout is
+// taken; RFC 7440: windowsize 1 to 65535.
 const (
 	minBlock     = 8
 	defaultBlock = 512
@@ -81,7 +82,7 @@ func (r *readRequest) option(name, value string) {
 		r.block = min(v, maxBlock)
 	case name == "windowsize" && r.window == 0 && v >= 1:
 		r.window = v
-	case name == "timeout" && r.timeout == 0 && v >= 1 && v <= 255:
+	case name == "timeout" && r.timeout == 0 && v >= 1 && v <= maxTimeout:
 		r.timeout = v
 	case name == "tsize" && !r.size:
 		r.size = true

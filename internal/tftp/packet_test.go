@@ -85,7 +85,7 @@ func FuzzParseRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.block != 0 && (r.block < minBlock || r.block > maxBlock) || r.timeout > 255 || r.window < 0 ||
+		if r.block != 0 && (r.block < minBlock || r.block > maxBlock) || r.timeout > maxTimeout || r.window < 0 ||
 			len(r.options) > 4 {
 			t.Errorf("parseRequest(%q) = %+v", b, r)
 		}

@@ -22,6 +22,7 @@ const (
 	DefaultRetries      = 6 // with doubling to at most 8 s: gives up after half a minute of silence
 	DefaultMaxTransfers = 1024
 	DefaultMaxPerPeer   = 8
+	DefaultMaxPerSubnet = 256
 )
 
 // Server answers read requests. Set Files, and call Serve or ListenAndServe; zero fields mean the defaults.
@@ -33,14 +34,19 @@ type Server struct {
 	MaxBlock     int            // bytes of a block; larger wishes are cut down to it, so that no datagram is fragmented
 	MaxWindow    int            // blocks of a window
 	Timeout      time.Duration  // before the first retransmission, unless the peer names its own
+	FirstAck     time.Duration  // without an acknowledgement for this long after its request a transfer is given up
 	Retries      int            // retransmissions without an answer before a transfer is given up
 	MaxTransfers int            // at once; further requests are not answered, the peer asks again
 	MaxPerPeer   int            // at once for one address
+	MaxPerSubnet int            // at once for the addresses of one /24, of those that are not known
+	MaxUnknown   int            // at once for all that are not known; the other places are for those that are
+	// Known reports whether an address is a node's that boots; nil: none is. It is asked when places run out.
+	Known func(netip.Addr) bool
 
-	mu    sync.Mutex
-	peers map[netip.Addr]int          // transfers under way, by peer
-	busy  map[netip.AddrPort]struct{} // a request repeated from the same port is the same transfer
-	wg    sync.WaitGroup
+	mu     sync.Mutex
+	places places
+	lines  lines
+	wg     sync.WaitGroup
 }
 
 // ListenAndServe serves on address ("0.0.0.0:69", "10.0.0.1:69") until ctx ends, and returns nil then.
@@ -76,7 +82,7 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("serve TFTP: %w", err)
 			}
-			s.log().Warn("tftp: read", "err", err) // an ICMP error of an earlier reply, for example
+			s.warn("tftp: read", "err", err) // an ICMP error of an earlier reply, for example
 			select {
 			case <-ctx.Done():
 			case <-time.After(readPause):
@@ -121,7 +127,7 @@ func (s *Server) packet(ctx context.Context, conn *net.UDPConn, b []byte, peer n
 	}
 	req, err := parseRequest(b[2:])
 	if err != nil {
-		s.log().Warn("tftp: request refused", "peer", peer, "err", err)
+		s.warn("tftp: request refused", "peer", peer, "err", err)
 		refuse(codeIllegal, err.Error())
 		return
 	}
@@ -132,35 +138,6 @@ func (s *Server) packet(ctx context.Context, conn *net.UDPConn, b []byte, peer n
 		defer s.end(peer)
 		s.transfer(ctx, req, peer, local)
 	})
-}
-
-// begin counts a transfer in. It is false for a repeated request and for a peer that has enough.
-func (s *Server) begin(peer netip.AddrPort) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.peers == nil {
-		s.peers, s.busy = map[netip.Addr]int{}, map[netip.AddrPort]struct{}{}
-	}
-	if _, again := s.busy[peer]; again {
-		return false
-	}
-	if len(s.busy) >= or(s.MaxTransfers, DefaultMaxTransfers) ||
-		s.peers[peer.Addr()] >= or(s.MaxPerPeer, DefaultMaxPerPeer) {
-		s.log().Warn("tftp: too many transfers, request dropped", "peer", peer, "transfers", len(s.busy))
-		return false
-	}
-	s.busy[peer] = struct{}{}
-	s.peers[peer.Addr()]++
-	return true
-}
-
-func (s *Server) end(peer netip.AddrPort) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.busy, peer)
-	if s.peers[peer.Addr()]--; s.peers[peer.Addr()] <= 0 {
-		delete(s.peers, peer.Addr())
-	}
 }
 
 func (s *Server) log() *slog.Logger {

@@ -182,8 +182,8 @@ func TestLimits(t *testing.T) {
 	last.send([]byte("\x00\x02x\x00octet\x00"))
 	last.read()
 	s.mu.Lock()
-	if len(s.busy) != 2 {
-		t.Errorf("%d transfers under way, want 2", len(s.busy))
+	if len(s.places.busy) != 2 {
+		t.Errorf("%d transfers under way, want 2", len(s.places.busy))
 	}
 	s.mu.Unlock()
 	close(hold)

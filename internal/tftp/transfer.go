@@ -38,9 +38,8 @@ func (s *Server) transfer(ctx context.Context, req readRequest, peer netip.AddrP
 	case t.Probe():
 		s.log().Debug("tftp: size asked", "name", t.Name, "peer", peer, "size", t.Size)
 	default:
-		s.log().
-			Warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err",
-				t.Err)
+		s.warn("tftp: transfer failed", "name", fmt.Sprintf("%.80q", t.Name), "peer", peer, "bytes", t.Bytes, "err",
+			t.Err)
 	}
 }
 
@@ -112,13 +111,16 @@ type sender struct {
 	last    int64 // number of the last block, which is shorter than block, perhaps empty
 	timeout time.Duration
 	retries int
-	oack    []byte // nil: the peer sent no option
+	first   time.Duration // for the first acknowledgement
+	acked   bool          // it came
+	oack    []byte        // nil: the peer sent no option
 	out     []byte
 }
 
 func newSender(s *Server, conn *net.UDPConn, req readRequest, c Content, t *Transfer) *sender {
 	tx := &sender{conn: conn, content: c, t: t, block: defaultBlock, window: 1,
-		timeout: or(s.Timeout, DefaultTimeout), retries: or(s.Retries, DefaultRetries)}
+		timeout: or(s.Timeout, DefaultTimeout), retries: or(s.Retries, DefaultRetries),
+		first: or(s.FirstAck, firstAck)}
 	if req.block > 0 {
 		tx.block = min(req.block, or(s.MaxBlock, DefaultMaxBlock))
 	}
@@ -185,6 +187,22 @@ func (tx *sender) sendBlocks(first, end int64) error {
 	return nil
 }
 
+// due is until when a wait may last: not beyond the time that the transfer has.
+func (tx *sender) due(timeout time.Duration) (time.Time, error) {
+	end := tx.t.Started.Add(leastTime + time.Duration(tx.t.Size)*time.Second/leastRate)
+	if !tx.acked {
+		end = tx.t.Started.Add(tx.first)
+	}
+	now := time.Now()
+	if !now.Before(end) {
+		return end, errGone
+	}
+	if until := now.Add(timeout); until.Before(end) {
+		return until, nil
+	}
+	return end, nil
+}
+
 // exchange sends blocks first to end and waits until the peer acknowledges one of them, sending again when
 // it stays silent. It returns the acknowledged block.
 func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
@@ -194,7 +212,11 @@ func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 		if err := send(); err != nil {
 			return 0, gone(err)
 		}
-		n, err := tx.await(first, end, heed, time.Now().Add(timeout))
+		until, err := tx.due(timeout)
+		if err != nil {
+			return 0, err
+		}
+		n, err := tx.await(first, end, heed, until)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			try++
@@ -205,6 +227,7 @@ func (tx *sender) exchange(first, end int64, send func() error) (int64, error) {
 			// each block that follows the gap.
 			heed = false
 		default:
+			tx.acked = tx.acked || err == nil
 			return n, err
 		}
 		tx.t.Retries++

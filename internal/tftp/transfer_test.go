@@ -19,7 +19,13 @@ type peer struct {
 
 func newPeer(t *testing.T, server *net.UDPAddr) *peer {
 	t.Helper()
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	return peerAt(t, server, net.IPv4(127, 0, 0, 1))
+}
+
+// peerAt is a peer with an address of its own.
+func peerAt(t *testing.T, server *net.UDPAddr, ip net.IP) *peer {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip})
 	if err != nil {
 		t.Fatal(err)
 	}

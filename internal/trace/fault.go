@@ -36,6 +36,9 @@ const (
 // AttrPanic is the attribute of an event that tells of a kernel's panic.
 const AttrPanic = "panic"
 
+// AttrScriptAt is the attribute of an event that tells that iPXE runs and was told where its script is: the URL.
+const AttrScriptAt = "script_at"
+
 // AttrArgs is the attribute of the end of stage Script that has the kernel arguments of the boot.
 const AttrArgs = "args"
 
@@ -90,7 +93,8 @@ type course struct {
 	failure  Event           // of the stage that is broken
 	lastFact string          // the last fact that was told of the furthest stage
 	panicked *Event
-	waits    bool // in the queue for kernel and initramfs, or for its adoption
+	scriptAt string // where iPXE, which runs, was told that its script is
+	waits    bool   // in the queue for kernel and initramfs, or for its adoption
 }
 
 func read(events []Event) course {
@@ -99,6 +103,10 @@ func read(events []Event) course {
 		c.Apply(e)
 		if e.Attrs[AttrPanic] != "" {
 			c.panicked = &e
+		}
+		if at := e.Attrs[AttrScriptAt]; at != "" {
+			c.scriptAt = at
+			continue
 		}
 		if e.Kind == Info {
 			if e.Stage == c.Stage {

@@ -219,3 +219,38 @@ func TestRetriesAreNoProgress(t *testing.T) {
 		t.Errorf("%v: %s %s", ok, d.Fault, d.Text)
 	}
 }
+
+// A machine whose iPXE was told where its script is and never came is explained with a firewall, not with Secure Boot;
+// one that got no address with why.
+func TestDiagnoseSaysWhatWasSeen(t *testing.T) {
+	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	event := func(after time.Duration, stage Stage, kind Kind, message, script string) Event {
+		e := Event{Time: at.Add(after), Stage: stage, Kind: kind, Message: message}
+		if script != "" {
+			e.Attrs = map[string]string{AttrScriptAt: script}
+		}
+		return e
+	}
+	const script = "http://10.0.0.1:8480/boot/script"
+	told := event(3*time.Second, BootFile, Info, "iPXE runs and was told the address of its script", script)
+	dhcp := []Event{event(0, DHCP, Begin, "pxe", ""), event(time.Second, DHCP, End, "", "")}
+	loaded := append(dhcp[:2:2], event(time.Second, BootFile, Begin, "", ""),
+		event(2*time.Second, BootFile, End, "", ""))
+	for name, events := range map[string][]Event{
+		"loader by TFTP": append(loaded[:4:4], told), "iPXE in ROM": append(dhcp[:2:2], told),
+	} {
+		d, bad := Diagnose(events, Facts{}, at.Add(10*time.Minute))
+		if !bad || d.Fault != GoneInLoader || !strings.Contains(d.Text, script) ||
+			!strings.Contains(d.Do, "firewall") || strings.Contains(d.Text+d.Do, "Secure Boot") {
+			t.Errorf("%s: %+v, %v", name, d, bad)
+		}
+	}
+	if d, _ := Diagnose(loaded, Facts{}, at.Add(10*time.Minute)); !strings.Contains(d.Do, "Secure Boot") {
+		t.Errorf("a loader that may not have started: %+v", d)
+	}
+	stopped := append(dhcp[:1:1], event(0, DHCP, Info, "this server stopped giving addresses", ""))
+	if d, bad := Diagnose(stopped, Facts{}, at.Add(10*time.Minute)); !bad || d.Fault != NoLease ||
+		!strings.Contains(d.Text, "stopped giving addresses") {
+		t.Errorf("no address: %+v, %v", d, bad)
+	}
+}

@@ -214,6 +214,10 @@ var silences = map[Stage]silence{
 			"port 8443 of the server"},
 }
 
+// scriptUnreached is what to do when iPXE runs and its request for the script does not arrive.
+const scriptUnreached = "does a firewall on the server or on the way keep its port (8480) closed? `pando doctor` as " +
+	"root probes it; has the machine another address than that network's?"
+
 // patience is how long a stage may take where nothing is known of the usual.
 var patience = map[Stage]time.Duration{Kernel: 3 * time.Minute, Initramfs: 3 * time.Minute, Booted: 10 * time.Minute}
 
@@ -251,6 +255,9 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 		d.Fault, d.Text = NoLease, "asked for an address and was seen to get none"
 		d.Do = "does the site's DHCP server have one for it? Where Pando gives addresses, look at the range: " +
 			"`pando doctor`"
+		if c.lastFact != "" {
+			d.Text += "; " + c.lastFact
+		}
 		return d, quiet > addressInVain
 	}
 	next := at
@@ -270,6 +277,10 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 	for_ := quiet.Round(time.Second)
 	s, firmware := silences[at]
 	switch {
+	case firmware && !open && Rank(at) < Rank(Script) && c.scriptAt != "":
+		d.Fault, d.Text, d.Do = GoneInLoader, fmt.Sprintf(
+			"its boot loader runs, was told that its script is at %s, and has not asked for it, for %s%s",
+			c.scriptAt, for_, usual), scriptUnreached
 	case firmware && !open:
 		d.Fault, d.Text, d.Do = s.fault, fmt.Sprintf("%s, for %s%s", s.text, for_, usual), s.do
 	case at == SwitchRoot:

@@ -79,7 +79,31 @@ func (v *Cache) Kernel(d fleet.Digest) string {
 	return m.Kernel.Object.Name()
 }
 
-// Bootable returns the manifest of a version whose kernel and drivers are in the store.
+// damagedHint is what can be done about objects that are not what their names say.
+const damagedHint = "`pando store check --repair` says what else is damaged and brings it back; or build or copy the " +
+	"version again"
+
+// Whole says what keeps a version from booting: its manifest, signature, index (its root only), kernel and drivers are
+// looked at as they are on the disk now.
+func (v *Cache) Whole(d fleet.Digest) error {
+	stored, err := v.store.GetVersion(d)
+	if err == nil {
+		_, err = v.ring.Trust().Verify(stored.Manifest, stored.Signature)
+	}
+	if err != nil {
+		return hint.With(fmt.Errorf("version %s: manifest: %w", d.Short(), err), damagedHint)
+	}
+	m, err := v.Bootable(d)
+	if err != nil {
+		return err
+	}
+	if err := v.store.CheckFile(m.Root.Index); err != nil {
+		return hint.With(fmt.Errorf("version %s: index: %w", d.Short(), err), damagedHint)
+	}
+	return nil
+}
+
+// Bootable returns the manifest of a version whose kernel and drivers are in the store, and whole.
 func (v *Cache) Bootable(d fleet.Digest) (image.Manifest, error) {
 	m, err := v.Manifest(d)
 	if err != nil {
@@ -116,6 +140,11 @@ func (v *Cache) Bootable(d fleet.Digest) (image.Manifest, error) {
 			),
 			"firmware would fail to load them: look what is in the image's kernel package",
 		)
+	}
+	for _, id := range parts {
+		if err := v.store.CheckFile(id); err != nil {
+			return m, hint.With(fmt.Errorf("version %s: object %s: %w", d.Short(), id, err), damagedHint)
+		}
 	}
 	return m, nil
 }

@@ -50,7 +50,7 @@ func TestSettingIsOneLine(t *testing.T) {
 		"four")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.says("apply -f "+changed, `made up: one -> four\n`)
+	p.says("apply --yes -f "+changed, `made up: one -> four\n`)
 	p.stop()
 	p.serve()
 	p.says("group show lab", `made up: +four\n`)

@@ -136,6 +136,27 @@ func (r *Recipe) validateRepositories() error {
 	return nil
 }
 
+// authorizedKey reports whether a line is one of authorized_keys (sshd(8)): a public key, perhaps behind options.
+func authorizedKey(line string) bool {
+	line = strings.TrimSpace(line)
+	if strings.ContainsAny(line, "\r\n\x00") || strings.HasPrefix(line, "#") {
+		return false
+	}
+	if sshKeyWord.MatchString(line) {
+		return true
+	}
+	quoted := false
+	for i, c := range line {
+		if c == '"' && (i == 0 || line[i-1] != '\\') {
+			quoted = !quoted
+		}
+		if c == ' ' && !quoted {
+			return sshKeyWord.MatchString(strings.TrimSpace(line[i:]))
+		}
+	}
+	return false
+}
+
 func (r *Recipe) validateUsers() error {
 	names := map[string]bool{}
 	for _, u := range r.Users {
@@ -165,7 +186,7 @@ func (r *Recipe) validateUsers() error {
 			)
 		}
 		for _, k := range u.SSHKeys {
-			if !sshKeyWord.MatchString(k) {
+			if !authorizedKey(k) {
 				return r.fail(
 					"users: %s: ssh_keys: %q is not a public key as in authorized_keys",
 					u.Name,

@@ -35,7 +35,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 		Short: "Make the fleet what a file says: policy, classes, groups and nodes",
 		Long: `Make the fleet what a file says: policy, classes, groups and nodes (docs/fleet.md has the format).
 
-What differs is printed first; on a terminal you are asked before anything is done. What the file names is afterwards as the file says,
+What differs is printed first; you are asked before anything is done; where there is no terminal, --yes has to be given. What the file names is afterwards as the file says,
 all of it or, when something cannot be, nothing. What it does not name stays, unless --prune is given and the file owns it.`,
 		Example: `  pando export > fleet.yaml
   pando apply -f fleet.yaml --dry-run
@@ -113,10 +113,16 @@ func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfi
 	return nil
 }
 
-// confirm asks on a terminal.
+// confirm asks on a terminal; without one, --yes has to be given.
 func confirm(env *cmdenv.Env, n int, yes bool) error {
-	if yes || env.JSON || terminal.Of(env.In) == nil {
+	if yes {
 		return nil
+	}
+	if terminal.Of(env.In) == nil {
+		return exitcode.WithHint(
+			exitcode.Usagef("nothing was done: there is no terminal to ask at"),
+			fmt.Sprintf("--yes does these %d things without asking", n),
+		)
 	}
 	fmt.Fprintf(env.Err, "Do these %d things? [y/N] ", n)
 	line, err := bufio.NewReader(env.In).ReadString('\n')
@@ -222,14 +228,16 @@ func ImportCommand(env *cmdenv.Env) *cobra.Command {
 	var f applyFlags
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make or change the nodes of a table: CSV or YAML",
-		Long: `Make or change the nodes of a table: CSV, or a list in YAML (docs/fleet.md).
+		Short: "Make or change the nodes of a table: CSV, YAML, or hosts of ethers, dnsmasq or ISC's dhcpd",
+		Long: `Make or change the nodes of a table: CSV, a list in YAML, or the hosts of /etc/ethers, dnsmasq (dhcp-host) or ISC's dhcpd
+(docs/fleet.md).
 
 The first line of CSV names the columns, in any order: name, mac, serial, group, labels, address, image, kernel_args, and label:KEY for
 one label. Cells are separated by commas, semicolons or tabs. Of a node that is there already only what the columns are is changed, and
 no node is deleted. A machine that was seen, and waits, becomes the node that has its MAC. What differs is printed first.`,
 		Example: `  pando node import room.csv --group lab --dry-run
-  pando node import room.yaml`,
+  pando node import room.yaml
+  pando node import /etc/dhcp/dhcpd.conf --group lab --yes`,
 		Args: cobra.ExactArgs(1),
 		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
 			f.file = args[0]
@@ -240,6 +248,9 @@ no node is deleted. A machine that was seen, and waits, becomes the node that ha
 			file, err := fleetfile.ParseTable(f.file, text)
 			if err != nil {
 				return exitcode.AsUsage(err)
+			}
+			if file.Note != "" {
+				fmt.Fprintln(env.Err, file.Note)
 			}
 			for i := range file.Nodes {
 				if d := &file.Nodes[i]; d.Group == "" && f.group != "" {

@@ -1,7 +1,11 @@
 package serve
 
 import (
+	"net"
 	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
 
 	"pando/internal/dhcp"
 	"pando/internal/exitcode"
@@ -26,8 +30,63 @@ func (f *serveFlags) check() error {
 	if _, err := parseAddrs("router", f.routers); err != nil {
 		return err
 	}
-	_, err := parseAddrs("dns", f.dns)
-	return err
+	if _, err := parseAddrs("dns", f.dns); err != nil {
+		return err
+	}
+	for _, text := range f.servers {
+		if err := checkServer(text); err != nil {
+			return err
+		}
+	}
+	for flag, text := range map[string]string{"http": f.http, "control": f.control, "tftp": f.tftp,
+		"netconsole": f.netconsole, "dashboard": f.dashboard} {
+		if err := checkListen(flag, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// routersIn refuses gateways that nodes of a subnet do not reach.
+func routersIn(subnet netip.Prefix, routers []netip.Addr) error {
+	for _, a := range routers {
+		if !subnet.Contains(a) {
+			return exitcode.Usagef("--router %s is not in %s: nodes would not reach it", a, subnet)
+		}
+	}
+	return nil
+}
+
+// checkServer refuses a base URL of another server that no node can get objects from.
+func checkServer(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.ContainsAny(text, " \t\n\"'$"):
+		return exitcode.Usagef("--also %q: want the base URL of an image port, such as http://10.0.0.2:8480", text)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return exitcode.Usagef("--also %q: leave user, query and fragment out: every node is told it", u.Redacted())
+	}
+	return nil
+}
+
+// checkListen refuses what is no address to listen on.
+func checkListen(flag, text string) error {
+	if text == "" || text == "off" && flag != "http" && flag != "control" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(text)
+	if err == nil && host != "" && host != "localhost" {
+		_, err = netip.ParseAddr(host)
+	}
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return exitcode.Usagef("--%s %q: want an address and a port of this machine, such as :8480 or 10.0.0.1:8480",
+			flag, text)
+	}
+	return nil
 }
 
 func (f *serveFlags) severalOwn() error {

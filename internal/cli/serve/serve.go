@@ -219,6 +219,9 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 	if err != nil {
 		return server.Config{}, err
 	}
+	if err := f.check(); err != nil {
+		return server.Config{}, err
+	}
 	cfg := server.Config{
 		Dir: env.Data, Release: env.Release, Log: log,
 		Data: f.http, Control: f.control, TFTP: f.tftp, BootFiles: f.bootFiles, Agent: f.agent, Servers: f.servers,
@@ -293,8 +296,14 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
 		return s, err
 	}
+	if err := routersIn(s.Prefix, s.Routers); err != nil {
+		return s, err
+	}
 	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
 		return s, err
+	}
+	if own := prefix.Addr(); s.First == own && s.Last == own {
+		return s, exitcode.Usagef("--range %s-%s is this server's own address: there is none to give out", own, own)
 	}
 	if f.routers == nil {
 		s.Routers = gatewayIn(s.Prefix)
@@ -330,6 +339,10 @@ func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
 		addr, err := netip.ParseAddr(t)
 		if err != nil {
 			return nil, exitcode.Usagef("--%s: %w", flag, err)
+		}
+		if !addr.Is4() || addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() ||
+			addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+			return nil, exitcode.Usagef("--%s %s: want the IPv4 address of one machine that nodes reach", flag, t)
 		}
 		out = append(out, addr)
 	}

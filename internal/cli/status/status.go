@@ -140,6 +140,13 @@ func statusWarnings(s api.Status) (out []string) {
 	if s.DHCP.Addresses.Short() {
 		out = append(out, "WARNING: "+s.DHCP.Addresses.Text())
 	}
+	for _, v := range s.Broken {
+		groups := strings.Join(v.Groups, ", ")
+		out = append(out, "WARNING: "+groups+" cannot boot: "+terminal.OneLine(v.Problem))
+		if v.Do != "" {
+			out = append(out, "  to do: "+terminal.OneLine(v.Do))
+		}
+	}
 	if s.Logs.Full {
 		out = append(out, "WARNING: journals of nodes are not taken: the disk of the server is full")
 	}

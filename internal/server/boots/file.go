@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
+	"pando/internal/registry"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -73,6 +75,20 @@ func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return nil
+}
+
+// KnownAt reports whether a machine that boots at an address is a node's that has registered once, or was declared.
+func (s *Service) KnownAt(addr netip.Addr) bool {
+	c := s.boots.At(addr)
+	if c == nil {
+		return false
+	}
+	known := false
+	err := s.registry.View(context.Background(), func(tx *registry.Tx) (err error) {
+		known, err = tx.KnownMAC(c.MAC)
+		return err
+	})
+	return err == nil && known
 }
 
 // OpenTFTP finds what a TFTP name stands for.

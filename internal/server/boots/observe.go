@@ -131,7 +131,19 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 	if addr.IsValid() && c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, addr)
 	}
+	if !c.Told && toldScript(seen) {
+		c.Told = true
+		s.boots.RecordBehind(c, trace.Event{Stage: trace.BootFile, Kind: trace.Info,
+			Message: "iPXE runs and was told the address of its script",
+			Attrs:   map[string]string{trace.AttrScriptAt: seen.BootFile}})
+	}
 	return nil
+}
+
+// toldScript reports whether a packet told iPXE where its script is: it asks for that next.
+func toldScript(seen dhcp.Seen) bool {
+	told := seen.Reply == "ACK" || seen.Reply == "OFFER" && !seen.Own
+	return told && seen.Client.Kind == netboot.IPXE && strings.HasSuffix(seen.BootFile, netboot.ScriptPath)
 }
 
 // note records in one write what a packet tells of its machine and boot, if it tells something new, and its leases.

@@ -74,6 +74,11 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if kernel != nil { // firmware executes it as it comes
+		if err := s.store.CheckFile(id); err != nil {
+			return err
+		}
+	}
 	f, err := s.store.Open(id)
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func Routes(o Options) []httpapi.Route {
 func (o Options) siteRoutes() []httpapi.Route {
 	site := &siteAPI{
 		reg: o.Registry, views: o.Views, faults: o.Faults, release: o.Release, started: o.Started, now: o.Now,
-		dhcp: o.DHCP, loads: o.Loads, logs: o.Logs,
+		dhcp: o.DHCP, loads: o.Loads, logs: o.Logs, whole: o.Versions.Whole,
 	}
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(site.status)),

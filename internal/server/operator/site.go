@@ -1,13 +1,16 @@
 package operator
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
+	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -27,6 +30,7 @@ type siteAPI struct {
 	dhcp    func(*registry.Tx) (api.DHCP, error)
 	loads   func() api.Loads
 	logs    func() api.Logs
+	whole   func(fleet.Digest) error // what keeps a version from booting
 }
 
 func (a *siteAPI) status(r *http.Request) (any, error) {
@@ -66,6 +70,7 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Broken = a.broken(out.Groups)
 	own, err := fleetview.OwnNodes(r.Context(), a.reg)
 	if err != nil {
 		return nil, err
@@ -73,6 +78,22 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 	failed, err := a.faults.List(r.Context(), own)
 	out.Failed, out.Trouble = len(failed), failed[:min(len(failed), StatusFaults)]
 	return out, err
+}
+
+// broken lists the versions that groups boot and that are not whole.
+func (a *siteAPI) broken(groups []api.Group) (out []api.BrokenVersion) {
+	by := map[fleet.Digest][]string{}
+	for _, g := range groups {
+		if g.Desired != "" {
+			by[g.Desired] = append(by[g.Desired], g.Name)
+		}
+	}
+	for _, v := range slices.Sorted(maps.Keys(by)) {
+		if err := a.whole(v); err != nil {
+			out = append(out, api.BrokenVersion{Version: v, Groups: by[v], Problem: err.Error(), Do: hint.Of(err)})
+		}
+	}
+	return out
 }
 
 // countNode adds a node to the counts of a status.

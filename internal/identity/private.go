@@ -1,0 +1,66 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// readPrivate reads a file that only its owner may read, who is root or the user that runs this program. Whoever else
+// could read it may have the key, and whoever could write it may have put another one there.
+func readPrivate(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = private(path, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
+}
+
+// private refuses a file or directory of secrets that others may read or write.
+func private(path string, info os.FileInfo) error {
+	others := os.FileMode(0o077)
+	if info.IsDir() {
+		others = 0o022 // its files have modes of their own
+	}
+	if mode := info.Mode().Perm(); mode&others != 0 {
+		return &KeyError{
+			Path: path,
+			Err:  fmt.Errorf("others may read or write it: its mode is %04o", mode),
+			hint: fmt.Sprintf(
+				"if nobody else was on this machine: chmod %04o %s; else make new keys",
+				mode&^others,
+				path,
+			),
+		}
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return &KeyError{
+			Path: path,
+			Err:  fmt.Errorf("it belongs to user %d, who can change it", st.Uid),
+			hint: "if nobody else was on this machine: chown root " + path + "; else make new keys",
+		}
+	}
+	return nil
+}
+
+// privateDirectory refuses a keys directory in which others may put files.
+func privateDirectory(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return &KeyError{Path: dir, Err: err}
+	}
+	return private(dir, info)
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"pando/internal/netboot"
+	"pando/internal/store"
+)
+
+// rewrite replaces a file by what change makes of it, with the times that it had.
+func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore func()) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(b []byte) {
+		t.Helper()
+		time.Sleep(10 * time.Millisecond) // the kernel's clock of files has to move
+		if err := store.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(change(bytes.Clone(was)))
+	return func() { write(was) }
+}
+
+func flipByte(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+
+// TestVersionThatIsNotWhole: an altered kernel or driver is never sent, and that a version which a group boots is
+// not whole is in the status until it is again.
+func TestVersionThatIsNotWhole(t *testing.T) {
+	s := startSite(t)
+	c := operatorOf(t, s)
+	m, version := s.addImage()
+	n := s.node(1)
+	n.exchange(netboot.IPXE)
+	kernel, initramfs := urls(t, n.script())
+	broken := func(want string) {
+		t.Helper()
+		st, err := c.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" && len(st.Broken) > 0 {
+			t.Errorf("broken: %+v", st.Broken)
+		}
+		if want != "" && (len(st.Broken) != 1 || st.Broken[0].Version != version || st.Broken[0].Do == "" ||
+			!strings.Contains(st.Broken[0].Problem, want) || st.Broken[0].Groups[0] != "default") {
+			t.Errorf("broken: %+v, want %q", st.Broken, want)
+		}
+	}
+	broken("")
+	for _, path := range []string{s.store.ObjectPath(m.Kernel.Object), s.store.ObjectPath(m.Drivers[0].Object)} {
+		restore := rewrite(t, path, flipByte)
+		broken("object")
+		if path == s.store.ObjectPath(m.Kernel.Object) { // the script was sent before it was altered
+			if status, _ := n.get(kernel); status == http.StatusOK {
+				t.Error("an altered kernel was sent")
+			}
+		} else if status, _ := n.get(initramfs); status == http.StatusOK {
+			t.Error("altered drivers were sent")
+		}
+		n.exchange(netboot.IPXE)
+		if script := n.script(); strings.Contains(script, "initrd") {
+			t.Errorf("it may boot:\n%s", script)
+		}
+		restore()
+		broken("")
+	}
+	for _, path := range []string{s.store.ManifestPath(version), s.store.ObjectPath(m.Root.Index)} {
+		restore := rewrite(t, path, flipByte)
+		broken("version")
+		restore()
+		broken("")
+	}
+	was, err := os.ReadFile(s.store.ManifestPath(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, s.store.ManifestPath(version))
+	broken("manifest")
+	if err := os.WriteFile(s.store.ManifestPath(version), was, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.exchange(netboot.IPXE)
+	kernel, _ = urls(t, n.script())
+	if status, body := n.get(kernel); status != http.StatusOK || len(body) == 0 {
+		t.Errorf("the whole kernel: %d", status)
+	}
+}
