@@ -79,7 +79,7 @@ func seedData(data string) error {
 			_, err := tx.PutTag(fleet.Tag{Image: "lab", Tag: tag, Version: d})
 			errs = append(errs, err)
 		}
-		errs = append(errs, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab"}))
+		errs = append(errs, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab", Follow: true}))
 		for i, name := range []string{"pc001", "pc002", "pc003"} {
 			errs = append(
 				errs,

@@ -90,7 +90,8 @@ func seedSite(ctx context.Context, data string) error {
 	err = r.Update(ctx, func(tx *registry.Tx) error {
 		var failed error
 		for g := range 40 {
-			failed = errors.Join(failed, tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("room%02d", g+1), Image: "lab"}))
+			room := fleet.Group{Name: fmt.Sprintf("room%02d", g+1), Image: "lab", Follow: true}
+			failed = errors.Join(failed, tx.CreateGroup(room))
 		}
 		for i := range siteNodes {
 			mac := fleet.MAC{0x52, 0x54, 1, byte(i >> 16), byte(i >> 8), byte(i)}

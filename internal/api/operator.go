@@ -51,7 +51,8 @@ type NodeCreate struct {
 	Group      string            `json:"group,omitempty"`  // "": the default group
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    string            `json:"address,omitempty"` // fixed IPv4 address
-	Version    fleet.Ref         `json:"version,omitempty"`
+	Version    fleet.Ref         `json:"version,omitempty"` // a tag is the version that it names now
+	Follow     bool              `json:"follow,omitempty"`  // boots get what the tag names then
 	KernelArgs []string          `json:"kernel_args,omitempty"`
 
 	fleet.Settings
@@ -65,7 +66,8 @@ type NodeSet struct {
 	Group      *string            `json:"group,omitempty"`
 	Labels     map[string]*string `json:"labels,omitempty"`  // null removes the label
 	Address    *string            `json:"address,omitempty"` // "" gives it back to the pool; only for one node
-	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away
+	Version    *fleet.Ref         `json:"version,omitempty"` // "" takes the override away; a tag: what it names now
+	Follow     bool               `json:"follow,omitempty"`  // Version is a tag, and boots get what it names then
 	KernelArgs *[]string          `json:"kernel_args,omitempty"`
 	AddMACs    []fleet.MAC        `json:"add_macs,omitempty"` // only for one node
 	RemoveMACs []fleet.MAC        `json:"remove_macs,omitempty"`
@@ -111,7 +113,8 @@ type GroupList struct {
 // GroupSet is the body of PATCH /v1/groups/{name}. A nil field stays as it is.
 type GroupSet struct {
 	DryRun     bool       `json:"dry_run,omitempty"`
-	Image      *fleet.Ref `json:"image,omitempty"`
+	Image      *fleet.Ref `json:"image,omitempty"`  // a tag is the version that it names now
+	Follow     bool       `json:"follow,omitempty"` // Image is a tag, and boots get what it names then
 	KernelArgs *[]string  `json:"kernel_args,omitempty"`
 
 	fleet.Settings

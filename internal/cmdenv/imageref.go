@@ -1,6 +1,7 @@
 package cmdenv
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -22,16 +23,32 @@ func FindImage(ctx context.Context, c *api.Client, text string) (api.Image, erro
 		return i, err
 	}
 	if tag != "" {
-		digest = i.Tags[tag]
+		digest = cmp.Or(i.Tags[tag], "no such tag")
 	}
-	i.Versions = slices.DeleteFunc(i.Versions, func(v api.Version) bool { return v.Digest != digest })
+	i.Versions = slices.DeleteFunc(i.Versions, func(v api.Version) bool { return !digest.Begins(v.Digest) })
+	if len(i.Versions) > 1 {
+		return i, exitcode.Usagef("image %s: several versions begin so: write more digits", text)
+	}
 	if len(i.Versions) == 0 {
-		return i, api.NewError(
-			api.NotFound,
-			"image "+text+": not found",
-			"`pando image show "+name+"` lists tags and versions",
-		)
+		return i, noVersion(text, name)
 	}
-	maps.DeleteFunc(i.Tags, func(_ string, d fleet.Digest) bool { return d != digest })
+	maps.DeleteFunc(i.Tags, func(_ string, d fleet.Digest) bool { return d != i.Versions[0].Digest })
 	return i, nil
+}
+
+// FindVersion is the version that a reference means.
+func FindVersion(ctx context.Context, c *api.Client, text string) (fleet.Digest, error) {
+	i, err := FindImage(ctx, c, string(fleet.Ref(text).WithTag()))
+	if err != nil {
+		return "", err
+	}
+	return i.Versions[0].Digest, nil
+}
+
+func noVersion(text, name string) error {
+	return api.NewError(
+		api.NotFound,
+		"image "+text+": no such tag or version",
+		"`pando image show "+name+"` lists tags and versions",
+	)
 }

@@ -17,6 +17,22 @@ func ParseDigest(s string) (Digest, error) {
 	return Digest(s), nil
 }
 
+// leastDigits is how many digits of a digest have to be written.
+const leastDigits = 6
+
+// parseShortDigest reads a digest, or the digits that it begins with.
+func parseShortDigest(s string) (Digest, error) {
+	h := strings.TrimPrefix(s, "sha256:")
+	if len(h) < leastDigits || len(h) > 64 || strings.Trim(h, "0123456789abcdef") != "" {
+		return "", fmt.Errorf("version digest %q is not sha256: and 64 lower-case hex digits, nor the first %d "+
+			"or more of them", s, leastDigits)
+	}
+	return Digest("sha256:" + h), nil
+}
+
+// Begins reports whether d is the other digest or the digits that it begins with.
+func (d Digest) Begins(other Digest) bool { return strings.HasPrefix(string(other), string(d)) }
+
 // Short is the first twelve hex digits, for tables.
 func (d Digest) Short() string {
 	h := strings.TrimPrefix(string(d), "sha256:")

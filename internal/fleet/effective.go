@@ -79,14 +79,14 @@ func (l Layers) classes() []Value {
 // image is the image of the node. What comes first wins.
 func (l Layers) image() Value {
 	var found []Value
-	add := func(ref Ref, from string) {
+	add := func(ref Ref, follow bool, from string) {
 		if ref != "" {
-			found = append(found, Value{Setting: SettingImage, Value: string(ref), From: from})
+			found = append(found, Value{Setting: SettingImage, Value: RefText(ref, follow), From: from})
 		}
 	}
-	add(l.Node.Version, "node")
-	add(l.Target, "rollout "+l.Rollout)
-	add(l.Group.Image, "group "+l.Group.Name)
+	add(l.Node.Version, l.Node.Follow, "node")
+	add(l.Target, false, "rollout "+l.Rollout)
+	add(l.Group.Image, l.Group.Follow, "group "+l.Group.Name)
 	if len(found) == 0 {
 		return Value{Setting: SettingImage, Value: "none", From: fromDefault}
 	}

@@ -30,6 +30,9 @@ func validExtensions(refs []string) error {
 	var names []string
 	for _, r := range refs {
 		name, _, _, err := Ref(r).Split()
+		if err == nil && !Ref(r).Whole() {
+			err = fmt.Errorf("extension %q: write all digits of the version, or a tag", r)
+		}
 		if err != nil {
 			return fmt.Errorf("extension: %w", err)
 		}

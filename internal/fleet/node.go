@@ -23,6 +23,7 @@ type Node struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 	Address    netip.Addr        `json:"address,omitzero"`      // fixed address; zero: from the pool
 	Version    Ref               `json:"version,omitempty"`     // overrides the group's whole value; "" none
+	Follow     bool              `json:"follow,omitempty"`      // Version is a tag, and boots get what it names then
 	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
 	UUID       string            `json:"uuid,omitempty"`        // SMBIOS system UUID, as firmware tells it
 	Serial     string            `json:"serial,omitempty"`
@@ -40,7 +41,8 @@ const DefaultGroup = "default"
 // Group is a set of nodes with one desired version.
 type Group struct {
 	Name       string   `json:"name"`
-	Image      Ref      `json:"image,omitempty"` // desired: "name:tag" or "name@sha256:..."
+	Image      Ref      `json:"image,omitempty"`  // desired: "name@sha256:...", or the tag that it follows
+	Follow     bool     `json:"follow,omitempty"` // Image is a tag, and boots get what it names then
 	KernelArgs []string `json:"kernel_args,omitempty"`
 
 	Settings

@@ -26,11 +26,12 @@ func ValidName(kind, s string) error {
 // MarkName turns the words of a mark into its name: "firefox ready" is firefox-ready. ValidName checks the result.
 func MarkName(words string) string { return strings.Join(strings.Fields(words), "-") }
 
-// Split returns the image name, and either a tag or a digest.
+// Split returns the image name, and either a tag or a digest. What people write may have the first digits of the digest
+// only; the registry knows the others.
 func (r Ref) Split() (name, tag string, digest Digest, err error) {
 	name, d, hasDigest := strings.Cut(string(r), "@")
 	if hasDigest {
-		if digest, err = ParseDigest(d); err != nil {
+		if digest, err = parseShortDigest(d); err != nil {
 			return "", "", "", fmt.Errorf("image %q: %w", r, err)
 		}
 		return name, "", digest, ValidName("image", name)
@@ -43,6 +44,64 @@ func (r Ref) Split() (name, tag string, digest Digest, err error) {
 		return "", "", "", err
 	}
 	return name, tag, "", ValidName("tag", tag)
+}
+
+// Whole reports whether the reference says the same tomorrow: it has a tag, or all digits of a digest.
+func (r Ref) Whole() bool {
+	_, digest, ok := strings.Cut(string(r), "@")
+	_, err := ParseDigest(digest)
+	return !ok || err == nil
+}
+
+// IsTag reports whether the reference names a tag, which moves, and not one version.
+func (r Ref) IsTag() bool { return r != "" && !strings.Contains(string(r), "@") }
+
+// WithTag is the reference with the tag that a bare name means: lab is lab:latest.
+func (r Ref) WithTag() Ref {
+	if r.IsTag() && !strings.Contains(string(r), ":") {
+		return r + ":" + LatestTag
+	}
+	return r
+}
+
+// At is one version of the image that the reference names.
+func (r Ref) At(d Digest) Ref {
+	name, _, _ := strings.Cut(string(r), "@")
+	name, _, _ = strings.Cut(name, ":")
+	return Ref(name + "@" + string(d))
+}
+
+// Short is the reference for people: lab@1f0b7a3c9d2e.
+func (r Ref) Short() string {
+	name, digest, ok := strings.Cut(string(r), "@")
+	if !ok {
+		return name
+	}
+	return name + "@" + Digest(digest).Short()
+}
+
+// Running is the version that the reference led to, for people: lab@1f0b7a3c9d2e, or lab:stable 1f0b7a3c9d2e.
+func (r Ref) Running(d Digest) string {
+	if r.IsTag() {
+		return string(r) + " " + d.Short()
+	}
+	return r.Short()
+}
+
+// RefText is what a group or node is to boot, for people.
+func RefText(r Ref, follow bool) string {
+	if follow {
+		return "follows " + string(r)
+	}
+	return r.Short()
+}
+
+// validWanted checks what a group or node is to boot.
+func validWanted(r Ref, follow bool) error {
+	if follow && !r.IsTag() {
+		return fmt.Errorf("image %q cannot be followed: name a tag, such as lab:stable", r)
+	}
+	return validRef(r)
 }
 
 // Tag is a movable name of a version.

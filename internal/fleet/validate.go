@@ -112,7 +112,7 @@ func (n Node) Validate() error {
 			return fmt.Errorf("node %s: %w", n.Name, err)
 		}
 	}
-	if err := validRef(n.Version); err != nil {
+	if err := validWanted(n.Version, n.Follow); err != nil {
 		return fmt.Errorf("node %s: %w", n.Name, err)
 	}
 	if err := ValidKernelArgs(n.KernelArgs); err != nil {
@@ -135,7 +135,7 @@ func (g Group) Validate() error {
 	if g.Name == SetAll || g.Name == SetDiscovered {
 		return fmt.Errorf("group name %q means a set of nodes already: use another", g.Name)
 	}
-	if err := validRef(g.Image); err != nil {
+	if err := validWanted(g.Image, g.Follow); err != nil {
 		return fmt.Errorf("group %s: %w", g.Name, err)
 	}
 	if err := errors.Join(ValidKernelArgs(g.KernelArgs), g.Settings.validate(), g.Settings.together()); err != nil {

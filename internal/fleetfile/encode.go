@@ -58,6 +58,7 @@ type (
 	}
 	groupText struct {
 		Image      string   `yaml:"image,omitempty"`
+		Follow     bool     `yaml:"follow,omitempty"`
 		KernelArgs []string `yaml:"kernel_args,omitempty,flow"`
 	}
 	nodeText struct {
@@ -67,6 +68,7 @@ type (
 		Labels     map[string]string `yaml:"labels,omitempty,flow"`
 		Address    string            `yaml:"address,omitempty"`
 		Image      string            `yaml:"image,omitempty"`
+		Follow     bool              `yaml:"follow,omitempty"`
 		KernelArgs []string          `yaml:"kernel_args,omitempty,flow"`
 	}
 )
@@ -86,7 +88,7 @@ func Encode(d api.Declaration) ([]byte, error) {
 	}
 	var err error
 	for _, g := range d.Groups {
-		text := groupText{string(g.Image), g.KernelArgs}
+		text := groupText{string(g.Image), g.Follow, g.KernelArgs}
 		if out.Groups[g.Name], err = withSettings(text, g.Settings.Normal()); err != nil {
 			return nil, fmt.Errorf("write group %s: %w", g.Name, err)
 		}
@@ -112,6 +114,7 @@ func nodeTextOf(n api.NodeDeclare) nodeText {
 		Labels:     n.Labels,
 		Address:    n.Address,
 		Image:      string(n.Version),
+		Follow:     n.Follow,
 		KernelArgs: n.KernelArgs,
 	}
 	for _, m := range n.MACs {

@@ -116,6 +116,7 @@ func (f *fileReader) group(name string, n *yaml.Node) error {
 	g := fleet.Group{Name: name}
 	known := f.settings(&g.Settings)
 	known[fleet.SettingImage] = func(n *yaml.Node) { g.Image = fleet.Ref(f.text(n)) }
+	known["follow"] = func(n *yaml.Node) { g.Follow = value(&f.reader, n, fleet.ParseBool) }
 	known[fleet.SettingKernelArgs] = func(n *yaml.Node) { g.KernelArgs = f.words(n) }
 	f.fields(n, "group "+name, known)
 	g.Settings = g.Settings.Normal()
@@ -171,6 +172,7 @@ func (f *fileReader) nodeOf(name string, n *yaml.Node) (d api.NodeDeclare, given
 		f.entries(n, "labels", func(key, v *yaml.Node) { d.Labels[key.Value] = f.text(v) })
 	}
 	known[fleet.SettingImage] = func(n *yaml.Node) { d.Version = fleet.Ref(f.text(n)) }
+	known["follow"] = func(n *yaml.Node) { d.Follow = value(&f.reader, n, fleet.ParseBool) }
 	known[fleet.SettingKernelArgs] = func(n *yaml.Node) { d.KernelArgs = f.words(n) }
 	if name != "" {
 		delete(known, "name")
@@ -191,6 +193,7 @@ func valid(d api.NodeDeclare) error {
 		Group:      d.Group,
 		Labels:     d.Labels,
 		Version:    d.Version,
+		Follow:     d.Follow,
 		KernelArgs: d.KernelArgs,
 		Serial:     d.Serial,
 		Settings:   d.Settings,

@@ -67,6 +67,29 @@ func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
 	return nil
 }
 
+// Pin returns what a group or node that is given an image is to boot: the version that the reference names now or, if
+// it is to be followed, the tag.
+func Pin(tx *registry.Tx, ref fleet.Ref, follow bool) (fleet.Ref, error) {
+	if err := CheckRef(tx, ref); err != nil || ref == "" {
+		return ref, err
+	}
+	if follow {
+		return ref.WithTag(), nil
+	}
+	d, err := tx.Resolve(ref)
+	return ref.At(d), err
+}
+
+// PinDeclared is Pin for a declaration, of what is and was. A tag that is followed already goes on being followed: a
+// declaration that names it changes nothing.
+func PinDeclared(tx *registry.Tx, ref fleet.Ref, follow bool, was fleet.Ref) (fleet.Ref, bool, error) {
+	if ref.IsTag() && ref.WithTag() == was.WithTag() {
+		return was, true, CheckRef(tx, was)
+	}
+	ref, err := Pin(tx, ref, follow)
+	return ref, follow, err
+}
+
 // VersionParam returns the version that a query parameter names, of any image. Without the parameter it is otherwise.
 func VersionParam(
 	r *http.Request,

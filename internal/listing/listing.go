@@ -40,7 +40,7 @@ func BootOwner(b api.Boot) string {
 func Groups(w io.Writer, groups []api.Group) {
 	t := output.NewTable(w, "GROUP", "IMAGE", "SHOULD RUN", "NODES")
 	for _, g := range groups {
-		t.Row(g.Name, string(g.Image), g.Desired.Short(), strconv.Itoa(g.Nodes))
+		t.Row(g.Name, fleet.RefText(g.Image, g.Follow), g.Desired.Short(), strconv.Itoa(g.Nodes))
 	}
 	t.Flush()
 }

@@ -80,7 +80,7 @@ func startScript(in ScriptInput) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("#!ipxe\n")
-	fmt.Fprintf(&b, "echo Pando: %s boots %s\n", text(in.Node), text(string(in.Image)))
+	fmt.Fprintf(&b, "echo Pando: %s boots %s\n", text(in.Node), text(in.Image.Short()))
 	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
 	// Free the images of an earlier attempt, or iPXE would start them as well.
 	b.WriteString("imgfree ||\n")

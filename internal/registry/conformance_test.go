@@ -80,7 +80,7 @@ func testNodes(t *testing.T, r *Registry) {
 		Labels: map[string]string{
 			"room": "b 12",
 			"x":    "",
-		}, Address: addr("10.0.0.7"), Version: "lab:stable", KernelArgs: []string{"quiet", "a=b"},
+		}, Address: addr("10.0.0.7"), Version: "lab:stable", Follow: true, KernelArgs: []string{"quiet", "a=b"},
 		UUID: "u", Serial: "s", Created: now, Seen: now.Add(time.Hour)}
 	must(t, r, func(tx *Tx) error { return errors.Join(tx.CreateNode(full), tx.CreateNode(aNode("pc2", 2))) })
 	same(t, read(t, r, func(tx *Tx) (fleet.Node, error) { return tx.Node("pc10") }), full)
@@ -163,6 +163,7 @@ func testGroups(t *testing.T, r *Registry) {
 	lab := fleet.Group{
 		Name:       "lab",
 		Image:      "lab:v1",
+		Follow:     true,
 		KernelArgs: []string{"quiet"},
 		Settings: fleet.Settings{
 			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
@@ -220,7 +221,20 @@ func testImages(t *testing.T, r *Registry) {
 	for ref, to := range map[fleet.Ref]fleet.Digest{"lab": v2, "lab:latest": v2, fleet.Ref("lab@" + v1): v1} {
 		same(t, read(t, r, func(tx *Tx) (fleet.Digest, error) { return tx.Resolve(ref) }), to)
 	}
-	for _, ref := range []fleet.Ref{"lab:none", "none", fleet.Ref("other@" + v1)} {
+	// The first digits of a version name it, as long as no other begins so.
+	v3 := v2[:len(v2)-1] + "3"
+	must(t, r, func(tx *Tx) error { return tx.AddVersion(ImageVersion{"lab", v3, now}) })
+	for ref, to := range map[fleet.Ref]fleet.Digest{
+		"lab@111111": v1, "lab@sha256:1111111": v1, fleet.Ref("lab@" + v3): v3,
+	} {
+		same(t, read(t, r, func(tx *Tx) (fleet.Digest, error) { return tx.Resolve(ref) }), to)
+	}
+	err := r.View(t.Context(), func(tx *Tx) error { _, err := tx.Resolve("lab@222222222222"); return err })
+	if err == nil || !strings.Contains(err.Error(), "several versions of image lab begin with 222222222222") {
+		t.Errorf("digits that two versions begin with: %v", err)
+	}
+	must(t, r, func(tx *Tx) error { return tx.DeleteVersion("lab", v3) })
+	for _, ref := range []fleet.Ref{"lab:none", "none", "lab@333333", fleet.Ref("other@" + v1)} {
 		want(t, r, ErrNotFound, func(tx *Tx) error { _, err := tx.Resolve(ref); return err })
 	}
 	want(t, r, ErrInUse, func(tx *Tx) error { return tx.DeleteVersion("lab", v2) })

@@ -55,7 +55,7 @@ func (t *Tx) PutGroup(g fleet.Group) error {
 
 func (t *Tx) writeGroup(g fleet.Group, query string) error {
 	g.Settings = g.Settings.Normal()
-	if err := g.Validate(); err != nil {
+	if err := errors.Join(g.Validate(), named("group "+g.Name, g.Image, g.Follow)); err != nil {
 		return err
 	}
 	_, err := t.exec(
@@ -105,5 +105,6 @@ func scanGroup(s scanner) (fleet.Group, error) {
 	if err := s.Scan(&g.Name, &g.Image, &args, &settings); err != nil {
 		return g, err
 	}
+	g.Follow = g.Image.IsTag()
 	return g, errors.Join(unpack(args, &g.KernelArgs), unpack(settings, &g.Settings))
 }

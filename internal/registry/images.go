@@ -56,6 +56,14 @@ func (t *Tx) DeleteVersion(image string, d fleet.Digest) error {
 	return nil
 }
 
+// named refuses a tag that nobody said is to be followed: what boots then would change with each build.
+func named(who string, r fleet.Ref, follow bool) error {
+	if r.IsTag() == follow {
+		return nil
+	}
+	return fmt.Errorf("%s: image %s is a tag: name one version of it, or follow it", who, r)
+}
+
 // Tags returns the tags of an image by name; "" for those of all images.
 func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 	tags, err := list(
@@ -120,7 +128,7 @@ func (t *Tx) Resolve(r fleet.Ref) (fleet.Digest, error) {
 		return "", err
 	}
 	if digest != "" {
-		return digest, t.hasVersion(image, digest)
+		return t.version(image, digest)
 	}
 	tg, err := t.Tag(image, tag)
 	return tg.Version, err
@@ -130,6 +138,31 @@ func (t *Tx) hasVersion(image string, d fleet.Digest) error {
 	_, err := one(t.row(`SELECT image, version, added FROM versions WHERE image = ? AND version = ?`, image, string(d)),
 		scanVersion, "version", image+"@"+string(d))
 	return err
+}
+
+// version is the version of an image that a digest names, or the digits that it begins with.
+func (t *Tx) version(image string, d fleet.Digest) (fleet.Digest, error) {
+	if _, err := fleet.ParseDigest(string(d)); err == nil {
+		return d, t.hasVersion(image, d)
+	}
+	all, err := t.Versions(image)
+	if err != nil {
+		return "", err
+	}
+	var found fleet.Digest
+	for _, v := range all {
+		if !d.Begins(v.Version) {
+			continue
+		}
+		if found != "" {
+			return "", fmt.Errorf("several versions of image %s begin with %s: write more digits", image, d.Short())
+		}
+		found = v.Version
+	}
+	if found == "" {
+		return "", notFound("version", image+"@"+string(d))
+	}
+	return found, nil
 }
 
 func scanVersion(s scanner) (ImageVersion, error) {

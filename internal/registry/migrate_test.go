@@ -77,7 +77,7 @@ func TestMigrateSettings(t *testing.T) {
 	defer r.Close()
 	same(t, read(t, r, (*Tx).Groups), []fleet.Group{
 		{Name: "default"},
-		{Name: "lab", Image: "lab:v1", KernelArgs: []string{"quiet"}, Settings: fleet.Settings{
+		{Name: "lab", Image: "lab:v1", Follow: true, KernelArgs: []string{"quiet"}, Settings: fleet.Settings{
 			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),

@@ -219,7 +219,7 @@ func (t *Tx) DeleteNode(name string) error {
 
 // checkNode reports what keeps n from standing in the record in the place of the node called old ("": a new one).
 func (t *Tx) checkNode(old string, n fleet.Node) error {
-	if err := n.Validate(); err != nil {
+	if err := errors.Join(n.Validate(), named("node "+n.Name, n.Version, n.Follow)); err != nil {
 		return err
 	}
 	if _, err := t.Group(n.Group); err != nil {

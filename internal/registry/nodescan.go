@@ -33,6 +33,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 	if err != nil {
 		return n, err
 	}
+	n.Follow = n.Version.IsTag()
 	n.Created, n.Seen = unstamp(created), unstamp(seen)
 	n.Address, err = parseAddr(address)
 	for _, m := range strings.Fields(macs.String) {

@@ -91,7 +91,7 @@ func testRollouts(t *testing.T, r *Registry) {
 	other.Group = "lab"
 	must(t, r, func(tx *Tx) error { return tx.PutNode("pc2", other) })
 	target(Target{})
-	other.Group, other.Version = "default", "lab:own"
+	other.Group, other.Version, other.Follow = "default", "lab:own", true
 	must(t, r, func(tx *Tx) error { return tx.PutNode("pc2", other) })
 	target(Target{})
 	must(t, r, func(tx *Tx) error { return tx.PutNode("pc2", aNode("pc2", 2)) })

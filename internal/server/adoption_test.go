@@ -115,7 +115,9 @@ func TestWhyNot(t *testing.T) {
 		}
 	}
 	ask("group default has no image")
-	s.update(func(tx *registry.Tx) error { return tx.PutGroup(fleet.Group{Name: "default", Image: "lab:nightly"}) })
+	s.update(func(tx *registry.Tx) error {
+		return tx.PutGroup(fleet.Group{Name: "default", Image: "lab:nightly", Follow: true})
+	})
 	ask(`image lab:nightly: tag "lab:nightly": not found`)
 	m, version := s.addImage()
 	remove(t, s.store.ObjectPath(m.Kernel.Object))

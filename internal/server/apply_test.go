@@ -259,6 +259,7 @@ func TestExportIsApplied(t *testing.T) {
 			d := declare(name(), byte(r.IntN(250)), func(d *api.NodeDeclare) {
 				d.Labels = map[string]string{"n": fmt.Sprint(r.IntN(3))}
 				d.Version = []fleet.Ref{"", "lab", "lab:latest"}[r.IntN(3)]
+				d.Follow = d.Version != "" && r.IntN(2) == 0
 				if r.IntN(2) == 0 {
 					d.Share, d.Cache, d.CacheSize = ptr(
 						int64(1e6+r.IntN(1e6)),

@@ -21,7 +21,8 @@ func (s *site) manyNodes(n int) []registry.Boot {
 	var boots []registry.Boot
 	s.update(func(tx *registry.Tx) error {
 		for g := range 8 {
-			if err := tx.CreateGroup(fleet.Group{Name: fmt.Sprintf("rack%d", g+1), Image: "lab"}); err != nil {
+			rack := fleet.Group{Name: fmt.Sprintf("rack%d", g+1), Image: "lab", Follow: true}
+			if err := tx.CreateGroup(rack); err != nil {
 				return err
 			}
 		}

@@ -301,7 +301,7 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Problems() // the connection that was lost, among them
 	group := "lab"
 	if _, err := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile)).CreateGroup(t.Context(),
-		fleet.Group{Name: group, Image: "lab"}); err != nil {
+		fleet.Group{Name: group, Image: "lab", Follow: true}); err != nil {
 		t.Fatal(err)
 	}
 	v.Open("/nodes/node001")

@@ -196,7 +196,7 @@ func (s *site) addImage(change ...func(*image.Manifest)) (image.Manifest, fleet.
 			}
 		}
 		g, e := tx.Group(fleet.DefaultGroup)
-		g.Image = "lab"
+		g.Image, g.Follow = "lab", true
 		g.AuthorizedKeys = &[]string{"ssh-ed25519 AAAA me@here"}
 		return errors.Join(err, e, tx.PutGroup(g))
 	})

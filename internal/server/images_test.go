@@ -20,7 +20,10 @@ func TestTagsMoveNodes(t *testing.T) {
 	if _, err := c.SetTag(t.Context(), "lab", "old", api.TagSet{Ref: fleet.Ref("lab@" + string(first))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SetNodes(t.Context(), api.NodeSet{Select: "pc02", Version: ptr(fleet.Ref("lab:old"))}); err != nil {
+	if _, err := c.SetNodes(
+		t.Context(),
+		api.NodeSet{Select: "pc02", Version: ptr(fleet.Ref("lab:old")), Follow: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	ch, err := c.SetTag(t.Context(), "lab", "latest", api.TagSet{Ref: fleet.Ref("lab@" + string(first)), DryRun: true})

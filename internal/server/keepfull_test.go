@@ -63,8 +63,9 @@ func TestCollectOnAFullDisk(t *testing.T) {
 				return s.registry.Update(t.Context(), func(tx *registry.Tx) error {
 					return tx.CreateGroup(
 						fleet.Group{
-							Name:  "large",
-							Image: "lab",
+							Name:   "large",
+							Image:  "lab",
+							Follow: true,
 							Settings: fleet.Settings{
 								AuthorizedKeys: new(slices.Repeat([]string{"ssh-ed25519 AAAA me@here"}, 8000)),
 							},

@@ -288,7 +288,7 @@ func TestLogNamesNodeAndBoot(t *testing.T) {
 	unknown.exchange(netboot.PXE)
 	s.update(func(tx *registry.Tx) error {
 		g, err := tx.Group(fleet.DefaultGroup)
-		g.Image = "lab:gone"
+		g.Image, g.Follow = "lab:gone", true
 		return errors.Join(err, tx.PutGroup(g))
 	})
 	unknown.script()

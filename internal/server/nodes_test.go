@@ -211,7 +211,8 @@ func TestNodeOverrides(t *testing.T) {
 	}
 	for setting, want := range map[string]string{"peers": "off from node", "write_limit": "2g from node",
 		"authorized_keys": "none from node",
-		"image":           "lab from group default", "kernel_args": "quiet from image", "cache": "none from default"} {
+		"image":           "follows lab from group default",
+		"kernel_args":     "quiet from image", "cache": "none from default"} {
 		if from[setting] != want {
 			t.Errorf("%s is %s, want %s", setting, from[setting], want)
 		}

@@ -46,7 +46,7 @@ func startRolling(t *testing.T, n int) *rolling {
 		if err != nil {
 			return err
 		}
-		g.Image = fleet.Ref("lab@" + r.old)
+		g.Image, g.Follow = fleet.Ref("lab@"+r.old), false
 		return tx.PutGroup(g)
 	})
 	r.c = operatorOf(t, r.site)
@@ -230,6 +230,11 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, move := range [][2]string{{"latest", string(r.old)}, {"latest", string(r.new)}, {"v2", string(r.new)}} {
+		if _, err := r.c.SetTag(t.Context(), "lab", move[0], api.TagSet{Ref: fleet.Ref("lab@" + move[1])}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	x := r.begin(fleet.RolloutPlan{})
 	image := fleet.Ref("lab")
 	if _, err := r.c.SetGroup(t.Context(), "default", api.GroupSet{Image: &image}); !api.IsCode(err, api.Conflict) {
@@ -250,8 +255,13 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	if err != nil || x.State != fleet.RolloutRolledBack || after.Image != before.Image {
 		t.Errorf("%+v, %v, group %+v", x, err, after)
 	}
-	if want := "node node001: units failed that had not failed before: new.service"; x.Reason != want {
+	// What was moved to the bad version is moved back; a tag that is its own name stays.
+	if want := "node node001: units failed that had not failed before: new.service; tag lab:latest is back at " +
+		r.old.Short(); x.Reason != want {
 		t.Errorf("reason %q, want %q", x.Reason, want)
+	}
+	if i, err := r.c.Image(t.Context(), "lab"); err != nil || i.Tags["latest"] != r.old || i.Tags["v2"] != r.new {
+		t.Errorf("tags %v, %v", i.Tags, err)
 	}
 	for _, p := range r.nodes {
 		if n := r.nodeOf(p.name); n.Desired != r.old || n.Running != r.old || n.Rollout != "" {

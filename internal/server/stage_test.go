@@ -80,7 +80,7 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	old := s.withSystemd("257.8-1")
 	s.update(func(tx *registry.Tx) error {
 		g, err := tx.Group(fleet.DefaultGroup)
-		g.Image = fleet.Ref("lab@" + old)
+		g.Image, g.Follow = fleet.Ref("lab@"+old), false
 		return errors.Join(err, tx.PutGroup(g))
 	})
 	c := operatorOf(t, s)
@@ -89,7 +89,7 @@ func TestRolloutStagesBeforeItsWindow(t *testing.T) {
 	next := s.withSystemd("257.8-1", otherRoot(2))
 	s.update(func(tx *registry.Tx) error {
 		g, err := tx.Group(fleet.DefaultGroup)
-		g.Image = fleet.Ref("lab@" + old)
+		g.Image, g.Follow = fleet.Ref("lab@"+old), false
 		return errors.Join(err, tx.PutGroup(g))
 	})
 	later := fleet.Window(s.clock.now().AddDate(0, 0, 3).Weekday().String()[:3] + " 10:00-11:00")

@@ -35,10 +35,12 @@ func Copy(ctx context.Context, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	if digest == "" {
-		if digest, err = o.From.Find(ctx, name, tag); err != nil {
+	if digest == "" || !o.Ref.Whole() {
+		if digest, err = o.From.Find(ctx, o.Ref); err != nil {
 			return r, err
 		}
+	}
+	if tag != "" {
 		r.Tags = []string{tag}
 	}
 	r.Name, r.Version = name, digest

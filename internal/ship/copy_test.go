@@ -74,7 +74,7 @@ func TestCopy(t *testing.T) {
 	if err != nil || report.Versions != 1 || len(report.Problems) != 0 || report.Unused != 0 {
 		t.Errorf("what arrived: %+v, %v", report, err)
 	}
-	if got, err := to.Find(t.Context(), "lab", "latest"); err != nil || got != v {
+	if got, err := to.Find(t.Context(), "lab:latest"); err != nil || got != v {
 		t.Errorf("its name: %s, %v", got, err)
 	}
 	var missing *api.Error

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"pando/internal/api"
@@ -40,7 +42,11 @@ func OpenDirectory(path string, create bool) (*Directory, error) {
 func (d *Directory) Name() string { return d.store.Path() }
 
 // Find looks into the file of names.
-func (d *Directory) Find(_ context.Context, name, tag string) (fleet.Digest, error) {
+func (d *Directory) Find(_ context.Context, ref fleet.Ref) (fleet.Digest, error) {
+	name, tag, digest, err := ref.Split()
+	if err != nil {
+		return "", err
+	}
 	names, err := d.names()
 	if err != nil {
 		return "", err
@@ -48,7 +54,11 @@ func (d *Directory) Find(_ context.Context, name, tag string) (fleet.Digest, err
 	if v := names[name][tag]; v != "" {
 		return v, nil
 	}
-	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s:%s: not found in %s", name, tag, d.Name()),
+	found, err := beginning(ref, digest, slices.Collect(maps.Values(names[name])))
+	if found != "" || err != nil {
+		return found, err
+	}
+	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s: not found in %s", ref, d.Name()),
 		"its file "+NamesFile+" says what there is; "+name+"@sha256:... names a version by its digest")
 }
 

@@ -108,7 +108,7 @@ func pointsAt(t *testing.T, dir string) fleet.Digest {
 	if r, err := d.store.Check(t.Context(), nil, nil); err != nil || len(r.Problems) > 0 {
 		t.Errorf("the directory: %+v, %v", r.Problems, err)
 	}
-	v, err := d.Find(t.Context(), "lab", "latest")
+	v, err := d.Find(t.Context(), "lab:latest")
 	if err != nil {
 		t.Error(err)
 	}

@@ -12,8 +12,8 @@ import (
 type Place interface {
 	// Name is for people.
 	Name() string
-	// Find reports which version an image's name and tag mean.
-	Find(ctx context.Context, name, tag string) (fleet.Digest, error)
+	// Find reports which version a reference means that has a tag, or some digits of a version.
+	Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error)
 	// StoredVersion returns a version without its objects.
 	StoredVersion(ctx context.Context, v fleet.Digest) (api.StoredVersion, error)
 	// Object returns an object, verified.

@@ -16,7 +16,11 @@ type Server struct{ *api.Client }
 func (s Server) Name() string { return s.Server() }
 
 // Find looks among the images of the server.
-func (s Server) Find(ctx context.Context, name, tag string) (fleet.Digest, error) {
+func (s Server) Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error) {
+	name, tag, digest, err := ref.Split()
+	if err != nil {
+		return "", err
+	}
 	i, err := s.Image(ctx, name)
 	if err != nil {
 		return "", err
@@ -24,7 +28,28 @@ func (s Server) Find(ctx context.Context, name, tag string) (fleet.Digest, error
 	if v := i.Tags[tag]; v != "" {
 		return v, nil
 	}
-	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s:%s: not found on %s", name, tag, s.Name()), "")
+	var all []fleet.Digest
+	for _, v := range i.Versions {
+		all = append(all, v.Digest)
+	}
+	if found, err := beginning(ref, digest, all); found != "" || err != nil {
+		return found, err
+	}
+	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s: not found on %s", ref, s.Name()), "")
+}
+
+// beginning is the version that some digits of it name, "" for none.
+func beginning(ref fleet.Ref, digits fleet.Digest, all []fleet.Digest) (found fleet.Digest, err error) {
+	for _, v := range all {
+		switch {
+		case digits == "" || !digits.Begins(v) || v == found:
+		case found != "":
+			return "", fmt.Errorf("image %s: several versions begin so: write more digits", ref)
+		default:
+			found = v
+		}
+	}
+	return found, nil
 }
 
 // Accepts asks for the signature only.

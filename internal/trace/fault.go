@@ -74,7 +74,7 @@ func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	case c.panicked != nil:
 		return Diagnosis{Panic, c.panicked.Stage, c.panicked.Time, "the kernel panicked: " + c.panicked.Message,
 			"look at the console output below; if it began with a version, give the node the one before: pando " +
-				"node set NODE --version"}, true
+				"node set NODE --image NAME@VERSION"}, true
 	case c.State == Up && len(facts.FailedUnits) > 0:
 		return unitsFailed(c, facts.FailedUnits), true
 	case c.State == Failed:

@@ -143,7 +143,7 @@ func TestDiagnose(t *testing.T) {
 		{"panic", with(toSystemd, "booted? Kernel panic - not syncing: Attempted to kill "+
 			"init!"), nil, usual, Panic, "not syncing", "console"},
 		{"panic of a node that was up", with(toUp, "@1h", "booted? Kernel panic - not syncing: Fatal "+
-			"exception"), nil, usual, Panic, "Fatal exception", "--version"},
+			"exception"), nil, usual, Panic, "Fatal exception", "--image NAME@VERSION"},
 		{"emergency mode", with(toSystemd, "booted! emergency or rescue mode; failed units: home.mount", "@1h"), nil,
 			usual, EmergencyMode, "home.mount", "/etc/fstab"},
 		{"up, a unit failed", toUp, []string{"nginx.service"}, nil, UnitsFailed, "1 unit failed: " +

@@ -118,7 +118,7 @@ func (l *loaders) fill(data string, kernel int, link testkit.Rate) error {
 	return r.Update(ctx, func(tx *registry.Tx) error {
 		errs := []error{tx.AddVersion(registry.ImageVersion{Image: "lab", Version: version, Added: time.Now()})}
 		_, err := tx.PutTag(fleet.Tag{Image: "lab", Tag: "latest", Version: version})
-		errs = append(errs, err, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab"}))
+		errs = append(errs, err, tx.PutGroup(fleet.Group{Name: fleet.DefaultGroup, Image: "lab", Follow: true}))
 		for i, mac := range l.macs {
 			errs = append(
 				errs,

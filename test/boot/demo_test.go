@@ -97,7 +97,7 @@ func TestRealDemoFromEndToEnd(t *testing.T) {
 	second.proven()
 	if output := second.output(); !regexp.MustCompile(`(?m)^Image: +demo:latest, .* built .* from debian:bookworm`).
 		MatchString(output) ||
-		strings.Contains(output, "pando image build") {
+		strings.Contains(output, "`pando image build") || !strings.Contains(output, "pando rollout start @default") {
 		t.Errorf("the second demo does not use the image again:\n%s", output)
 	}
 	second.gone()

@@ -118,10 +118,10 @@ func copyData(from, data string) error {
 	return nil
 }
 
-// group makes a group that boots the image of the same name.
+// group makes a group that boots the image of the same name, and each version of it that a test makes.
 func (s *site) group(name string) {
 	s.t.Helper()
-	_, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: name, Image: fleet.Ref(name),
+	_, err := s.API.CreateGroup(s.t.Context(), fleet.Group{Name: name, Image: fleet.Ref(name), Follow: true,
 		KernelArgs: testkit.KernelArgs(), Settings: fleet.Settings{AuthorizedKeys: &[]string{authorized}}})
 	if err != nil {
 		s.t.Fatal(err)

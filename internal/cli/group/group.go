@@ -57,7 +57,7 @@ func groupShow(env *cmdenv.Env) *cobra.Command {
 			}
 			output.Fields(env.Out, append([]string{
 				"group", g.Name,
-				"image", string(g.Image),
+				"image", wanted(g),
 				"should run", string(g.Desired),
 				"nodes", strconv.Itoa(g.Nodes),
 				"kernel args", strings.Join(g.KernelArgs, " "),
@@ -67,9 +67,19 @@ func groupShow(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
+// wanted says what a group boots, and what would change it.
+func wanted(g api.Group) string {
+	if !g.Follow {
+		return g.Image.Short()
+	}
+	return string(g.Image) + ", followed: what this tag is moved to, by a build too, boots next " +
+		"(--image NAME stops that)"
+}
+
 // groupFlags are the flags that `group create` and `group set` share.
 type groupFlags struct {
 	image      string
+	follow     bool
 	kernelArgs []string
 	dryRun     bool
 	settingflags.Flags
@@ -77,7 +87,10 @@ type groupFlags struct {
 
 func (f *groupFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.image, "image", "", "image that its nodes boot: NAME, NAME:TAG or NAME@sha256:...")
+	fl.StringVar(&f.image, "image", "", "version that its nodes boot: NAME, NAME:TAG or NAME@VERSION; a tag is looked "+
+		"up once, now")
+	fl.BoolVar(&f.follow, "follow", false, "follow the tag of --image: each version that it is moved to, by a build "+
+		"too, boots at once in the whole group")
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument, after the image's; one empty: none")
 	f.Flags.Add(c)
 }
@@ -95,7 +108,8 @@ func groupCreate(env *cmdenv.Env) *cobra.Command {
 				return err
 			}
 			g, err := c.CreateGroup(ctx, fleet.Group{
-				Name: args[0], Image: fleet.Ref(f.image), KernelArgs: cmdenv.NotEmpty(f.kernelArgs), Settings: s,
+				Name: args[0], Image: fleet.Ref(f.image), Follow: f.follow,
+				KernelArgs: cmdenv.NotEmpty(f.kernelArgs), Settings: s,
 			})
 			if err != nil {
 				return err
@@ -140,6 +154,7 @@ func (f *groupFlags) request(c *cobra.Command) (api.GroupSet, error) {
 	return api.GroupSet{
 		DryRun:     f.dryRun,
 		Image:      cmdenv.Given(c, "image", fleet.Ref(f.image)),
+		Follow:     f.follow,
 		KernelArgs: cmdenv.Given(c, "kernel-arg", cmdenv.NotEmpty(f.kernelArgs)),
 		Settings:   s,
 	}, err

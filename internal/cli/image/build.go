@@ -89,13 +89,13 @@ func buildFrom(env *cmdenv.Env, ctx context.Context, name string, tags []string,
 	}
 	defer b.close()
 	if k := opt.KernelFrom; k != nil && k.Source == nil && k.Tree == "" {
-		if k.Version, err = versionOf(ctx, b.client, k.Name); err != nil {
+		if k.Version, err = cmdenv.FindVersion(ctx, b.client, k.Name); err != nil {
 			return err
 		}
 	}
 	opt.Store, opt.Keys, opt.Work = b.options.Store, b.options.Keys, b.options.Work
 	if opt.Recipe != nil && opt.Recipe.Base != "" {
-		version, err := versionOf(ctx, b.client, string(opt.Recipe.Base))
+		version, err := cmdenv.FindVersion(ctx, b.client, string(opt.Recipe.Base))
 		if err != nil {
 			return fmt.Errorf(
 				"recipe %s: from: %w (the built-in recipes are %s)",

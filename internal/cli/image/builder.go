@@ -3,9 +3,11 @@ package image
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -132,5 +134,35 @@ func (b *builder) publish(ctx context.Context, r build.Result) error {
 		return output.JSON(b.env.Out, img)
 	}
 	buildrun.PrintResult(b.env.Out, b.name, r, b.env.Now().Sub(b.begin))
+	if r.Manifest.Extends != nil {
+		return nil
+	}
+	return b.sayNext(ctx, r.Version)
+}
+
+// sayNext says who boots a new version, and how others come to it.
+func (b *builder) sayNext(ctx context.Context, v fleet.Digest) error {
+	groups, err := b.client.Groups(ctx)
+	if err != nil {
+		return err
+	}
+	var follow, others []string
+	for _, g := range groups {
+		name, _, _ := strings.Cut(string(g.Image), "@")
+		switch {
+		case g.Desired == v && g.Follow:
+			follow = append(follow, fmt.Sprintf("group %s follows %s: the next boot of its %d nodes gets this "+
+				"version\n", g.Name, g.Image, g.Nodes))
+		case g.Desired != v && !g.Follow && name == b.name:
+			others = append(others, g.Name)
+		}
+	}
+	b.env.Printf("%s", strings.Join(follow, ""))
+	if len(others) > 0 {
+		b.env.Printf("next: try it on one node:         pando node set NODE --image %s, and reboot it\n", b.name)
+		b.env.Printf("      then bring the group to it:  pando rollout start @%s --image %s\n", others[0], b.name)
+	} else if len(follow) == 0 {
+		b.env.Printf("next: let a group boot it:  pando group set GROUP --image %s\n", b.name)
+	}
 	return nil
 }

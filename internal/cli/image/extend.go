@@ -75,7 +75,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 		return err
 	}
 	defer b.close()
-	base, err := versionOf(ctx, b.client, ref)
+	base, err := cmdenv.FindVersion(ctx, b.client, ref)
 	if err != nil {
 		return err
 	}

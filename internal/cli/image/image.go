@@ -200,7 +200,7 @@ holds it; its files go with the next ` + "`pando store gc`" + `.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: env.CompleteImages,
 		RunE: env.Call(func(ctx context.Context, c *api.Client, args []string) error {
-			name, tag, digest, err := fleet.Ref(args[0]).Split()
+			name, tag, _, err := fleet.Ref(args[0]).Split()
 			if err == nil && !strings.ContainsAny(args[0], ":@") {
 				err = errors.New("name what to delete: IMAGE:TAG or IMAGE@VERSION")
 			}
@@ -208,6 +208,10 @@ holds it; its files go with the next ` + "`pando store gc`" + `.`,
 				return exitcode.AsUsage(err)
 			}
 			if tag == "" {
+				digest, err := cmdenv.FindVersion(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
 				if err := c.DeleteVersion(ctx, name, digest); err != nil {
 					return err
 				}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pando/internal/api"
 	"pando/internal/build"
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
@@ -82,7 +81,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 		return err
 	}
 	defer b.close()
-	version, err := versionOf(ctx, b.client, ref)
+	version, err := cmdenv.FindVersion(ctx, b.client, ref)
 	if err != nil {
 		return err
 	}
@@ -112,26 +111,6 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 		return shellHint(err)
 	}
 	return b.publish(ctx, result)
-}
-
-// versionOf is the version that a reference means.
-func versionOf(ctx context.Context, c *api.Client, ref string) (fleet.Digest, error) {
-	i, err := cmdenv.FindImage(ctx, c, ref)
-	if err != nil {
-		return "", err
-	}
-	_, tag, digest, err := fleet.Ref(ref).Split()
-	if tag != "" {
-		digest = i.Tags[tag]
-	}
-	if err == nil && digest == "" {
-		err = api.NewError(
-			api.NotFound,
-			"image "+ref+": not found",
-			"`pando image show "+i.Name+"` lists tags and versions",
-		)
-	}
-	return digest, err
 }
 
 // inside is what runs in the copy: with this terminal, this machine's name service, and its way through a proxy.

@@ -16,7 +16,7 @@ import (
 func nodeCreate(env *cmdenv.Env) *cobra.Command {
 	var n api.NodeCreate
 	var macs, pairs []string
-	var version string
+	var image string
 	var settings settingflags.Flags
 	c := &cobra.Command{
 		Use:   "create NODE",
@@ -27,7 +27,7 @@ func nodeCreate(env *cmdenv.Env) *cobra.Command {
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return env.Call(func(ctx context.Context, c *api.Client, args []string) (err error) {
-			n.Name, n.Version = args[0], fleet.Ref(version)
+			n.Name, n.Version = args[0], fleet.Ref(image)
 			if n.Settings, err = settings.Settings(); err != nil {
 				return err
 			}
@@ -56,7 +56,9 @@ func nodeCreate(env *cmdenv.Env) *cobra.Command {
 	f.StringVar(&n.Group, "group", "", "group (default \"default\")")
 	f.StringArrayVar(&pairs, "label", nil, "label KEY=VALUE")
 	f.StringVar(&n.Address, "address", "", "fixed IPv4 address")
-	f.StringVar(&version, "version", "", "image of this node instead of its group's: NAME:TAG or NAME@sha256:...")
+	f.StringVar(&image, "image", "", "version of this node instead of its group's: NAME, NAME:TAG or NAME@VERSION; "+
+		"a tag is looked up once, now")
+	f.BoolVar(&n.Follow, "follow", false, "follow the tag of --image: each boot gets what it names then")
 	f.StringArrayVar(&n.KernelArgs, "kernel-arg", nil, "kernel argument, after the group's")
 	settings.Add(c)
 	return c
@@ -91,10 +93,10 @@ func parseLabels(pairs []string) (map[string]string, error) {
 
 // nodeSetFlags are the flags of `node set` as they are typed.
 type nodeSetFlags struct {
-	name, group, address, version, serial string
-	labels, kernelArgs                    []string
-	addMACs, removeMACs, inherit          []string
-	dryRun                                bool
+	name, group, address, image, serial string
+	labels, kernelArgs                  []string
+	addMACs, removeMACs, inherit        []string
+	follow, dryRun                      bool
 	settingflags.Flags
 }
 
@@ -104,7 +106,7 @@ func nodeSet(env *cmdenv.Env) *cobra.Command {
 		Use:   "set NODES",
 		Short: "Change nodes: all that are named, or none",
 		Example: `  pando node set 'pc[001-030]' --group lab --dry-run
-  pando node set pc007 --version lab:canary
+  pando node set pc007 --image lab
   pando node set 'room=b12!@kiosks' --peers off
   pando node set pc007 --inherit peers,cache
   pando node set @lab --label room=B12 --label old=`,
@@ -129,7 +131,9 @@ func nodeSet(env *cmdenv.Env) *cobra.Command {
 	fl.StringVar(&f.group, "group", "", "move to this group")
 	fl.StringArrayVar(&f.labels, "label", nil, "label KEY=VALUE; KEY= removes it")
 	fl.StringVar(&f.address, "address", "", "fixed IPv4 address, of one node; empty: from the pool")
-	fl.StringVar(&f.version, "version", "", "image of these nodes instead of their group's; empty: the group's")
+	fl.StringVar(&f.image, "image", "", "version of these nodes instead of their group's: NAME, NAME:TAG or "+
+		"NAME@VERSION; a tag is looked up once, now; empty: the group's")
+	fl.BoolVar(&f.follow, "follow", false, "follow the tag of --image: each boot gets what it names then")
 	fl.StringArrayVar(
 		&f.kernelArgs,
 		"kernel-arg",
@@ -158,7 +162,8 @@ func (f *nodeSetFlags) request(c *cobra.Command, nodes string) (api.NodeSet, err
 		Name:       cmdenv.Given(c, "name", f.name),
 		Group:      cmdenv.Given(c, "group", f.group),
 		Address:    cmdenv.Given(c, "address", f.address),
-		Version:    cmdenv.Given(c, "version", fleet.Ref(f.version)),
+		Version:    cmdenv.Given(c, "image", fleet.Ref(f.image)),
+		Follow:     f.follow,
 		KernelArgs: cmdenv.Given(c, "kernel-arg", cmdenv.NotEmpty(f.kernelArgs)),
 		Serial:     cmdenv.Given(c, "serial", f.serial),
 	}

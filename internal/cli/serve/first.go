@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"strings"
 
 	"pando/internal/api"
 	"pando/internal/build"
@@ -95,7 +96,7 @@ func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) e
 	image := "no image"
 	for _, g := range st.Groups {
 		if g.Name == fleet.DefaultGroup && g.Image != "" {
-			image = string(g.Image)
+			image = fleet.RefText(g.Image, g.Follow)
 		}
 	}
 	env.Printf("\nPando serves %s; DHCP: %s.\n", image, listing.DHCPText(st.DHCP))
@@ -106,5 +107,12 @@ func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) e
 	env.Printf("  1. Let a machine boot from the network, and see it come:   pando watch\n")
 	env.Printf("  2. Let yourself in:  pando group set default --authorized-keys ~/.ssh/id_ed25519.pub\n")
 	env.Printf("  3. If one does not come up:  pando boot show NODE, and pando doctor\n")
+	if name, _, _ := strings.Cut(strings.TrimPrefix(image, "follows "), "@"); image != "no image" {
+		name, _, _ = strings.Cut(name, ":")
+		env.Printf("  4. Change the image: build a version, try it on one node, then bring the group to it:\n")
+		env.Printf("       pando image build %s --recipe %s\n", name, f.recipe)
+		env.Printf("       pando node set NODE --image %s    (and reboot it; --image '' takes that back)\n", name)
+		env.Printf("       pando rollout start @default --image %s\n", name)
+	}
 	return nil
 }

@@ -112,6 +112,7 @@ func (l *Demo) Run(ctx context.Context) (err error) {
 		kept = true
 		l.lookIn(ctx, p)
 	}
+	l.sayNext()
 	return nil
 }
 

@@ -140,4 +140,14 @@ func (l *Demo) lookIn(ctx context.Context, p *play) {
 	l.Say("End it with `make demo-stop`.")
 }
 
+// sayNext says how the same is done with real machines.
+func (l *Demo) sayNext() {
+	l.Say("\nIn your own room, on the interface that the machines are on (docs/install.md):")
+	l.Say("  make install && pando up --interface eth1        # then let a machine boot from the network")
+	l.Say("Change what they boot: build, try it on one, roll it out (docs/operate.md):")
+	l.Say("  pando image build debian --recipe debian:bookworm")
+	l.Say("  pando node set node001 --image debian && pando node reboot node001")
+	l.Say("  pando rollout start @default --image debian --watch")
+}
+
 func (l *Demo) knownHosts() string { return filepath.Join(l.Dir, "known_hosts") }

@@ -62,7 +62,7 @@ func (q *registration) register(
 	q.timeline.channel.session.Store(&resp.Session)
 	q.setClock(resp.Time)
 	q.timeline.report.Wake()
-	return q.session, fmt.Sprintf("%s in group %s runs %s %s", a.Node, a.Group, a.Image, a.Version.Short()), nil
+	return q.session, fmt.Sprintf("%s in group %s runs %s", a.Node, a.Group, a.Image.Running(a.Version)), nil
 }
 
 // registerOffline obeys the last assignment when no server answers. What a server says wins.
@@ -75,11 +75,10 @@ func (q *registration) registerOffline(ctx context.Context, on Link, err error) 
 	a := b.As
 	q.timeline.assignment.Store(&a)
 	return &Session{Assignment: a, Offline: b}, fmt.Sprintf(
-		"no server answers; %s in group %s boots %s %s, which it was assigned on %s",
+		"no server answers; %s in group %s boots %s, which it was assigned on %s",
 		a.Node,
 		a.Group,
-		a.Image,
-		a.Version.Short(),
+		a.Image.Running(a.Version),
 		a.Issued.Format(time.DateTime),
 	), nil
 }

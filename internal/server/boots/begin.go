@@ -142,7 +142,7 @@ func (s *Service) beginMedium(
 			Time:    now,
 			Stage:   trace.Script,
 			Kind:    trace.End,
-			Message: fmt.Sprintf("%s %s, %s", p.Image, p.Version.Short(), what),
+			Message: fmt.Sprintf("%s, %s", p.Image.Running(p.Version), what),
 			Attrs: map[string]string{
 				"version": string(p.Version),
 				"address": from.String(),

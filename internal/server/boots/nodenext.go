@@ -47,7 +47,7 @@ func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 			Time:    now,
 			Stage:   trace.Script,
 			Kind:    trace.End,
-			Message: fmt.Sprintf("%s %s, soft-reboot; no firmware, no kernel", p.Image, p.Version.Short()),
+			Message: p.Image.Running(p.Version) + ", soft-reboot; no firmware, no kernel",
 			Attrs: map[string]string{
 				"version":      string(p.Version),
 				"address":      from.String(),

@@ -174,7 +174,7 @@ func (s *Service) start(
 		s.boots.DHCPDone(c, from)
 	}
 	s.boots.Record(ctx, c, trace.Event{Time: began, Stage: trace.Script, Kind: trace.Begin},
-		trace.Event{Stage: trace.Script, Kind: trace.End, Message: fmt.Sprintf("%s %s", p.Image, p.Version.Short()),
+		trace.Event{Stage: trace.Script, Kind: trace.End, Message: p.Image.Running(p.Version),
 			Attrs: map[string]string{
 				"version":      string(p.Version),
 				"address":      from.String(),

@@ -273,7 +273,10 @@ func groupNote(g api.Group) string {
 	if g.Image == "" {
 		return "no image"
 	}
-	return fmt.Sprintf("%s\u2002%s", g.Image, g.Desired.Short())
+	if g.Follow {
+		return fmt.Sprintf("follows %s\u2002%s", g.Image, g.Desired.Short())
+	}
+	return g.Image.Short()
 }
 
 // labelKeys are the labels that some node has.

@@ -173,14 +173,14 @@ func TestWaterfall(t *testing.T) {
 
 // TestWhy: what decides about a node's next boot, the nearest reason first.
 func TestWhy(t *testing.T) {
-	groups := []api.Group{{Group: fleet.Group{Name: "lab", Image: "lab:stable"}}}
+	groups := []api.Group{{Group: fleet.Group{Name: "lab", Image: "lab:stable", Follow: true}}}
 	for _, c := range []struct {
 		change func(*api.Node)
 		want   string
 	}{
-		{func(*api.Node) {}, "group lab follows lab:stable"},
+		{func(*api.Node) {}, "group lab follows the tag lab:stable"},
 		{func(n *api.Node) { n.Group = "hall" }, "group hall has no image"},
-		{func(n *api.Node) { n.Version = "lab:v2" }, "set for this node: lab:v2"},
+		{func(n *api.Node) { n.Version, n.Follow = "lab:v2", true }, "set for this node: follows lab:v2"},
 		{func(n *api.Node) { n.Rollout = "r1" }, "rollout r1 has come to it"},
 		{func(n *api.Node) { n.State = fleet.Discovered }, "nobody has adopted it: it is told to wait"},
 	} {

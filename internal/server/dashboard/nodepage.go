@@ -91,11 +91,14 @@ func why(n api.Node, groups []api.Group) string {
 	case n.Rollout != "":
 		return "rollout " + n.Rollout + " has come to it"
 	case n.Version != "":
-		return "set for this node: " + string(n.Version)
+		return "set for this node: " + fleet.RefText(n.Version, n.Follow)
 	}
 	for _, g := range groups {
 		if g.Name == n.Group && g.Image != "" {
-			return "group " + g.Name + " follows " + string(g.Image)
+			if g.Follow {
+				return "group " + g.Name + " follows the tag " + string(g.Image)
+			}
+			return "group " + g.Name + " boots " + g.Image.Short()
 		}
 	}
 	return "group " + n.Group + " has no image"

@@ -71,8 +71,8 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
-					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, KernelArgs: n.KernelArgs,
-					Settings: n.Settings}},
+					Labels: n.Labels, Address: addressText(n.Address), Version: n.Version, Follow: n.Follow,
+					KernelArgs: n.KernelArgs, Settings: n.Settings}},
 			)
 		}
 	}
@@ -238,14 +238,12 @@ func (a *application) group(is fleet.Group) error {
 	if err != nil && !isNew {
 		return err
 	}
+	if is.Image, is.Follow, err = fleetview.PinDeclared(a.tx, is.Image, is.Follow, was.Image); err != nil {
+		return err
+	}
 	fields := groupDiff(was, is)
 	if !isNew && len(fields) == 0 {
 		return nil
-	}
-	if was.Image != is.Image {
-		if err := fleetview.CheckRef(a.tx, is.Image); err != nil {
-			return err
-		}
 	}
 	if err := a.extensions.ofGroup(a.tx, is, fleet.Node{}); err != nil {
 		return err
@@ -332,7 +330,7 @@ func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 		}
 	}
 	if given(fleet.SettingImage) {
-		n.Version = d.Version
+		n.Version, n.Follow = d.Version, d.Follow
 	}
 	if given(fleet.SettingKernelArgs) {
 		n.KernelArgs = d.KernelArgs

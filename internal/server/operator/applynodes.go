@@ -76,6 +76,9 @@ func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeCh
 		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
 			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
+		if err == nil && fieldsOf(d)(fleet.SettingImage) {
+			is.Version, is.Follow, err = fleetview.PinDeclared(a.tx, d.Version, d.Follow, was.Version)
+		}
 		switch {
 		case err != nil:
 			return nil, nil, about("node", d.Name, err)
@@ -104,11 +107,6 @@ func (a *application) release(t nodeChange) error {
 // checkRefs checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
 // nobody adopted, is forgotten: it is this node.
 func (a *application) checkRefs(was, is fleet.Node) error {
-	if was.Version != is.Version {
-		if err := fleetview.CheckRef(a.tx, is.Version); err != nil {
-			return err
-		}
-	}
 	if err := a.extensions.ofNode(a.tx, was, is); err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 		n.Group = *req.Group
 	}
 	if req.Version != nil {
-		n.Version = *req.Version
+		n.Version, n.Follow = *req.Version, req.Follow
 	}
 	if req.KernelArgs != nil {
 		n.KernelArgs = *req.KernelArgs
@@ -84,7 +84,7 @@ func nodeDiff(was, is fleet.Node) []string {
 	d.add("name", was.Name, is.Name)
 	d.add("state", string(was.State), string(is.State))
 	d.add("group", was.Group, is.Group)
-	d.add("version", string(was.Version), string(is.Version))
+	d.add("image", fleet.RefText(was.Version, was.Follow), fleet.RefText(is.Version, is.Follow))
 	d.add("address", addressText(was.Address), addressText(is.Address))
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
 	d.add("MACs", macText(was.MACs), macText(is.MACs))
@@ -127,7 +127,7 @@ func macText(macs []fleet.MAC) string {
 
 func groupDiff(was, is fleet.Group) []string {
 	d := diff{}
-	d.add("image", string(was.Image), string(is.Image))
+	d.add("image", fleet.RefText(was.Image, was.Follow), fleet.RefText(is.Image, is.Follow))
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
 	d.settings(was.Settings, is.Settings, "")
 	return d

@@ -58,7 +58,10 @@ func (a *groupAPI) createGroup(r *http.Request) (any, error) {
 		return nil, err
 	}
 	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(fleetview.CheckRef(tx, g.Image), a.extensions.ofGroup(tx, g, fleet.Node{})); err != nil {
+		if g.Image, err = fleetview.Pin(tx, g.Image, g.Follow); err != nil {
+			return err
+		}
+		if err := a.extensions.ofGroup(tx, g, fleet.Node{}); err != nil {
 			return err
 		}
 		return tx.CreateGroup(g)
@@ -82,12 +85,15 @@ func (a *groupAPI) setGroup(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
+		if req.Follow && req.Image == nil {
+			return httpapi.BadRequest("no tag is named that is to be followed", "name it as the image: lab:stable")
+		}
 		g := applyGroupSet(was, req)
 		if err := cmp.Or(httpapi.Invalid(g.Validate()), knownZone(g.Settings)); err != nil {
 			return err
 		}
 		if req.Image != nil {
-			if err := fleetview.CheckRef(tx, g.Image); err != nil {
+			if g.Image, err = fleetview.Pin(tx, g.Image, g.Follow); err != nil {
 				return err
 			}
 		}
@@ -136,7 +142,7 @@ func affected(tx *registry.Tx, was, is fleet.Group, change func() error) ([]stri
 
 func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 	if req.Image != nil {
-		g.Image = *req.Image
+		g.Image, g.Follow = *req.Image, req.Follow
 	}
 	if req.KernelArgs != nil {
 		g.KernelArgs = *req.KernelArgs

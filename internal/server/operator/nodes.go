@@ -115,7 +115,8 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	}
 	n := fleet.Node{
 		Name: req.Name, MACs: req.MACs, State: fleet.Adopted, Group: req.Group, Labels: req.Labels,
-		Version: req.Version, KernelArgs: req.KernelArgs, Serial: req.Serial, Settings: req.Settings, Created: a.now(),
+		Version: req.Version, Follow: req.Follow, KernelArgs: req.KernelArgs, Serial: req.Serial,
+		Settings: req.Settings, Created: a.now(),
 	}
 	if n.Group == "" {
 		n.Group = fleet.DefaultGroup
@@ -134,7 +135,10 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 	}
 	var out []api.Node
 	err = a.reg.Update(r.Context(), func(tx *registry.Tx) error {
-		if err := cmp.Or(fleetview.CheckRef(tx, n.Version), a.extensions.ofNode(tx, fleet.Node{}, n)); err != nil {
+		if n.Version, err = fleetview.Pin(tx, n.Version, n.Follow); err != nil {
+			return err
+		}
+		if err := a.extensions.ofNode(tx, fleet.Node{}, n); err != nil {
 			return err
 		}
 		if n, err = discovery.Declare(tx, n); err != nil {
@@ -186,10 +190,8 @@ func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 					"",
 				)
 			}
-			if req.Version != nil {
-				if err := fleetview.CheckRef(tx, *req.Version); err != nil {
-					return nil, err
-				}
+			if req, err = pinNodeSet(tx, req); err != nil {
+				return nil, err
 			}
 			for i := range nodes {
 				if req.Name != nil { // what it keeps does not depend on its name
@@ -208,6 +210,19 @@ func (a *nodeAPI) setNodes(r *http.Request) (any, error) {
 		a.data.NodeRenamed(r.Context(), was, *req.Name)
 	}
 	return out, err
+}
+
+// pinNodeSet is the request with the version that its image names now.
+func pinNodeSet(tx *registry.Tx, req api.NodeSet) (api.NodeSet, error) {
+	if req.Version == nil {
+		if req.Follow {
+			return req, httpapi.BadRequest("no tag is named that is to be followed", "name it as the image: lab:stable")
+		}
+		return req, nil
+	}
+	ref, err := fleetview.Pin(tx, *req.Version, req.Follow)
+	req.Version = &ref
+	return req, err
 }
 
 // changeNodes changes the selected nodes by fn, all or none, and tells what changed. fn may change what it is given.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -155,6 +156,7 @@ func (d *Runner) step(ctx context.Context, id string) error {
 	}
 	var next fleet.Rollout
 	var act rollout.Actions
+	var ends []rollout.Note
 	err = d.registry.Update(ctx, func(tx *registry.Tx) error {
 		r, err := tx.Rollout(id)
 		if err != nil {
@@ -164,35 +166,20 @@ func (d *Runner) step(ctx context.Context, id string) error {
 		if err := tx.PutRollout(next, r.Nodes); err != nil || act.Image == "" {
 			return err
 		}
-		return endRollout(tx, next, act.Image)
+		if ends, err = endRollout(tx, next, act.Image, d.now()); err != nil || len(ends) == 0 {
+			return err
+		}
+		for _, n := range ends {
+			next.Reason = strings.TrimPrefix(next.Reason+"; "+n.Message, "; ")
+		}
+		return tx.PutRollout(next, next.Nodes)
 	})
 	if err != nil {
 		return fmt.Errorf("rollout %s: %w", id, err)
 	}
-	d.tell(ctx, next, act.Notes)
+	d.tell(ctx, next, append(act.Notes, ends...))
 	d.act(ctx, next, o, act)
 	return nil
-}
-
-// endRollout gives the group the image that the rollout ended with. A group that is back at its old version keeps its
-// image reference if that still means this version.
-func endRollout(tx *registry.Tx, r fleet.Rollout, is fleet.Ref) error {
-	g, err := tx.Group(r.Group)
-	if fleetview.Absent(err) {
-		return nil // it was deleted with its last node
-	}
-	if err != nil {
-		return err
-	}
-	_, _, want, err := is.Split()
-	if err != nil {
-		return err
-	}
-	if has, err := tx.Resolve(g.Image); err == nil && has == want {
-		return nil
-	}
-	g.Image = is
-	return tx.PutGroup(g)
 }
 
 // tell appends events about what happened.
