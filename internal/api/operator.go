@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"pando/internal/fleet"
@@ -11,6 +12,8 @@ import (
 // Node is a node as the API shows it: the record, and the state of its last boot.
 type Node struct {
 	fleet.Node
+	// its present address, whoever gave it; zero: not known, or it is down
+	IP      netip.Addr   `json:"ip,omitzero"`
 	Desired fleet.Digest `json:"desired,omitempty"` // version that the next boot gets; "": nothing resolves
 
 	// extensions that should be mounted over what the node runs, or else over its next boot; only where one node is
@@ -191,6 +194,9 @@ type Status struct {
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
+
+	// secrets that are for hardware classes: no node gets them by that
+	ClassSecrets []string `json:"class_secrets,omitempty"`
 }
 
 // BrokenVersion is a version that is not whole in the store: its nodes cannot boot.

@@ -41,7 +41,7 @@ const (
 
 // rootReadAhead is how far the kernel reads ahead of a file that is read, in KiB. Its own 128 are for disks, which
 // have to be moved; here each byte has to be sent and unpacked, and the block daemon reads ahead of files that are
-// read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128 (docs/adr/0042-little-read-ahead.md).
+// read in order. A server's boot reads 29.9 MB this way, and 36.9 with 128 (docs/adr/0053-rules-of-the-swarm.md).
 const rootReadAhead = 32
 
 // DeviceNode is the path of an NBD device.

@@ -10,7 +10,7 @@ const (
 	// nearly the same order.
 	nextFew = 4
 	// unpackPause is for how long no read came when pieces are unpacked beyond the next one: see
-	// docs/adr/0051-unpacked-in-pauses.md.
+	// docs/adr/0053-rules-of-the-swarm.md.
 	unpackPause = time.Millisecond
 )
 

@@ -68,6 +68,7 @@ type Entry struct {
 	Queued  time.Time     // last told to wait for its turn to load
 	offers  int           // of its boot file in a row that it did not ask for
 	Token   string        // in the initramfs that was sent, while it may be asked for again
+	knocked time.Time     // first packet that may be of a next boot, of a machine that seems to run
 	last    uint64        // place in the queue of the last event that is written behind
 }
 
@@ -190,13 +191,28 @@ func (c *Entry) UnderWay(now time.Time) bool {
 	return c.Boot.ID != "" && c.Boot.Init.IsZero() && c.Boot.TokenUsed.IsZero() && recent
 }
 
+// Knocked notes a packet of a machine that seems to run: it may be of its next boot. Its lock is held.
+func (c *Entry) Knocked(now time.Time) {
+	if c.Knock(now).IsZero() {
+		c.knocked = now
+	}
+}
+
+// Knock is when the packets began that Knocked noted; zero: there were none lately. Its lock is held.
+func (c *Entry) Knock(now time.Time) time.Time {
+	if now.Sub(c.knocked) >= Continues || c.knocked.Before(c.Boot.Started) {
+		return time.Time{}
+	}
+	return c.knocked
+}
+
 // Begin makes c a new boot, in memory. Its lock is held.
 func (c *Entry) Begin(now time.Time) {
 	c.Boot = registry.Boot{
 		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
 	}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
-	c.Queued, c.Told, c.failed = time.Time{}, false, 0
+	c.Queued, c.Told, c.knocked, c.failed = time.Time{}, false, time.Time{}, 0
 }
 
 // Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.

@@ -102,6 +102,14 @@ func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, 
 	return isNew
 }
 
+// Note records what an operator should know of a boot, unless it was the last thing that was told. The boot's lock is
+// held.
+func (b *Boots) Note(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) {
+	if c.isNewFailure(stage, message) {
+		b.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Info, Message: message, Hint: hint})
+	}
+}
+
 // FailBehind is fail for who cannot wait for the history. The boot's lock is held.
 func (b *Boots) FailBehind(c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {

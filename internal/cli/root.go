@@ -41,7 +41,7 @@ and "^" keeps what one of the two has; parentheses group: 'pc[001-120]!pc007&@la
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return exitcode.WithHint(exitcode.AsUsage(err), "see `"+c.CommandPath()+" --help`")
+		return exitcode.WithHint(exitcode.AsUsage(err), cmdenv.SimilarFlags(c, err)+"see `"+c.CommandPath()+" --help`")
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&env.Data, "data", cmdenv.DefaultData, "data directory of the server on this machine")

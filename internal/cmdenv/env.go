@@ -46,7 +46,11 @@ func NoSuchCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := exitcode.Usagef("unknown command %q for %q", args[0], c.CommandPath())
-	if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
+	similar := c.SuggestionsFor(args[0])
+	if same := otherWays(c, args[0]); len(same) > 0 {
+		similar = same
+	}
+	if len(similar) > 0 {
 		return exitcode.WithHint(err, "did you mean "+strings.Join(similar, " or ")+"?")
 	}
 	return exitcode.WithHint(err, "see `"+c.CommandPath()+" --help`")

@@ -24,8 +24,8 @@ type Data struct {
 
 // NodeData is what templates may name of a node.
 func NodeData(n fleet.Node, h fleet.Hardware, classes []fleet.Class) Data {
-	d := Data{Name: n.Name, Host: short(n.Name), Labels: n.Labels, Group: n.Group, Serial: n.Serial, UUID: n.UUID,
-		Vendor: h.Vendor, Product: h.Product, Architecture: h.Architecture}
+	d := Data{Name: n.Name, Host: short(n.Name), Labels: n.Labels, Group: n.Group, Serial: n.SerialNumber(),
+		UUID: n.UUID, Vendor: h.Vendor, Product: h.Product, Architecture: h.Architecture}
 	if d.Labels == nil {
 		d.Labels = map[string]string{}
 	}

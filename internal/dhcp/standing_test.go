@@ -45,10 +45,10 @@ func dhcpServer(addr, pando string) Found {
 func TestStanding(t *testing.T) {
 	w := newWorld(Own, "10.77.0.1")
 	w.wait(time.Minute)
-	real := dhcpServer("10.77.0.2", "")
+	answering := dhcpServer("10.77.0.2", "")
 	for range 100 {
-		w.answer(real, 12345, w.own, w.now)
-		w.overheard(Found{Server: real.Server, How: howRequest}, w.now)
+		w.answer(answering, 12345, w.own, w.now)
+		w.overheard(Found{Server: answering.Server, How: howRequest}, w.now)
 	}
 	if w.stopped.IsValid() || len(w.others) != 0 {
 		t.Fatalf("forged packets stopped it: %+v", w.others)
@@ -59,18 +59,18 @@ func TestStanding(t *testing.T) {
 	}
 	before := w.looks
 	for range 100 {
-		w.overheard(Found{Server: real.Server, How: howRequest}, w.now)
+		w.overheard(Found{Server: answering.Server, How: howRequest}, w.now)
 		w.wait(watchEvery)
 	}
 	if n := w.looks - before; n > 6 {
 		t.Errorf("%d questions in 50 s because of what was overheard", n)
 	}
 	w.wait(time.Minute)
-	if did := w.wait(watchEvery*2, real); w.stopped.IsValid() {
+	if did := w.wait(watchEvery*2, answering); w.stopped.IsValid() {
 		t.Errorf("stopped by one answer: %v", did)
 	}
-	w.wait(2*time.Minute, real)
-	if w.stopped != real.Server || w.settled(w.now) {
+	w.wait(2*time.Minute, answering)
+	if w.stopped != answering.Server || w.settled(w.now) {
 		t.Fatalf("not stopped: %+v", w.standing)
 	}
 	w.wait(30 * time.Second)
@@ -124,11 +124,11 @@ func TestOthersAreBounded(t *testing.T) {
 		if len(w.others) > maxOthers || len(w.asked) > maxQuestions {
 			t.Errorf("%s: %d servers, %d questions", mode, len(w.others), len(w.asked))
 		}
-		real := false
+		listed := false
 		for _, f := range w.found() {
-			real = real || f.Server == ip4("10.77.0.2") && f.How == howOffer
+			listed = listed || f.Server == ip4("10.77.0.2") && f.How == howOffer
 		}
-		if !real || w.stopped.IsValid() != (mode == Own) {
+		if !listed || w.stopped.IsValid() != (mode == Own) {
 			t.Errorf("%s: %+v", mode, w.standing)
 		}
 	}

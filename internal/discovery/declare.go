@@ -3,6 +3,8 @@ package discovery
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -16,30 +18,112 @@ func Declare(tx *registry.Tx, n fleet.Node) (fleet.Node, error) {
 	if err := CheckSerial(tx, n); err != nil {
 		return n, err
 	}
-	var seen *fleet.Node
+	seen, err := waiting(tx, n)
+	if err != nil {
+		return n, err
+	}
+	if len(seen) == 0 {
+		return n, tx.CreateNode(n)
+	}
+	n.Seen, n.UUID, n.SerialSeen = seen[0].Seen, seen[0].UUID, seen[0].SerialSeen
+	return n, takeIn(tx, seen[0].Name, n, seen[1:])
+}
+
+// Put records what an operator changed of a node. Machines with MACs that it has now, and that nobody adopted, become
+// part of it.
+func Put(tx *registry.Tx, was, n fleet.Node) error {
+	if was.State == fleet.Discovered && n.State == fleet.Adopted {
+		_, found, err := Awaited(tx, was, n.Name)
+		if err != nil {
+			return err
+		}
+		if found {
+			return errors.Join(tx.MergeNode(was.Name, n.Name), tx.PutNode(n.Name, n))
+		}
+	}
+	if was.Serial != n.Serial {
+		if err := CheckSerial(tx, n); err != nil {
+			return err
+		}
+	}
+	seen, err := waiting(tx, n)
+	if err != nil {
+		return err
+	}
+	seen = slices.DeleteFunc(seen, func(s fleet.Node) bool { return s.Name == was.Name })
+	return takeIn(tx, was.Name, n, seen)
+}
+
+// waiting are the machines with MACs of a node that were seen, and that nobody adopted.
+func waiting(tx *registry.Tx, n fleet.Node) (seen []fleet.Node, err error) {
 	for _, m := range n.MACs {
 		other, err := tx.NodeByMAC(m)
 		if errors.Is(err, registry.ErrNotFound) || err == nil && other.State == fleet.Adopted {
 			continue // the registry says to whom it belongs
 		}
 		if err != nil {
-			return n, err
+			return nil, err
 		}
-		if seen == nil {
-			seen = &other
-			continue
-		}
-		if other.Name != seen.Name {
-			if err := tx.DeleteNode(other.Name); err != nil {
-				return n, err
-			}
+		if !slices.ContainsFunc(seen, func(s fleet.Node) bool { return s.Name == other.Name }) {
+			seen = append(seen, other)
 		}
 	}
-	if seen == nil {
-		return n, tx.CreateNode(n)
+	return seen, nil
+}
+
+// takeIn makes n of the node that is called was, and machines that were seen part of it.
+func takeIn(tx *registry.Tx, was string, n fleet.Node, seen []fleet.Node) error {
+	if len(seen) == 0 {
+		return tx.PutNode(was, n)
 	}
-	n.Seen, n.UUID = seen.Seen, seen.UUID
-	return n, tx.PutNode(seen.Name, n)
+	without := n
+	without.MACs = slices.DeleteFunc(slices.Clone(n.MACs), func(m fleet.MAC) bool { // those are not free yet
+		return slices.ContainsFunc(seen, func(s fleet.Node) bool { return slices.Contains(s.MACs, m) })
+	})
+	if err := tx.PutNode(was, without); err != nil {
+		return err
+	}
+	for _, s := range seen {
+		if err := tx.MergeNode(s.Name, n.Name); err != nil {
+			return err
+		}
+	}
+	return tx.PutNode(n.Name, n)
+}
+
+// Awaited returns the node of a name that was declared by its serial number, if the machine that was seen may be it.
+// With no name it is the one that was declared with the number that the machine says. found tells whether there is one.
+func Awaited(tx *registry.Tx, seen fleet.Node, name string) (n fleet.Node, found bool, err error) {
+	if name == "" {
+		return Declared(tx, seen.SerialSeen)
+	}
+	n, err = tx.Node(name)
+	bySerial := n.State == fleet.Adopted && n.Serial != "" && n.OnlyLearned()
+	if errors.Is(err, registry.ErrNotFound) || err == nil && !bySerial {
+		return n, false, nil
+	}
+	if err == nil && fleet.TellingSerial(seen.SerialSeen) && !sameSerial(seen.SerialSeen, n.Serial) {
+		err = api.NewError(
+			api.Conflict,
+			fmt.Sprintf("node %s was declared with serial number %s, and this machine says %s", name, n.Serial,
+				seen.SerialSeen),
+			fmt.Sprintf("is that right? pando node set %s --serial '%s', then adopt it", name, seen.SerialSeen),
+		)
+	}
+	return n, err == nil, err
+}
+
+// Become makes a machine that was seen, and waits, the node that was declared for it: nothing of that is lost. It
+// returns the node as it is to be recorded, after MergeNode.
+func Become(seen, declared fleet.Node) fleet.Node {
+	n := declared
+	for _, m := range seen.MACs {
+		if !slices.Contains(n.MACs, m) {
+			n.MACs, n.Learned = append(slices.Clone(n.MACs), m), append(slices.Clone(n.Learned), m)
+		}
+	}
+	n.UUID, n.SerialSeen, n.Seen = seen.UUID, seen.SerialSeen, seen.Seen
+	return n
 }
 
 // CheckSerial refuses a serial number for a second node: a machine is matched by it once.
@@ -59,49 +143,54 @@ func CheckSerial(tx *registry.Tx, n fleet.Node) error {
 		return err
 	}
 	for _, o := range others {
-		if o.Name != n.Name && o.State == fleet.Adopted && (unseen || len(o.MACs) == 0) {
-			if _, err := tx.Node(o.Name); err != nil {
-				return api.NewError(
-					api.Conflict,
-					fmt.Sprintf("node %s: serial number %s belongs to another node", n.Name, n.Serial),
-					"",
-				)
-			}
+		bySerial := n.OnlyLearned() || o.OnlyLearned() && sameSerial(o.Serial, n.Serial)
+		if o.Name == n.Name || o.State != fleet.Adopted || !bySerial {
+			continue
+		}
+		if _, err := tx.Node(o.Name); err != nil {
 			return api.NewError(
 				api.Conflict,
-				fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
-				fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name),
+				fmt.Sprintf("node %s: serial number %s belongs to another node", n.Name, n.Serial),
+				"",
 			)
 		}
+		return api.NewError(
+			api.Conflict,
+			fmt.Sprintf("node %s: serial number %s belongs to node %s", n.Name, n.Serial, o.Name),
+			fmt.Sprintf("is it the same machine? then name it: pando node set %s --name %s", o.Name, n.Name),
+		)
 	}
 	return nil
 }
 
-// claim makes an unknown machine, seen as n, the node that was declared with its serial number and has no MAC yet.
-// found reports whether there is one. Its boots until now are the node's.
-func claim(tx *registry.Tx, n fleet.Node, serial string) (node fleet.Node, found bool, err error) {
-	if !fleet.TellingSerial(serial) || n.State != fleet.Discovered {
+// Declared returns the node that is recognised by a serial number: an operator declared it, and no MAC, for it. found
+// tells whether there is one.
+func Declared(tx *registry.Tx, serial string) (n fleet.Node, found bool, err error) {
+	serial = plain(serial)
+	if !fleet.TellingSerial(serial) {
 		return n, false, nil
 	}
-	declared, err := tx.NodesBySerial(serial)
+	all, err := tx.NodesBySerial(serial)
 	if err != nil {
 		return n, false, err
 	}
-	for _, d := range declared {
-		if d.State != fleet.Adopted || len(d.MACs) > 0 {
+	for _, d := range all {
+		if d.State != fleet.Adopted || !sameSerial(d.Serial, serial) || !d.OnlyLearned() {
 			continue
 		}
 		if found {
-			return n, false, fmt.Errorf("serial number %s was declared for %s and for %s", serial, node.Name, d.Name)
+			return n, false, api.NewError(
+				api.Conflict,
+				fmt.Sprintf("serial number %s was declared for %s and for %s", serial, n.Name, d.Name),
+				fmt.Sprintf("tell them apart by MAC: pando node set %s --add-mac MAC", n.Name),
+			)
 		}
-		node, found = d, true
+		n, found = d, true
 	}
-	if !found {
-		return n, false, nil
-	}
-	node.MACs, node.UUID, node.Seen = n.MACs, n.UUID, n.Seen
-	if err := tx.DeleteNode(node.Name); err != nil {
-		return n, false, err
-	}
-	return node, true, tx.PutNode(n.Name, node)
+	return n, found, nil
 }
+
+// plain is a serial number on one line, as nodes have it.
+func plain(serial string) string { return strings.Join(strings.Fields(serial), " ") }
+
+func sameSerial(a, b string) bool { return strings.EqualFold(plain(a), plain(b)) }

@@ -37,6 +37,7 @@ type Registry interface {
 // Machines records machines that nobody knows, and adopts those that the site's policy lets in.
 type Machines struct {
 	registry Registry
+	reported func(fleet.MAC) time.Time
 	now      func() time.Time
 	log      *slog.Logger
 
@@ -44,9 +45,10 @@ type Machines struct {
 	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
 }
 
-// New returns the discovery of the machines of a registry.
-func New(reg Registry, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, now: now, log: log, byPacket: ratelimit.New(discoverBurst, discoverRate),
+// New returns the discovery of the machines of a registry. reported tells when the machine with a MAC reported last.
+func New(reg Registry, reported func(fleet.MAC) time.Time, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, reported: reported, now: now, log: log,
+		byPacket:  ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }
 
@@ -133,39 +135,6 @@ func (d *Machines) ForPacket(n fleet.Node, mac fleet.MAC, uuid string) (func(*re
 	}, nil
 }
 
-// Adopt makes a discovered node a managed one: the node that was declared with its serial number or, if the policy is
-// open, a new one with a name by the policy's rule.
-func (d *Machines) Adopt(ctx context.Context, mac fleet.MAC, serial string) (fleet.Node, error) {
-	if !d.adoptions.Take(d.now()) {
-		return fleet.Node{}, ErrTooMany
-	}
-	var n fleet.Node
-	err := d.registry.Update(ctx, func(tx *registry.Tx) error {
-		var err error
-		if n, err = tx.NodeByMAC(mac); err != nil || n.State == fleet.Adopted {
-			return err
-		}
-		var declared bool
-		if n, declared, err = claim(tx, n, strings.TrimSpace(serial)); err != nil || declared {
-			return err
-		}
-		policy, err := tx.Policy()
-		if err != nil || policy.Adoption != fleet.Open {
-			return err
-		}
-		old := n.Name
-		if n.Name, err = nextName(tx, policy.Naming); err != nil {
-			return err
-		}
-		n.State = fleet.Adopted
-		return tx.PutNode(old, n)
-	})
-	if err == nil && n.State == fleet.Adopted {
-		d.log.Info("adopted", "mac", mac, "node", n.Name, "group", n.Group)
-	}
-	return n, err
-}
-
 // nextName is the first free name of a rule.
 func nextName(tx *registry.Tx, rule string) (string, error) {
 	naming, err := fleet.ParseNaming(rule)
@@ -188,11 +157,12 @@ func nextName(tx *registry.Tx, rule string) (string, error) {
 
 // due reports whether it is worth a write that a node was seen now, with this UUID and serial number.
 func (d *Machines) due(n fleet.Node, uuid, serial string) bool {
-	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.Serial)
+	same := (uuid == "" || uuid == n.UUID) && (serial == "" || serial == n.SerialSeen)
 	return !same || d.now().Sub(n.Seen) >= seenGranularity
 }
 
-// touch writes that a node was seen now, and what its firmware says of it. A node that is gone is no error.
+// touch writes that a node was seen now, and what its firmware says of it, beside what was declared. A node that is
+// gone is no error.
 func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
 	n, err := tx.Node(name)
 	if errors.Is(err, registry.ErrNotFound) {
@@ -206,14 +176,14 @@ func (d *Machines) touch(tx *registry.Tx, name, uuid, serial string) error {
 		n.UUID = uuid
 	}
 	if serial != "" {
-		n.Serial = serial
+		n.SerialSeen = serial
 	}
 	return tx.PutNode(n.Name, n)
 }
 
 // Touch records, from time to time, that a node was seen, and what its firmware reports.
 func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string) {
-	serial = strings.Join(strings.Fields(serial), " ") // on one line, as nodes have it
+	serial = plain(serial)
 	if !d.due(n, uuid, serial) {
 		return
 	}

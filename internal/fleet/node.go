@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -25,14 +27,26 @@ type Node struct {
 	Version    Ref               `json:"version,omitempty"`     // overrides the group's whole value; "" none
 	Follow     bool              `json:"follow,omitempty"`      // Version is a tag, and boots get what it names then
 	KernelArgs []string          `json:"kernel_args,omitempty"` // appended after the group's
-	UUID       string            `json:"uuid,omitempty"`        // SMBIOS system UUID, as firmware tells it
-	Serial     string            `json:"serial,omitempty"`
+	Serial     string            `json:"serial,omitempty"`      // as an operator declared it
+	// what its firmware says of it, which overwrites nothing that was declared
+	UUID       string `json:"uuid,omitempty"` // SMBIOS system UUID
+	SerialSeen string `json:"serial_seen,omitempty"`
+	// those of its MACs that no operator declared: it was seen with them
+	Learned []MAC `json:"learned_macs,omitempty"`
 	// public key of its machine's TPM that an operator approved; "" none
 	TPMKey  string    `json:"tpm_key,omitempty"`
 	Created time.Time `json:"created"`
 	Seen    time.Time `json:"seen,omitzero"` // last packet or report
 
 	Settings // its own, instead of its group's
+}
+
+// SerialNumber is the serial number that was declared for the node, or else the one that its firmware says.
+func (n Node) SerialNumber() string { return cmp.Or(n.Serial, n.SerialSeen) }
+
+// OnlyLearned reports whether no operator declared a MAC of the node.
+func (n Node) OnlyLearned() bool {
+	return !slices.ContainsFunc(n.MACs, func(m MAC) bool { return !slices.Contains(n.Learned, m) })
 }
 
 // DefaultGroup is the group that exists from the first start and that newly adopted nodes join.

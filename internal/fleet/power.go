@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -79,6 +80,10 @@ func (n Node) fill(s string) (string, error) {
 			value = n.Name
 		case "serial":
 			value = n.Serial
+		}
+		if value == "" && key == "serial" {
+			return "", fmt.Errorf("no serial number was declared, which its address %s wants: pando node set %s "+
+				"--serial '%s'", s, n.Name, cmp.Or(n.SerialSeen, "NUMBER"))
 		}
 		if value == "" {
 			return "", fmt.Errorf("it has no %s, which its address %s wants", key, s)

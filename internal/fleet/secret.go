@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,17 +27,26 @@ func (s Secret) Validate() error {
 			return fmt.Errorf("secret %s: %w", s.Name, err)
 		}
 	}
+	if c := s.ForClasses(); len(c) > 0 {
+		return fmt.Errorf("secret %s: %s: any machine can say that it has some hardware: name groups or nodes", s.Name,
+			c[0])
+	}
 	return nil
 }
 
-// Covers reports whether a node may have the secret.
-func (s Secret) Covers(n Node, classes []Class) bool {
+// ForClasses are the hardware classes that a secret is for by a declaration of before: nobody gets it by them.
+func (s Secret) ForClasses() (out []Scope) {
 	for _, f := range s.For {
-		if f.Covers(n, classes) {
-			return true
+		if f.Kind == ForClass {
+			out = append(out, f)
 		}
 	}
-	return false
+	return out
+}
+
+// Covers reports whether a node may have the secret. What a machine says of its hardware does not count.
+func (s Secret) Covers(n Node) bool {
+	return slices.ContainsFunc(s.For, func(f Scope) bool { return f.Covers(n, nil) })
 }
 
 // SecretPolicy says what a boot must prove before it gets secrets. With ",wait" a boot waits until it has proved it;

@@ -1,6 +1,9 @@
 package fleet
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestClaim: who gets secrets, for every policy and everything that can be known.
 func TestClaim(t *testing.T) {
@@ -48,10 +51,20 @@ func TestSecretValidate(t *testing.T) {
 			t.Errorf("taken: %+v", s)
 		}
 	}
+	s := Secret{Name: "munge", For: []Scope{{Kind: ForGroup, Name: "lab"}, {Kind: ForNode, Name: "pc1"}}}
+	if s.Validate() != nil || !s.Covers(Node{Name: "pc1"}) || !s.Covers(Node{Name: "pc2", Group: "lab"}) ||
+		s.Covers(Node{Name: "pc2"}) {
+		t.Errorf("%+v is for others", s)
+	}
+}
+
+// Any machine can say that it has some hardware.
+func TestSecretsAreNotForClasses(t *testing.T) {
 	s := Secret{Name: "munge", For: []Scope{{Kind: ForClass, Name: "gpu"}, {Kind: ForNode, Name: "pc1"}}}
-	if s.Validate() != nil || !s.Covers(Node{Name: "pc1"}, nil) ||
-		!s.Covers(Node{Name: "pc2"}, []Class{{Name: "gpu"}}) ||
-		s.Covers(Node{Name: "pc2"}, nil) {
+	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "name groups or nodes") {
+		t.Errorf("declared for a class: %v", err)
+	}
+	if !s.Covers(Node{Name: "pc1"}) || s.Covers(Node{Name: "gpu"}) {
 		t.Errorf("%+v is for others", s)
 	}
 }

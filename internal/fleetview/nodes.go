@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/registry"
@@ -18,6 +19,7 @@ const SilentAfter = 7 * 24 * time.Hour
 type Nodes struct {
 	Registry *registry.Registry
 	LastSeen func(fleet.Node) time.Time // the last sign of life of a node
+	Address  func(fleet.MAC) netip.Addr // from where a node reported last; nil: not known
 }
 
 // Views joins nodes with what they should run and with their latest boots.
@@ -64,8 +66,21 @@ func (v Nodes) Views(ctx context.Context, tx *registry.Tx, nodes []fleet.Node) (
 		if err := AddBoot(&out[i], b, progress[b.ID]); err != nil {
 			return nil, err
 		}
+		if out[i].Boot.State != trace.Down {
+			out[i].IP = v.address(b)
+		}
 	}
 	return out, nil
+}
+
+// address is where the machine of a boot is: from where it reported, else what it had when it booted.
+func (v Nodes) address(b registry.Boot) netip.Addr {
+	if v.Address != nil {
+		if a := v.Address(b.MAC); a.IsValid() {
+			return a
+		}
+	}
+	return b.Addr
 }
 
 // AddBoot adds a node's latest boot to the node's view.

@@ -64,6 +64,7 @@ func Checks(env *cmdenv.Env) []Check {
 		{"clock", checkClock},
 		{"images", func(ctx context.Context, o Options) []Finding { return checkImages(env, ctx, o) }},
 		{"nics", func(ctx context.Context, o Options) []Finding { return checkNICs(env, ctx, o) }},
+		{"secrets", func(ctx context.Context, o Options) []Finding { return checkSecrets(env, ctx, o) }},
 		{"neighbours", func(ctx context.Context, o Options) []Finding { return checkNeighbours(env, ctx, o) }},
 	}
 }

@@ -47,12 +47,16 @@ func probeFirewall(name, proc string, own api.DHCP) []Finding {
 	}
 	defer in.close()
 	var tries []*try
+	defer func() {
+		for _, t := range tries {
+			t.close()
+		}
+	}()
 	for i, p := range serverPorts {
 		t, err := newTry(p, proc, own, name, in.client)
 		if err != nil || t == nil {
 			continue // the check of ports says who has it
 		}
-		defer t.close()
 		t.client = uint16(firstClient + i)
 		if p.number == 67 {
 			t.client = dhcpClient

@@ -169,6 +169,29 @@ func checkNICs(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	return nicFindings(nodes)
 }
 
+// checkSecrets asks the server on this machine for secrets that nobody gets.
+func checkSecrets(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
+	c := api.OverSocket(cmdenv.SocketPath(o.Data))
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	secrets, err := c.Secrets(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return found(note, exitcode.HintOf(err), "cannot ask the server for its secrets: %v", err)
+	}
+	var out []Finding
+	for _, s := range secrets {
+		if c := s.ForClasses(); len(c) > 0 {
+			out = append(out, found(Warning, fmt.Sprintf("pando secret set %s --for @GROUP", s.Name),
+				"secret %s is for %s: no secret is given for the hardware that a machine says it has", s.Name, c[0])...)
+		}
+	}
+	return out
+}
+
 func nicFindings(nodes []api.Node) []Finding {
 	missing := map[string][]string{} // modalias -> nodes
 	for _, n := range nodes {

@@ -215,3 +215,22 @@ func TestTokens(t *testing.T) {
 		t.Errorf("boot id %q", id)
 	}
 }
+
+// TestKeysOfASiteThatRan: keys that are gone are not made anew in silence beside the registry of a site, because no
+// node and no version would trust them.
+func TestKeysOfASiteThatRan(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, "registry.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(filepath.Join(data, "keys"))
+	var refused *KeyError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Hint(), "from its backup") ||
+		!strings.Contains(refused.Hint(), "move registry.db away too") {
+		t.Errorf("opened: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(data, "keys")); err != nil || len(left) > 0 {
+		t.Errorf("made %v (%v)", left, err)
+	}
+}

@@ -55,7 +55,11 @@ func (k Keys) SitePublic() string { return k.Ring.Keys()[0].Public }
 // ServerPublic is the server's public key.
 func (k Keys) ServerPublic() ed25519.PublicKey { return k.Server.Public().(ed25519.PublicKey) }
 
-// Open reads the keys in dir. When none of them exists it makes all of them.
+// registryFile lies beside the keys directory of a site that has run.
+const registryFile = "registry.db"
+
+// Open reads the keys in dir. When none of them exists it makes all of them, but not for a site that has run: its nodes
+// and versions trust the keys that it had.
 func Open(dir string) (Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return Keys{}, &KeyError{
@@ -71,6 +75,9 @@ func Open(dir string) (Keys, error) {
 	switch {
 	case err != nil:
 		return Keys{}, &KeyError{Path: dir, Err: err}
+	case len(present) == 0 && exists(filepath.Join(filepath.Dir(dir), registryFile)):
+		return Keys{}, &KeyError{Path: dir, Err: errors.New("no keys, beside the registry of a site that had some"),
+			hint: restoreHint + "; to begin a new site, move " + registryFile + " away too"}
 	case len(present) == 0:
 		if err := create(dir); err != nil {
 			return Keys{}, &KeyError{
@@ -84,6 +91,11 @@ func Open(dir string) (Keys, error) {
 			Err: fmt.Errorf("%s missing beside %s", strings.Join(absent, " "), strings.Join(present, " "))}
 	}
 	return read(dir)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // look reports which of the secret files are there. The public key can be made from the secret one.

@@ -5,6 +5,7 @@
 package lastseen
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -14,21 +15,60 @@ import (
 // Within is how recently a running node was seen: it reports about once a minute.
 const Within = 3 * time.Minute
 
-// Times are the times of the last reports, by MAC. A report a minute from each node is not worth a write to the
-// registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
-type Times struct {
-	mu sync.Mutex
-	at map[fleet.MAC]time.Time
+// report is the last report of a node.
+type report struct {
+	at   time.Time
+	from netip.Addr
 }
 
-// Note records a report of the node with this MAC.
-func (t *Times) Note(mac fleet.MAC, now time.Time) {
+// Times are the times of the last reports, by MAC, and from where they came. A report a minute from each node is not
+// worth a write to the registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
+type Times struct {
+	mu   sync.Mutex
+	last map[fleet.MAC]report
+}
+
+// Note records a report of the node with this MAC, which came from an address.
+func (t *Times) Note(mac fleet.MAC, from netip.Addr, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.at == nil {
-		t.at = make(map[fleet.MAC]time.Time)
+	if t.last == nil {
+		t.last = make(map[fleet.MAC]report)
 	}
-	t.at[mac] = now
+	t.last[mac] = report{now, from}
+}
+
+// Left records that the node with this MAC said that it goes down.
+func (t *Times) Left(mac fleet.MAC) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.last, mac)
+}
+
+// Address returns from where the node with a MAC reported last; the zero Addr: it has not.
+func (t *Times) Address(mac fleet.MAC) netip.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last[mac].from
+}
+
+// Reports tells whether a node that runs reported from an address lately.
+func (t *Times) Reports(from netip.Addr, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.last {
+		if r.from == from && now.Sub(r.at) <= Within {
+			return true
+		}
+	}
+	return false
+}
+
+// Reported returns when the node with a MAC reported last; zero: not since the server started.
+func (t *Times) Reported(mac fleet.MAC) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last[mac].at
 }
 
 // Seen returns when a node was last seen: its last report, or what the registry has if that is later.
@@ -37,7 +77,7 @@ func (t *Times) Seen(n fleet.Node) time.Time {
 	defer t.mu.Unlock()
 	last := n.Seen
 	for _, mac := range n.MACs {
-		if at := t.at[mac]; at.After(last) {
+		if at := t.last[mac].at; at.After(last) {
 			last = at
 		}
 	}

@@ -23,6 +23,15 @@ func (n Node) Claim() fleet.Claim {
 // ApproveHint is what an operator can do for a boot whose secrets are withheld.
 func ApproveHint(n Node) string { return "pando node approve " + n.Node.Name }
 
+// notFor says why a node may not have a secret.
+func notFor(s registry.Secret, n fleet.Node) error {
+	if c := s.ForClasses(); len(c) > 0 {
+		return fmt.Errorf("secret %s is for %s, and no secret is given for what a machine says of its hardware: name "+
+			"nodes or groups: pando secret set %[1]s --for GROUP", s.Name, c[0])
+	}
+	return fmt.Errorf("secret %s is not for node %s", s.Name, n.Name)
+}
+
 // SealedAs is what a secret's value is sealed for.
 func SealedAs(name string) string { return "secret " + name }
 
@@ -35,8 +44,8 @@ func (c *Renderer) Secrets(n Node) configfile.Secret {
 			if i < 0 {
 				return "", fmt.Errorf("there is no secret %s: set it with `pando secret set`", name)
 			}
-			if !n.secrets[i].Covers(n.Node, n.classes) {
-				return "", fmt.Errorf("secret %s is not for node %s", name, n.Node.Name)
+			if !n.secrets[i].Covers(n.Node) {
+				return "", notFor(n.secrets[i], n.Node)
 			}
 			if withheld == "" {
 				value, err := c.Keys.Open(SealedAs(name), n.secrets[i].Sealed)

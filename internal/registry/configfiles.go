@@ -114,6 +114,18 @@ func (t *Tx) moveScope(old, name string) error {
 	return nil
 }
 
+// mergeScope gives what was for one node to another, unless that has such.
+func (t *Tx) mergeScope(from, to string) error {
+	was := fleet.Scope{Kind: fleet.ForNode, Name: from}.String()
+	is := fleet.Scope{Kind: fleet.ForNode, Name: to}.String()
+	for _, table := range []string{"config_files", "secret_scopes"} {
+		if _, err := t.exec(`UPDATE OR IGNORE `+table+` SET scope = ? WHERE scope = ?`, is, was); err != nil {
+			return fmt.Errorf("merge node %s into %s: %w", from, to, err)
+		}
+	}
+	return nil
+}
+
 func scanConfigFile(s scanner) (fleet.ConfigFile, error) {
 	var f fleet.ConfigFile
 	var scope, path, body string

@@ -10,8 +10,11 @@ import (
 )
 
 const (
-	nodeFields  = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key, `
-	nodeColumns = nodeFields + `(SELECT group_concat(mac, ' ') FROM (SELECT mac FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
+	nodeFields = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
+		tpm_key, serial_seen, `
+	nodeColumns = nodeFields + `(SELECT group_concat(mac || iif(learned, '` + learnedMark + `', ''), ' ')
+		FROM (SELECT mac, learned FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
+	learnedMark = "+" // behind a MAC that no operator declared
 )
 
 // Nodes returns all nodes, discovered ones too, in natural order of their names.
@@ -26,30 +29,29 @@ func (t *Tx) Nodes() ([]fleet.Node, error) {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	for i := range nodes {
-		nodes[i].MACs = macs[nodes[i].Name]
+		if err := addMACs(&nodes[i], macs[nodes[i].Name]); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
 	}
 	slices.SortFunc(nodes, func(a, b fleet.Node) int { return fleet.CompareNames(a.Name, b.Name) })
 	return nodes, nil
 }
 
-// macs returns the MACs of all nodes by their names.
-func (t *Tx) macs() (map[string][]fleet.MAC, error) {
-	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, mac FROM macs ORDER BY node, place`)
+// macs returns the MACs of all nodes by their names, as nodeColumns has them.
+func (t *Tx) macs() (map[string][]string, error) {
+	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, mac || iif(learned, '`+learnedMark+`', '') FROM macs
+		ORDER BY node, place`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := make(map[string][]fleet.MAC)
+	out := make(map[string][]string)
 	for rows.Next() {
 		var node, text string
 		if err := rows.Scan(&node, &text); err != nil {
 			return nil, err
 		}
-		m, err := fleet.ParseMAC(text)
-		if err != nil {
-			return nil, err
-		}
-		out[node] = append(out[node], m)
+		out[node] = append(out[node], text)
 	}
 	return out, rows.Err()
 }
@@ -95,9 +97,14 @@ func (t *Tx) NodeByAddress(a netip.Addr) (fleet.Node, error) {
 	return one(t.row(nodeColumns+` WHERE address = ?`, a.String()), scanNode, "node with address", a.String())
 }
 
-// NodesBySerial returns the nodes with this serial number. There should be at most one.
+// NodesBySerial returns the nodes for which this serial number was declared, or whose firmware says it. There should
+// be one. Capitals do not count.
 func (t *Tx) NodesBySerial(serial string) ([]fleet.Node, error) {
-	n, err := list(t, scanNode, nodeColumns+` WHERE serial = ? AND serial != '' ORDER BY name`, serial)
+	if serial == "" {
+		return nil, nil
+	}
+	n, err := list(t, scanNode, nodeColumns+` WHERE serial = ?1 COLLATE NOCASE OR serial_seen = ?1 COLLATE NOCASE
+		ORDER BY name`, serial)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes with serial number %s: %w", serial, err)
 	}
@@ -148,8 +155,8 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 		return err
 	}
 	_, err := t.exec(
-		`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides, tpm_key)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		`INSERT INTO nodes (name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
+		tpm_key, serial_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		nodeValues(n)...)
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", n.Name, err)
@@ -171,7 +178,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	}
 	_, err := t.exec(
 		`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
-		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ? WHERE name = ?`,
+		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ?, serial_seen = ? WHERE name = ?`,
 		append(nodeValues(n), name)...)
 	if err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
@@ -191,6 +198,18 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 		}
 	}
 	return t.putMACs(n)
+}
+
+// MergeNode makes a machine that was seen, as the node called seen, part of another node: its boots until now are that
+// node's, and what was declared for it too, unless the node has such. Its MACs are free then.
+func (t *Tx) MergeNode(seen, into string) error {
+	if _, err := t.exec(`UPDATE boots SET node = ? WHERE node = ?`, into, seen); err != nil {
+		return fmt.Errorf("merge node %s into %s: %w", seen, into, err)
+	}
+	if err := errors.Join(t.mergeScope(seen, into), t.mergePower(seen, into)); err != nil {
+		return err
+	}
+	return t.DeleteNode(seen)
 }
 
 // DeleteNode deletes a node, or returns ErrNotFound. Its boots stay in the history of its MAC.
@@ -262,7 +281,8 @@ func taken(err error, kind, name string) error {
 
 func (t *Tx) putMACs(n fleet.Node) error {
 	for i, m := range n.MACs {
-		if _, err := t.exec(`INSERT INTO macs (mac, node, place) VALUES (?, ?, ?)`, m.String(), n.Name, i); err != nil {
+		if _, err := t.exec(`INSERT INTO macs (mac, node, place, learned) VALUES (?, ?, ?, ?)`, m.String(), n.Name, i,
+			slices.Contains(n.Learned, m)); err != nil {
 			return fmt.Errorf("node %s: record MAC %s: %w", n.Name, m, err)
 		}
 	}
@@ -284,5 +304,6 @@ func nodeValues(n fleet.Node) []any {
 		stamp(n.Seen),
 		pack(n.Settings, n.Settings == (fleet.Settings{})),
 		n.TPMKey,
+		n.SerialSeen,
 	}
 }

@@ -28,6 +28,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 		&seen,
 		&overrides,
 		&n.TPMKey,
+		&n.SerialSeen,
 		&macs,
 	)
 	if err != nil {
@@ -36,11 +37,23 @@ func scanNode(s scanner) (fleet.Node, error) {
 	n.Follow = n.Version.IsTag()
 	n.Created, n.Seen = unstamp(created), unstamp(seen)
 	n.Address, err = parseAddr(address)
-	for _, m := range strings.Fields(macs.String) {
-		mac, e := fleet.ParseMAC(m)
-		n.MACs, err = append(n.MACs, mac), errors.Join(err, e)
+	return n, errors.Join(err, addMACs(&n, strings.Fields(macs.String)), unpack(labels, &n.Labels),
+		unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
+}
+
+// addMACs gives a node its MACs, as nodeColumns has them.
+func addMACs(n *fleet.Node, texts []string) error {
+	for _, text := range texts {
+		text, learned := strings.CutSuffix(text, learnedMark)
+		mac, err := fleet.ParseMAC(text)
+		if err != nil {
+			return err
+		}
+		if n.MACs = append(n.MACs, mac); learned {
+			n.Learned = append(n.Learned, mac)
+		}
 	}
-	return n, errors.Join(err, unpack(labels, &n.Labels), unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
+	return nil
 }
 
 // addrText is "" for the zero address.

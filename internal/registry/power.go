@@ -147,6 +147,16 @@ func (t *Tx) renamePower(was, is string) error {
 	return nil
 }
 
+// mergePower gives the password of one node to another, unless that has one.
+func (t *Tx) mergePower(from, to string) error {
+	_, err := t.exec(`UPDATE OR IGNORE power_passwords SET name = ? WHERE kind = ? AND name = ?`, to,
+		string(PowerOfNode), from)
+	if err != nil {
+		return fmt.Errorf("merge node %s into %s: %w", from, to, err)
+	}
+	return nil
+}
+
 // forgetPower leaves nothing to whoever has the name next.
 func (t *Tx) forgetPower(of PowerOwner, name string) error {
 	err := t.PutPowerPassword(of, name, nil)

@@ -34,6 +34,7 @@ var mainSchema = schema{
 		mainStep17,
 		mainStep18,
 		mainStep19,
+		mainStep20,
 	},
 }
 
@@ -242,6 +243,15 @@ ALTER TABLE groups DROP COLUMN keeping;
 
 const mainStep19 = `
 ALTER TABLE boots ADD COLUMN pxe_menu INTEGER NOT NULL DEFAULT 0;
+`
+
+// mainStep20 keeps apart what was declared and what was seen. Which it was is not known of what is there: it counts as
+// declared, so that nothing of that is lost.
+const mainStep20 = `
+ALTER TABLE nodes ADD COLUMN serial_seen TEXT NOT NULL DEFAULT '';
+UPDATE nodes SET serial_seen = serial;
+UPDATE nodes SET serial = '' WHERE state = 'discovered';
+ALTER TABLE macs ADD COLUMN learned INTEGER NOT NULL DEFAULT 0;
 `
 
 const eventsStep1 = `

@@ -214,8 +214,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// TestDeclaredBySerialNumber: a machine that nobody knows by its MAC is the node that was declared with its serial
-// number, whatever the policy, also when it was seen before; a second machine with that number is another one.
+// TestDeclaredBySerialNumber: a machine that says the serial number of a declared node is told of as such. Where the
+// policy is to approve it is that node when an operator adopts it; a second machine with that number waits.
 func TestDeclaredBySerialNumber(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
@@ -238,7 +238,14 @@ func TestDeclaredBySerialNumber(t *testing.T) {
 	_, err = c.CreateNode(t.Context(), api.NodeCreate{Name: "pc011"})
 	wantCode(t, err, api.BadRequest, "no MAC address and no serial")
 
-	cfg := first.load() // the script's query says serial=S1
+	if script := first.script(); strings.Contains(script, "initrd") ||
+		!strings.Contains(script, "it says the serial number of node pc010") { // the query says serial=S1
+		t.Errorf("a machine that only says the serial number:\n%s", script)
+	}
+	if _, err := c.AdoptNodes(t.Context(), api.NodeAdopt{Select: first.mac.String()}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := first.load()
 	if a := checkAssignment(t, cfg, first.register(cfg)); a.Node != "pc010" {
 		t.Errorf("the machine is %s", a.Node)
 	}

@@ -182,7 +182,7 @@ func TestSecondBoot(t *testing.T) {
 		t.Errorf("the old boot's session still speaks: %v", e)
 	}
 	nodes := s.nodes()
-	if len(nodes) != 1 || nodes[0].Serial != "S1" || nodes[0].UUID == "" {
+	if len(nodes) != 1 || nodes[0].SerialSeen != "S1" || nodes[0].Serial != "" || nodes[0].UUID == "" {
 		t.Errorf("nodes: %+v", nodes)
 	}
 }

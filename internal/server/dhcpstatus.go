@@ -58,6 +58,14 @@ func (s *Server) dhcpStopped() string {
 	return ""
 }
 
+// ownSubnets are the subnets in which nodes can get addresses from this server; none where it is told to give none.
+func (s *Server) ownSubnets() []dhcp.Subnet {
+	if s.cfg.DHCP.Mode != dhcp.Own {
+		return nil
+	}
+	return s.cfg.DHCP.Subnets
+}
+
 // dhcpOff reports whether DHCP is another server's business altogether.
 func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }
 

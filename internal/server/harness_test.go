@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -225,6 +226,8 @@ type node struct {
 	http *http.Client
 	fast bool // takes no time on the clock
 
+	serial string // that its firmware says; "": S1
+
 	brisk time.Duration // takes so much less time; 0: no less
 }
 
@@ -300,8 +303,8 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
-		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() +
-			"&serial.hex=5331",
+		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))),
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)

@@ -68,15 +68,15 @@ func (s *Server) operatorOptions() operator.Options {
 		Commands: s.commands, Waker: s.waker, Methods: s.methods,
 		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
 		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus,
-		Loads: s.admission.Status,
-		Logs:  s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started,
+		Loads: s.admission.Status, Subnets: s.ownSubnets,
+		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started,
 		Now: s.now,
 	}
 }
 
 // nodeViews puts together what is known of nodes.
 func (s *Server) nodeViews() fleetview.Nodes {
-	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen}
+	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen, Address: s.lastSeen.Address}
 }
 
 // nodeData has what is kept of nodes outside of the registry follow their names.

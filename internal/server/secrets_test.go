@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"database/sql"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -382,4 +383,64 @@ func get(t *testing.T, s *site, path string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// A machine that says that it has some hardware gets no secret by that, also where a secret was declared for a class
+// by a Pando that still took it. A file of a class brings a secret to the machines that the secret is for.
+func TestSecretsFollowNoHardware(t *testing.T) {
+	s, c := secretSite(t, fleet.SecretsMAC, fleet.Scope{Kind: fleet.ForGroup, Name: "lab"})
+	class := fleet.Class{Name: "dell", Match: fleet.Match{Vendor: []string{"Dell*"}}}
+	if _, err := c.CreateClass(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	whom := []fleet.Scope{{Kind: fleet.ForClass, Name: "dell"}}
+	_, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", For: &whom})
+	wantCode(t, err, api.BadRequest, "name groups or nodes")
+	_, err = c.ApplyFleet(t.Context(), api.Apply{Declaration: api.Declaration{
+		Secrets: []fleet.Secret{{Name: "munge", For: whom}}}})
+	wantCode(t, err, api.BadRequest, "name groups or nodes")
+	setConfig(t, c, "class:dell", "/etc/class.key", `{{secret "munge"}}`)
+	s.stop()
+	db, err := sql.Open("sqlite", filepath.Join(s.cfg.Dir, "registry.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO secret_scopes VALUES ('munge', 'class:dell')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	c = operatorOf(t, s)
+
+	boot := func(n *node) api.RegisterResponse {
+		t.Helper()
+		cfg := n.load()
+		req := registrationOf(cfg)
+		req.Hardware.Vendor = "Dell Inc."
+		var resp api.RegisterResponse
+		if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
+			t.Fatal(e)
+		}
+		return resp
+	}
+	resp := boot(s.node(1))
+	if content(resp.Secrets, "/etc/class.key") != "" || content(resp.Secrets, mungeKey) != "" {
+		t.Error("a machine that says it is of the class has the secret")
+	}
+	if p := strings.Join(assigned(t, resp).Problems, "\n"); !strings.Contains(p, "pando secret set munge --for GROUP") {
+		t.Errorf("problems %s", p)
+	}
+	if st, err := c.Status(t.Context()); err != nil || !slices.Equal(st.ClassSecrets, []string{"munge"}) {
+		t.Errorf("the status names %v (%v)", st.ClassSecrets, err)
+	}
+	whom = []fleet.Scope{{Kind: fleet.ForGroup, Name: fleet.DefaultGroup}}
+	if _, err := c.SetSecret(t.Context(), api.SecretSet{Name: "munge", For: &whom}); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.add(time.Hour)
+	if resp := boot(s.node(1)); content(resp.Secrets, "/etc/class.key") != theSecret {
+		t.Errorf("a node that may have it has not the class's file; problems %v", assigned(t, resp).Problems)
+	}
 }

@@ -198,6 +198,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.boots = bootlog.New(s.registry, s.now, s.log)
 	s.wireBoot()
 	s.swarm = objects.NewTracker(s.cfg.uplink(), s.admission.NodeLink, s.store, s.log)
+	s.swarm.Authenticated = func(from netip.Addr) bool { return s.lastSeen.Reports(from, s.now()) }
 	s.objects = objects.NewHandler(objects.HandlerOptions{Store: s.store, Tracker: s.swarm, Uploads: &s.uploads,
 		Direct: s.cfg.Direct, Kernels: s.booter})
 	s.admission.Busy = s.swarm.Busy
@@ -357,7 +358,7 @@ func (s *Server) Close() error {
 
 // wireBoot wires what answers machines that boot.
 func (s *Server) wireBoot() {
-	s.discovery = discovery.New(s.registry, s.now, s.log)
+	s.discovery = discovery.New(s.registry, s.lastSeen.Reported, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
@@ -373,7 +374,7 @@ func (s *Server) wireBoot() {
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,
 		DHCPStopped: s.dhcpStopped,
-		Uploads:     &s.uploads, Release: s.cfg.Release, Now: s.now, Log: s.log,
+		Uploads:     &s.uploads, LastSeen: s.lastSeen, Release: s.cfg.Release, Now: s.now, Log: s.log,
 	})
 }
 

@@ -57,11 +57,9 @@ func newNode(f *storm, i int) *node {
 	n := &node{id: int32(i), addr: f.address(i), home: f.servers[i%len(f.servers)]}
 	// Who is special is spread over the numbers by the caller's seed: see storm.begin.
 	n.up.rate, n.down.rate, n.loader.rate = rate, rate, bytesPerSecond(f.KRate)
-	n.places.Pieces.Limit = f.uploads
 	n.objects = make([]bool, f.Demand)
 	n.swarm = swarm.NewFetcher(
-		swarm.FetcherOptions{Self: n.addr, Pieces: f.Pieces, Window: f.window, PeerFetches: f.fetches,
-			Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))},
+		swarm.FetcherOptions{Self: n.addr, Pieces: f.Pieces, Random: rand.New(rand.NewPCG(f.Seed, uint64(i)+2))},
 	)
 	return n
 }
@@ -195,7 +193,7 @@ func (f *storm) tellAll(n *node) {
 			continue
 		}
 		f.res.Haves++
-		if o.coming < f.fetches && f.hear(o) {
+		if o.coming < peerFetches && f.hear(o) {
 			f.act(o)
 		}
 	}

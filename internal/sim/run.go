@@ -42,8 +42,6 @@ type Config struct {
 	Spread time.Duration // nodes begin by chance within so long; 0: all at once
 
 	Faults Faults
-
-	window, fetches, uploads int // 0: as package swarm does it; tests measure others
 }
 
 // Faults are what goes wrong.
@@ -107,9 +105,6 @@ type storm struct {
 func (c *Config) defaults() error {
 	if c.Servers == 0 {
 		c.Servers = 1
-	}
-	if c.fetches == 0 {
-		c.fetches = peerFetches
 	}
 	if c.Delay == 0 {
 		c.Delay = 100 * time.Microsecond

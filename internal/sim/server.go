@@ -181,7 +181,7 @@ func (f *storm) answer(s *server, n *node, a swarm.Answer) {
 	f.res.Control += swarm.AnswerBytes(a)
 	f.deliver(func() {
 		if !n.dead {
-			f.watch(n, n.swarm.AddUrgentPeers(f.now, n.swarm.Answered(f.now, a)...))
+			f.meet(n, n.swarm.Answered(f.now, a)...)
 			f.act(n)
 		}
 	})

@@ -71,7 +71,11 @@ func TestStormCostsAboutOneBoot(t *testing.T) {
 		{20, 80, 1.25}, {40, 80, 1.35}, {200, 80, 1.50}, {1000, 80, 1.65},
 	} {
 		c := set(x.nodes, x.pieces)
-		r := run(t, c)
+		storm := run
+		if x.nodes <= 40 { // a bound says nothing of one seed: small storms differ by 4 % with it
+			storm = median
+		}
+		r := storm(t, c)
 		times(t, c, "last", r.Last, x.most)
 		amplification(t, c, r, 1.3)
 		t.Logf(

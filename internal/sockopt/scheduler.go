@@ -8,7 +8,7 @@ import (
 
 // Scheduler sends the uploads of a host in their order. Five uploads that share a link all end late; one after the
 // other each can be passed on as soon as it is complete. One at a time would leave the link idle in between, so all
-// run at once and the oldest has priority: see docs/adr/0043-the-oldest-upload-first.md.
+// run at once and the oldest has priority: see docs/adr/0053-rules-of-the-swarm.md.
 type Scheduler struct {
 	mu      sync.Mutex
 	uploads []*conn

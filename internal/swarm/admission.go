@@ -34,7 +34,6 @@ func (t *Tracker) admit(
 	takes, long := u.time(size), time.Duration(admitFactor)
 	if takes < unqueuedTime {
 		if len(t.queue) == 0 {
-			u.addUnbudgeted(now, size)
 			return 0, false
 		}
 		long = admitSoonFactor
@@ -87,8 +86,8 @@ type queuedObject struct {
 	ObjectRequest
 }
 
-// Admit reports whether an object may be sent to a node now. Otherwise it is queued, small objects apart from large
-// ones, until StepObjects returns its ticket.
+// Admit reports whether an object may be sent to a node now. Otherwise it is queued, until StepObjects returns its
+// ticket.
 func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool) {
 	if g, allowed := t.grants.all[grant{b.Node, b.Object}]; allowed {
 		if g.piece >= 0 {
@@ -97,14 +96,10 @@ func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool
 		return 0, false
 	}
 	if t.uplink.time(b.Size) < unqueuedTime && len(t.queue) == 0 {
-		t.uplink.addUnbudgeted(now, b.Size)
 		return 0, false
 	}
-	l := &t.largeObjects
-	if b.Size <= smallObject {
-		l = &t.smallObjects
-	}
 	x = t.ticket()
+	l := &t.objects
 	l.requests = append(l.requests, queuedObject{x, b})
 	if len(l.requests) == 1 {
 		l.firstSince, l.lookAt = now, now
@@ -114,10 +109,9 @@ func (t *Tracker) Admit(now time.Duration, b ObjectRequest) (x Ticket, wait bool
 
 // CancelObject removes a request whose client is gone.
 func (t *Tracker) CancelObject(now time.Duration, x Ticket) {
-	for _, l := range []*objectQueue{&t.smallObjects, &t.largeObjects} {
-		if i := slices.IndexFunc(l.requests, func(s queuedObject) bool { return s.ticket == x }); i >= 0 {
-			l.remove(now, i)
-		}
+	l := &t.objects
+	if i := slices.IndexFunc(l.requests, func(s queuedObject) bool { return s.ticket == x }); i >= 0 {
+		l.remove(now, i)
 	}
 }
 
@@ -129,25 +123,24 @@ func (l *objectQueue) remove(now time.Duration, i int) {
 }
 
 // StepObjects returns the tickets of the requests that may be answered now, and when to call it again, 0 when the
-// queues are empty. Call Step first: piece requests go first.
+// queue is empty. Call Step first: piece requests go first.
 func (t *Tracker) StepObjects(now time.Duration) (out []Ticket, wake time.Duration) {
-	for _, l := range []*objectQueue{&t.smallObjects, &t.largeObjects} {
-		for len(l.requests) > 0 && now >= l.lookAt {
-			b := l.requests[0]
-			after, counts := t.admit(now, b.Node, b.Size, now-l.firstSince)
-			if after > 0 {
-				l.lookAt = now + after
-				break
-			}
-			if counts {
-				t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: objectPiece})
-			}
-			out = append(out, b.ticket)
-			l.remove(now, 0)
+	l := &t.objects
+	for len(l.requests) > 0 && now >= l.lookAt {
+		b := l.requests[0]
+		after, counts := t.admit(now, b.Node, b.Size, now-l.firstSince)
+		if after > 0 {
+			l.lookAt = now + after
+			break
 		}
-		if len(l.requests) > 0 {
-			wake = Earlier(wake, l.lookAt)
+		if counts {
+			t.grants.allow(now, grant{b.Node, b.Object}, granted{piece: objectPiece})
 		}
+		out = append(out, b.ticket)
+		l.remove(now, 0)
+	}
+	if len(l.requests) > 0 {
+		wake = l.lookAt
 	}
 	return out, wake
 }

@@ -16,7 +16,7 @@ func TestWhatIsForLaterIsSentOnce(t *testing.T) {
 		for n := byte(1); n <= 2; n++ {
 			q := having(n, 39)
 			q.Urgent = soon
-			if a, _, _ := tr.Ask(time.Duration(n)*time.Second, q); len(a.Grant) != max(soon, 2-int(n)) {
+			if a, _, _ := tr.Ask(time.Duration(n)*12*time.Second, q); len(a.Grant) != max(soon, 2-int(n)) {
 				t.Errorf("soon %d, node %d: granted %v", soon, n, a.Grant)
 			}
 			tr.Sent("p", at(n), 39)

@@ -12,8 +12,6 @@ const (
 	exchangeBytes = 1 << 10
 	resendFactor  = 2                      // one retransmission
 	minDelay      = 200 * time.Millisecond // a shorter delay changes no time-out
-	holdDelays    = 8                      // times the delay that a reply may be held longer
-	holdDelayMax  = 40 * time.Second       // but no longer than this
 )
 
 // MaxAnnounceDelay bounds the delay that a node believes.
@@ -44,16 +42,10 @@ func (t *Tracker) AnnounceDelay(key string, more int) time.Duration {
 // BoundDelay limits a delay that a node was told.
 func BoundDelay(delay time.Duration) time.Duration { return min(max(delay, 0), MaxAnnounceDelay) }
 
-// MessageTimeout is how long a node waits for a reply that the tracker sends at once.
+// MessageTimeout is how long a node waits for a reply of the tracker.
 func MessageTimeout(delay time.Duration) time.Duration { return trackerTimeout + 2*BoundDelay(delay) }
-
-// RequestTimeout is how long a node waits for the reply to a piece request, which the tracker may hold open. On a slow
-// uplink that costs less than a refusal and another request.
-func RequestTimeout(delay time.Duration) time.Duration {
-	return max(MessageTimeout(delay), trackerTimeout+min(holdDelays*BoundDelay(delay), holdDelayMax))
-}
 
 // requestHold is how long the tracker may hold a request whose node waits for so long; 0: the node did not say.
 func requestHold(timeout time.Duration) time.Duration {
-	return min(max(timeout, trackerTimeout), RequestTimeout(MaxAnnounceDelay)) * 2 / 3
+	return min(max(timeout, trackerTimeout), MessageTimeout(MaxAnnounceDelay)) * 2 / 3
 }

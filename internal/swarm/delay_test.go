@@ -60,7 +60,7 @@ func TestAbsurdPatience(t *testing.T) {
 	}
 	for patience, want := range map[time.Duration]time.Duration{0: 4 * time.Second, -1: 4 * time.Second,
 		time.Second: 4 * time.Second, 30 * time.Second: 20 * time.Second,
-		time.Hour: RequestTimeout(MaxAnnounceDelay) * 2 / 3} {
+		time.Hour: MessageTimeout(MaxAnnounceDelay) * 2 / 3} {
 		if got := requestHold(patience); got != want {
 			t.Errorf("a question of one that waits for %s is held for %s, want %s", patience, got, want)
 		}
@@ -82,13 +82,13 @@ func TestTrackerIsNotLostWithAnnounceDelay(t *testing.T) {
 	s := newSwarm(40, 0)
 	s.SetAnnounceDelay(10 * time.Second)
 	step := s.Next(0)
-	if step.Request == nil || step.Request.Timeout != RequestTimeout(10*time.Second) {
+	if step.Request == nil || step.Request.Timeout != MessageTimeout(10*time.Second) {
 		t.Fatalf("step %+v", step)
 	}
-	if step := s.Next(trackerTimeout + minRejoin); len(step.Fetch) > 0 || step.Wake != RequestTimeout(10*time.Second) {
+	if step := s.Next(trackerTimeout + minRejoin); len(step.Fetch) > 0 || step.Wake != MessageTimeout(10*time.Second) {
 		t.Errorf("after %s: %+v", trackerTimeout+minRejoin, step)
 	}
-	if step := s.Next(RequestTimeout(10 * time.Second)); len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
+	if step := s.Next(MessageTimeout(10 * time.Second)); len(step.Fetch) == 0 || !step.Fetch[0].Origin() {
 		t.Errorf("no answer came at all: %+v", step)
 	}
 }
@@ -155,7 +155,7 @@ func TestBodyBesideGrants(t *testing.T) {
 	}
 }
 
-// A grant that was asked for is under way as long as it takes: only one of which nothing is seen is given to another.
+// A grant that was asked for is not lost, however long it takes: only one of which nothing is seen is given to another.
 func TestGrantThatBegan(t *testing.T) {
 	tr := NewTracker(TrackerOptions{Uplink: 32 << 10, Random: chance()})
 	join(t, tr, 0, 1)
@@ -168,11 +168,11 @@ func TestGrantThatBegan(t *testing.T) {
 		w.pieces[n].addCopy(at(n), 0)
 	}
 	tr.Begin(ms, "p", at(1), 1)
-	tr.expireTransfers(lost + 2*ms)
+	tr.expireTransfers(lost + ms)
 	if len(tr.uplink.running) != 1 || w.pieces[1].copies != 1 || w.pieces[2].copies != 0 {
 		t.Errorf("under way %+v, copies %d and %d", tr.uplink.running, w.pieces[1].copies, w.pieces[2].copies)
 	}
-	tr.expireTransfers(startedFactor*lost + 2*ms)
+	tr.expireTransfers(2*lost + 2*ms)
 	if len(tr.uplink.running) != 0 || w.pieces[1].copies != 1 {
 		t.Errorf("in the end: under way %+v, copies %d", tr.uplink.running, w.pieces[1].copies)
 	}

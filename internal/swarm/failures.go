@@ -8,11 +8,6 @@ const (
 	maxReported  = 128 // addresses reported in one boot
 )
 
-// isSlow reports whether a transfer from a peer took much longer than others do.
-func (s *Fetcher) isSlow(took time.Duration) bool {
-	return s.peerSamples >= learnSamples && took > max(minSlow, laggardFactor*s.peerTime)
-}
-
 // noteFailure notes a transfer that broke off or was slow. The first one of each peer is reported later.
 func (s *Fetcher) noteFailure(now time.Duration, k *knownPeer, slow bool) {
 	if s.failing&k.bit != 0 || s.reported[k.addr.Addr()] || len(s.reported) >= maxReported {

@@ -33,21 +33,10 @@ func TestFirstFailureIsTold(t *testing.T) {
 			s.Fail(now+ms, Fetch{piece, at(1)}, Broken)
 			return now + ms
 		}},
-		"slow": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
-			s.begin(now, Fetch{piece, at(1)})
-			s.Done(now+500*ms, Fetch{piece, at(1)})
-			return now + 500*ms
-		}},
 		"given up": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
 			s.begin(now, Fetch{piece, at(1)})
 			s.Next(now + s.transferTimeout())
 			return now + s.transferTimeout()
-		}},
-		"outrun": {true, func(s *Fetcher, now time.Duration, piece int) time.Duration {
-			s.begin(now, Fetch{piece, at(1)})
-			s.begin(now+790*ms, Fetch{Piece: piece})
-			s.Done(now+799*ms+ms, Fetch{Piece: piece})
-			return now + 800*ms
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +71,7 @@ func TestWhatIsNoFailureIsNotTold(t *testing.T) {
 		"lost":      func(s *Fetcher) { s.GiveUp(1) },
 		"busy":      func(s *Fetcher) { s.Fail(ms, Fetch{1, at(1)}, Busy) },
 		"missing":   func(s *Fetcher) { s.Fail(ms, Fetch{1, at(1)}, Missing) },
-		"usual":     func(s *Fetcher) { s.Done(laggardFactor*100*ms, Fetch{1, at(1)}) },
+		"usual":     func(s *Fetcher) { s.Done(slowFactor*100*ms, Fetch{1, at(1)}) },
 		"leaving":   func(s *Fetcher) { s.LeaveSwarm(ms); s.Fail(2*ms, Fetch{1, at(1)}, Broken) },
 	} {
 		s := usually(2, 100*ms)

@@ -10,8 +10,10 @@ import (
 // Limits of a node. A piece takes from a millisecond to a second, by link, so most time-outs are counted in this
 // node's usual transfer time.
 const (
+	window             = 16 // missing pieces to choose from; a quarter more in a large swarm
+	peerFetches        = 6  // concurrent transfers from peers
+	serverFetches      = 8  // and from the origin
 	maxPeers           = 24 // known at a time
-	maxPeersUrgent     = 30 // including those that have an urgent piece
 	maxPeersPerAddress = 4  // or one host with many ports would take all places
 	fewPeers           = 8  // with fewer, the node announces itself again
 	manyPeers          = 22 // with so many it is part of a large swarm
@@ -20,21 +22,19 @@ const (
 	haveDelayPart = 6
 	maxStrikes    = 2                // slow or failed transfers after which a peer is avoided
 	avoidTime     = 30 * time.Second // for so long
-	// A busy peer is not asked again before this, doubled each time, or a usual transfer time.
-	minBusyWait    = time.Millisecond
-	busyWaitMax    = 500 * time.Millisecond
-	slowFactor     = 8                     // times the usual transfer time after which a transfer is cancelled
-	minSlow        = 20 * time.Millisecond // but not earlier
-	laggardFactor  = 4                     // times the usual time that a peer may take on average
-	laggardSamples = 4                     // over so many transfers
-	slowFirst      = 2 * time.Second       // while the usual time is not known
-	learnSamples   = 8                     // the first transfers have links that nobody shares yet
-	// wait of an urgent piece before the tracker is asked although a peer has it
+	// A busy peer is not asked again before a usual transfer time, or this.
+	minBusyWait  = time.Millisecond
+	busyWaitMax  = 500 * time.Millisecond // nor after this for an urgent piece
+	slowFactor   = 8                      // times the usual transfer time after which a transfer is cancelled
+	minSlow      = 20 * time.Millisecond  // but not earlier
+	slowFirst    = 2 * time.Second        // while the usual time is not known
+	learnSamples = 8                      // the first transfers have links that nobody shares yet
+	// wait of an urgent piece before an undirected node asks the origin although a peer has it
 	minHedge       = 75 * time.Millisecond
 	hedgeMax       = 2 * time.Second        // and at most
 	directedFactor = 256                    // transfer times before a directed node asks the origin
 	trackerTimeout = 6 * time.Second        // a reply of the tracker that takes longer is lost
-	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life
+	keepAliveFirst = 10 * time.Second       // idle time before the first sign of life: the tracker soon forgets a node
 	minRejoin      = 500 * time.Millisecond // between announcements while peers are few; grows
 	rejoinMax      = 10 * time.Second
 	maxAvoided     = 16 // avoided peers that a request names
@@ -51,10 +51,6 @@ type FetcherOptions struct {
 	Self   netip.AddrPort // where this node serves; never added as a peer
 	Pieces int            // of the pack
 	Idle   bool           // fetch urgent pieces only
-
-	Window        int // missing pieces to choose from; default 16, and a quarter more in a large swarm
-	PeerFetches   int // concurrent transfers from peers; default 6
-	ServerFetches int // concurrent transfers from the origin; default 8
 
 	Random *rand.Rand // for choices between equals; required
 }
@@ -149,7 +145,6 @@ type Fetcher struct {
 	fromPeers, fromOrigin int
 	peerTime              time.Duration // usual transfer time of a peer; 0: not known
 	peerSamples           int           // transfers that it was learned from, at most learnSamples
-	originTime            time.Duration // usual transfer time of the origin; 0: not known
 	retryAfter            time.Duration // when the tracker may be asked for a held piece again; 0: not known
 	delay                 time.Duration // announce delay; 0: as usual
 
@@ -187,15 +182,6 @@ type Fetcher struct {
 // NewFetcher returns the decisions of a node that has no piece and knows no peer. Until SetTracker, all comes from the
 // origin.
 func NewFetcher(o FetcherOptions) *Fetcher {
-	if o.Window == 0 {
-		o.Window = 16
-	}
-	if o.PeerFetches == 0 {
-		o.PeerFetches = 6
-	}
-	if o.ServerFetches == 0 {
-		o.ServerFetches = 8
-	}
 	s := &Fetcher{
 		o:        o,
 		have:     NewBitmap(o.Pieces),
@@ -313,34 +299,13 @@ func (s *Fetcher) Done(now time.Duration, f Fetch) {
 	}
 	if k := s.find(f.Peer); k != nil {
 		k.strikes, k.refusals = 0, 0
-		s.trackSpeed(now, k, now-start)
 	}
-	if f.Origin() {
-		s.strikeOvertaken(now, f.Piece, now-start)
-		s.originTime = smooth(s.originTime, now-start)
-	} else {
+	if !f.Origin() {
 		s.learnPeerTime(now - start)
 		s.cameFromPeers++
 	}
 	s.Add(f.Piece)
 	s.cancelAll(f.Piece)
-}
-
-// strikeOvertaken cancels transfers that the origin has clearly overtaken, and strikes their peers. Without this a
-// dead peer would be asked again for each piece, as the origin always steps in.
-func (s *Fetcher) strikeOvertaken(now time.Duration, p int, took time.Duration) {
-	limit := max(minHedge, slowFactor*max(s.peerTime, took))
-	for i := len(s.transfers) - 1; i >= 0; i-- {
-		f := s.transfers[i]
-		if f.Piece != p || f.Origin() || now < f.start+limit {
-			continue
-		}
-		s.cancel(f.Fetch)
-		if k := s.find(f.Peer); k != nil {
-			s.noteFailure(now, k, true)
-			s.strike(now, k, true)
-		}
-	}
 }
 
 // cancelAll stops all transfers of a piece.
@@ -359,14 +324,7 @@ func (s *Fetcher) learnPeerTime(d time.Duration) {
 		s.peerTime += (d - s.peerTime) / time.Duration(s.peerSamples)
 		return
 	}
-	s.peerTime = smooth(s.peerTime, d)
-}
-
-func smooth(usual, d time.Duration) time.Duration {
-	if usual == 0 {
-		return d
-	}
-	return usual + (d-usual)/8
+	s.peerTime += (d - s.peerTime) / learnSamples
 }
 
 // Fail takes a transfer that brought nothing.
@@ -388,7 +346,7 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	switch {
 	case k == nil:
 	case why == Busy:
-		s.backOff(now, k)
+		s.rest(now, k)
 	case why == Missing:
 		s.pieces[f.Piece].holders &^= k.bit
 		s.strike(now, k, false)
@@ -398,13 +356,11 @@ func (s *Fetcher) Fail(now time.Duration, f Fetch, why Failure) {
 	}
 }
 
-// backOff delays the next request to a busy peer. The delay doubles with each refusal from a millisecond on, or is a
-// usual transfer time and, after three refusals, one and a half, whichever is longer.
-func (s *Fetcher) backOff(now time.Duration, k *knownPeer) {
-	quarters := func(n int) time.Duration { return s.peerTime * time.Duration(n) / 4 }
-	pause := max(minBusyWait<<min(k.refusals, 8), quarters(4+min(k.refusals, 2)))
-	k.urgentAfter = now + min(pause, busyWaitMax)
-	k.askAfter = now + min(pause, max(busyWaitMax, quarters(2+min(k.refusals, 4))))
+// rest asks nothing of a peer until one of its uploads may have ended: a usual transfer time, and after three refusals
+// one and a half. For an urgent piece it is asked again sooner.
+func (s *Fetcher) rest(now time.Duration, k *knownPeer) {
+	pause := max(minBusyWait, s.peerTime*time.Duration(4+min(k.refusals, 2))/4)
+	k.urgentAfter, k.askAfter = now+min(pause, busyWaitMax), now+pause
 	k.refusals++
 }
 

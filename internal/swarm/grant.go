@@ -14,21 +14,17 @@ const (
 	maxGrant   = 8  // pieces in a reply
 	aloneGrant = 24 // pieces in a reply to a node that is alone in its swarm, so that it asks less often
 	// from so many pieces on: a node that has none may be the first of many, which would all wait behind its pieces
-	aloneMinPieces = 8
-	aloneMaxBytes  = 8 << 20                // and no more bytes, as the node itself says how large its pieces are
-	minHold        = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
-	holdPieces     = 64                     // but no longer than its node waits
-	// or for that part of a large pack, so that nodes are not sent away much more often than that
-	holdPart           = 15
-	maxRequestRate     = 10000 // requests per second: with more nodes, each is held longer
-	lostCopyFactor     = 16    // times copyDelay after which a piece that nobody has counts as lost
-	extraCopyDoublings = 8     // doublings of copyDelay for each copy beyond TrackerOptions.Copies
+	aloneMinPieces     = 8
+	aloneMaxBytes      = 8 << 20                // and no more bytes, as the node itself says how large its pieces are
+	minHold            = 100 * time.Millisecond // a request is held so long at least, or while so many pieces are sent
+	holdPieces         = 64                     // but no longer than its node waits
+	maxRequestRate     = 10000                  // requests per second: with more nodes, each is held longer
+	extraCopyDoublings = 8                      // doublings of copyDelay for each copy beyond the second
 	// of a large pack several pieces are granted together, so that a node sends about so many requests
 	requestsPerNode = 50
 	// But no more: larger batches delay the last node of a small swarm.
 	maxBatch = 4
 	maxScan  = 64 // queued requests that are looked at although there is nothing for them
-	maxLead  = 32 // pieces that the server sends ahead of what nodes have asked for
 )
 
 // queuedRequest is a piece request that waits for room on the uplink.
@@ -90,7 +86,6 @@ func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known 
 	if len(want) == 0 {
 		return t.answer(now, x, nil), false, true // a sign of life
 	}
-	w.furthest = max(w.furthest, slices.Max(want))
 	if q.Limit > 0 {
 		x.limit = min(x.limit, q.Limit)
 	}
@@ -110,9 +105,8 @@ func (t *Tracker) Ask(now time.Duration, q PieceRequest) (a Answer, wait, known 
 }
 
 func (t *Tracker) hold(x *queuedRequest) time.Duration {
-	pieces := max(holdPieces, len(x.swarm.pieces)/holdPart)
 	return min(
-		max(minHold, t.uplink.time(x.size*int64(pieces)), time.Duration(len(t.queue))*time.Second/maxRequestRate),
+		max(minHold, t.uplink.time(holdPieces*x.size), time.Duration(len(t.queue))*time.Second/maxRequestRate),
 		x.maxHold,
 	)
 }
@@ -143,7 +137,7 @@ func (t *Tracker) Step(now time.Duration) (replies []PieceReply, wake time.Durat
 			if looked++; looked > maxScan || i > maxScan*maxScan {
 				break
 			}
-			if x.node.unreliable { // it gets little anyway
+			if x.node.unreliable { // it gets little anyway, and must not hide others
 				looked--
 			}
 			continue
@@ -217,26 +211,20 @@ func (t *Tracker) pick(now time.Duration, x *queuedRequest, taken []int) int {
 		return t.pickAgain(now, x, taken)
 	}
 	for _, p := range x.want {
-		if w.isUnseeded(p) || t.copyIsLost(now, w, p, x) {
+		if w.isUnseeded(p) {
 			return p
 		}
 	}
 	for w.first < len(w.pieces) && !w.isUnseeded(w.first) {
 		w.first++
 	}
-	if w.first < x.limit && w.first <= w.furthest+maxLead && !x.node.have.Has(w.first) {
+	if w.first < x.limit && !x.node.have.Has(w.first) { // the server runs ahead of what nodes ask for
 		return w.first
 	}
 	if len(x.urgent) == 0 { // nobody needs it soon: no second copy
 		return -1
 	}
-	if p := t.pickAgain(now, x, taken); p >= 0 {
-		return p
-	}
-	if w.first < x.limit && !x.node.have.Has(w.first) && !slices.Contains(taken, w.first) {
-		return w.first
-	}
-	return -1
+	return t.pickAgain(now, x, taken)
 }
 
 // nextWanted returns the first piece that is wanted and not taken.
@@ -260,8 +248,7 @@ func (t *Tracker) pickAgain(now time.Duration, x *queuedRequest, taken []int) in
 			best = p
 		}
 	}
-	free := len(t.queue) == 0 && !t.kernelBusy
-	if best >= 0 && (free || t.mayCopyAgain(now, x, best)) {
+	if best >= 0 && t.mayCopyAgain(now, x, best) {
 		return best
 	}
 	return -1
@@ -272,23 +259,15 @@ func (t *Tracker) copyDelay(x *queuedRequest) time.Duration {
 	return max(20*time.Millisecond, 16*t.uplink.time(x.size)) + 2*t.announceDelay(t.nodesOf[x.swarm.pack])
 }
 
-// mayCopyAgain reports whether another copy may be sent although the uplink is busy. Beyond TrackerOptions.Copies that
-// takes ever longer. It is needed, because the nodes that have the piece may be out of reach of those that ask.
+// mayCopyAgain reports whether another copy may be sent. Beyond the second one that takes ever longer. It is needed,
+// because the nodes that have the piece may be out of reach of those that ask.
 func (t *Tracker) mayCopyAgain(now time.Duration, x *queuedRequest, p int) bool {
 	s := x.swarm.pieces[p]
-	more := s.copies - t.o.Copies + 1
+	more := min(max(0, s.copies-1), 2)
 	if x.node.unreliable { // others have it, and share it
 		more = 1
 	}
-	if more > 0 && t.kernelBusy {
-		return false
-	}
-	return now >= s.last+t.copyDelay(x)<<(extraCopyDoublings*max(0, min(more, 2)))
-}
-
-// copyIsLost reports whether a piece was sent long ago and no node ever said that it has it.
-func (t *Tracker) copyIsLost(now time.Duration, w *swarm, p int, x *queuedRequest) bool {
-	return w.pieces[p].held == 0 && now >= w.pieces[p].last+lostCopyFactor*t.copyDelay(x)
+	return now >= s.last+t.copyDelay(x)<<(extraCopyDoublings*more)
 }
 
 func (w *swarm) isUnseeded(p int) bool { return w.pieces[p].copies == 0 && w.pieces[p].held == 0 }

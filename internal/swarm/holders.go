@@ -24,7 +24,7 @@ const (
 type demandHolder struct {
 	node  netip.AddrPort
 	since time.Duration
-	named int // as the first of a reply
+	named int
 }
 
 // demandObjects remembers who fetched which demand object lately, oldest first. When there are too many objects, the

@@ -105,10 +105,7 @@ func (w *swarm) setAvoided(m *member, left []netip.AddrPort) {
 }
 
 // unreliableAt is how many nodes must avoid one before its pieces count for nothing. In a small swarm one is enough.
-// In a large one, where all links are full, some nodes are avoided by three at any time.
-func unreliableAt(nodes int) int {
-	return max(min(1+nodes/8, 3), min(nodes/32, 8))
-}
+func unreliableAt(nodes int) int { return min(1+nodes/8, 3) }
 
 // updateReliability decides whether the pieces of a member count. A node that breaks off what it sends is no help, so
 // what it was given is sent to another.

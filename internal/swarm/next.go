@@ -55,17 +55,12 @@ func (s *Fetcher) cancelSlow(now time.Duration) {
 	}
 }
 
-// transferTimeout is how long a transfer from a peer may take. The origin's time bounds it too, because a node's only
-// peer may be the slow one.
+// transferTimeout is how long a transfer from a peer may take.
 func (s *Fetcher) transferTimeout() time.Duration {
-	limit := max(slowFirst, s.retryAfter, s.delay)
-	if s.peerSamples >= learnSamples {
-		limit = max(minSlow, slowFactor*s.peerTime, s.retryAfter)
+	if s.peerSamples < learnSamples {
+		return max(slowFirst, s.retryAfter, s.delay)
 	}
-	if s.originTime > 0 && s.Peers() < fewPeers/2 {
-		limit = min(limit, max(minHedge, 2*slowFactor*s.originTime, s.retryAfter))
-	}
-	return limit
+	return max(minSlow, slowFactor*s.peerTime)
 }
 
 // hedgeDelay is how long an urgent piece waits for a peer. It grows with the transfer time: if all nodes gave up early
@@ -111,7 +106,7 @@ func (s *Fetcher) IsUrgent(p int) bool {
 }
 
 // fetchUrgent takes urgent pieces from a peer at once. After a peer that failed or was slow comes the origin, once for
-// each piece, or the tracker is asked where there is one.
+// each piece; where a tracker directs, only after a long time.
 func (s *Fetcher) fetchUrgent(now time.Duration) {
 	for i := range s.urgent {
 		d := &s.urgent[i]
@@ -143,9 +138,9 @@ func (s *Fetcher) isRunning(f Fetch) bool {
 // small window the links run idle. In a small one a large window delays the last node.
 func (s *Fetcher) windowSize() int {
 	if s.Peers() >= manyPeers {
-		return s.o.Window * 5 / 4
+		return window * 5 / 4
 	}
-	return s.o.Window
+	return window
 }
 
 // fillWindow sets s.window to the next missing pieces without a transfer.
@@ -161,11 +156,11 @@ func (s *Fetcher) fillWindow() {
 
 // fetchFromPeers takes the rarest pieces of the window from peers.
 func (s *Fetcher) fetchFromPeers(now time.Duration) {
-	if s.fromPeers >= s.o.PeerFetches || s.used == 0 {
+	if s.fromPeers >= peerFetches || s.used == 0 {
 		return
 	}
 	s.fillWindow()
-	for s.fromPeers < s.o.PeerFetches {
+	for s.fromPeers < peerFetches {
 		at, best := -1, 0
 		var from *knownPeer
 		for i, p := range s.window {
@@ -187,7 +182,7 @@ func (s *Fetcher) fetchFromPeers(now time.Duration) {
 
 // choose returns the peer to take a piece from: one that has it and is not busy, with the fewest transfers and
 // strikes. For an urgent piece a busy one is asked again sooner.
-func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
+func (s *Fetcher) choose(now time.Duration, p int, urgent bool) *knownPeer {
 	var best *knownPeer
 	n := uint32(0)
 	for have := s.pieces[p].holders; have != 0; {
@@ -196,7 +191,7 @@ func (s *Fetcher) choose(now time.Duration, p int, waits bool) *knownPeer {
 			continue
 		}
 		rest := k.askAfter
-		if waits {
+		if urgent {
 			rest = k.urgentAfter
 		}
 		if rest > now {

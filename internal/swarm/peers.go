@@ -33,8 +33,6 @@ type knownPeer struct {
 	askAfter    time.Duration // nor before this for a piece that is not urgent
 	refusals    int           // in a row
 	strikes     int           // slow or failed transfers
-	usualTime   time.Duration // average time of its transfers
-	samples     int           // how many it is the average of, at most laggardSamples
 	failedAt    time.Duration // first failure, while it is not reported
 	probeAfter  time.Duration // not probed before
 }
@@ -64,18 +62,9 @@ func homeSlot(a netip.AddrPort) slot {
 // AddPeers adds the peers that the tracker named, or that connected to this node. It returns the new ones, whose
 // pieces the caller watches.
 func (s *Fetcher) AddPeers(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
-	return s.addPeers(now, maxPeers, addrs)
-}
-
-// AddUrgentPeers is AddPeers for peers that have an urgent piece, for which a few places are kept.
-func (s *Fetcher) AddUrgentPeers(now time.Duration, addrs ...netip.AddrPort) []netip.AddrPort {
-	return s.addPeers(now, maxPeersUrgent, addrs)
-}
-
-func (s *Fetcher) addPeers(now time.Duration, most int, addrs []netip.AddrPort) []netip.AddrPort {
 	var fresh []netip.AddrPort
 	for _, a := range addrs {
-		if s.Peers() >= most || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] ||
+		if s.Peers() >= maxPeers || a == s.o.Self || !a.IsValid() || s.find(a) != nil || s.banned[a.Addr()] ||
 			s.avoided[a] > now ||
 			s.peersAt(a.Addr()) >= maxPeersPerAddress {
 			continue
@@ -139,7 +128,7 @@ func (s *Fetcher) PeerGot(a netip.AddrPort, piece int) bool {
 	}
 	st := &s.pieces[piece]
 	st.holders |= k.bit
-	return s.fromPeers < s.o.PeerFetches && st.transfers == 0 && !s.have.Has(piece)
+	return s.fromPeers < peerFetches && st.transfers == 0 && !s.have.Has(piece)
 }
 
 // HaveDelay is how long the news that this node has a piece may wait for other news to travel with. The more peers
@@ -195,22 +184,9 @@ func (s *Fetcher) PeerDropped(a netip.AddrPort, piece int) {
 // strike notes a slow or failed transfer; at the second one the peer is avoided.
 func (s *Fetcher) strike(now time.Duration, k *knownPeer, slow bool) {
 	k.strikes++
-	k.urgentAfter = now + max(minBusyWait, s.peerTime)
-	k.askAfter = k.urgentAfter
+	s.rest(now, k)
 	if k.strikes >= maxStrikes {
 		s.avoid(now, k, AvoidedPeer{Peer: k.addr, Slow: slow})
-	}
-}
-
-// trackSpeed takes the time of a transfer from a peer. A peer that is slow on average is avoided: pieces that only it
-// has would be waited for each time.
-func (s *Fetcher) trackSpeed(now time.Duration, k *knownPeer, took time.Duration) {
-	if s.isSlow(took) {
-		s.noteFailure(now, k, true)
-	}
-	k.usualTime, k.samples = smooth(k.usualTime, took), min(k.samples+1, laggardSamples)
-	if k.samples == laggardSamples && s.isSlow(k.usualTime) {
-		s.avoid(now, k, AvoidedPeer{Peer: k.addr, Slow: true})
 	}
 }
 

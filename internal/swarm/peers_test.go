@@ -17,7 +17,7 @@ func TestOneAddressHasFewPeers(t *testing.T) {
 	if fresh := s.AddPeers(0, many(1)...); len(fresh) != maxPeersPerAddress || s.Peers() != maxPeersPerAddress {
 		t.Errorf("%d peers of one address", s.Peers())
 	}
-	if fresh := s.AddUrgentPeers(0, many(1000)...); len(fresh) > 0 {
+	if fresh := s.AddPeers(0, many(1000)...); len(fresh) > 0 {
 		t.Errorf("and %d more", len(fresh))
 	}
 	if fresh := s.AddPeers(0, at(2), at(3)); len(fresh) != 2 {

@@ -38,7 +38,7 @@ func (s *Fetcher) probeSlow(now time.Duration, f transfer) {
 // ProbeTimeout is how long a probe may take.
 func (s *Fetcher) ProbeTimeout() time.Duration { return probeConnectTime + s.delay }
 
-// PeerUnreachable avoids a peer at once and cancels its transfers. What no other known peer has is requested again.
+// PeerUnreachable avoids a peer at once and cancels its transfers.
 func (s *Fetcher) PeerUnreachable(now time.Duration, a netip.AddrPort) {
 	k := s.find(a)
 	if k == nil {
@@ -48,11 +48,6 @@ func (s *Fetcher) PeerUnreachable(now time.Duration, a netip.AddrPort) {
 		if f := s.transfers[i].Fetch; f.Peer == a {
 			s.cancel(f)
 			s.pieces[f.Piece].failed++
-		}
-	}
-	for p := range s.pieces {
-		if s.pieces[p].holders == k.bit {
-			s.pieces[p].notBefore = 0
 		}
 	}
 	s.avoid(now, k, AvoidedPeer{Peer: a, Unreachable: true})

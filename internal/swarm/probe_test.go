@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 )
 
 // A peer whose transfer takes three times as long as others do is probed, and each peer not again soon; who answers
@@ -31,13 +30,9 @@ func TestLongTransferIsProbed(t *testing.T) {
 }
 
 // A peer that cannot be reached any more is left with all its transfers at once. They are no measure of the
-// network, and what only it had is asked for, though the tracker said a moment ago that it comes from there.
+// network, and what only it had is asked for.
 func TestUnreachedPeerIsLeftAtOnce(t *testing.T) {
 	s := usually(1, 100*ms)
-	s.retryAfter = 2 * time.Second
-	for p := range 3 {
-		s.pieces[p].notBefore = 2 * time.Second
-	}
 	s.AddPeers(0, at(2))
 	s.PeerHas(at(2), upTo(200, 1))
 	s.SetLimit(3)

@@ -8,7 +8,7 @@ import (
 
 // askTracker requests what no known peer has from the tracker, or takes it from the origin when there is no tracker.
 func (s *Fetcher) askTracker(now time.Duration) {
-	lost := s.requestedAt + RequestTimeout(s.delay)
+	lost := s.requestedAt + MessageTimeout(s.delay)
 	if s.requestOpen && now >= lost {
 		s.TrackerLost(now)
 	}
@@ -16,7 +16,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.wake(lost)
 	}
 	// The node asks again when half of its transfers are done. A request for each piece would be hundreds.
-	if s.fromOrigin > s.o.ServerFetches/2 || s.tracker && (s.requestOpen || len(s.granted) > 0) {
+	if s.fromOrigin > serverFetches/2 || s.tracker && (s.requestOpen || len(s.granted) > 0) {
 		return
 	}
 	s.fillWindow()
@@ -30,7 +30,7 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.wake(s.unheardUntil)
 		return
 	}
-	a := Request{Max: s.o.ServerFetches - s.fromOrigin}
+	a := Request{Max: serverFetches - s.fromOrigin}
 	if s.limit < s.o.Pieces {
 		a.Limit = s.limit
 	}
@@ -38,11 +38,10 @@ func (s *Fetcher) askTracker(now time.Duration) {
 	if s.yieldsToDemand(now) { // only urgent pieces
 		s.window = slices.DeleteFunc(s.window, func(p int) bool { return !s.IsUrgent(p) })
 	}
-	s.addOverdue(now, &a)
 	for _, p := range s.window {
 		st := &s.pieces[p]
 		switch {
-		case st.holders != 0 || len(a.Want) >= s.o.Window:
+		case st.holders != 0 || len(a.Want) >= window:
 		case st.notBefore > now:
 			s.wake(st.notBefore)
 		default:
@@ -54,41 +53,23 @@ func (s *Fetcher) askTracker(now time.Duration) {
 		s.addBeyondWindow(now, &a)
 	}
 	if len(a.Want) > 0 {
-		a.Have, a.Avoided, a.FromPeers, a.Timeout = s.have, s.avoidedNow(now), s.cameFromPeers, RequestTimeout(s.delay)
+		a.Have, a.Avoided, a.FromPeers, a.Timeout = s.have, s.avoidedNow(now), s.cameFromPeers, MessageTimeout(s.delay)
 		s.requestOpen, s.requestedAt, s.keptAlive, s.step.Request = true, now, false, &a
 	}
 }
 
-// urgentFirst moves urgent pieces to the front of the window, the oldest read first.
+// urgentFirst puts urgent pieces in front of the window, also those that are outside of it, the oldest read first.
 func (s *Fetcher) urgentFirst() {
 	front := 0
 	for _, d := range s.urgent {
+		if s.pieces[d.piece].transfers > 0 {
+			continue
+		}
 		if i := slices.Index(s.window[front:], d.piece); i >= 0 {
-			s.window = slices.Insert(slices.Delete(s.window, front+i, front+i+1), front, d.piece)
-			front++
+			s.window = slices.Delete(s.window, front+i, front+i+1)
 		}
-	}
-}
-
-// addOverdue adds urgent pieces that are outside of the window, or that peers have but do not send in time. A server
-// with room sends them, and one without names other holders.
-func (s *Fetcher) addOverdue(now time.Duration, a *Request) {
-	for _, d := range s.urgent {
-		st := &s.pieces[d.piece]
-		late := d.since + s.hedgeDelay()
-		if st.failed > 0 {
-			late = now
-		}
-		switch {
-		case len(a.Want) >= s.o.Window || st.holders == 0 && (st.transfers > 0 || slices.Contains(s.window, d.piece)):
-		case d.fromOrigin:
-		case st.holders != 0 && now < late:
-			s.wake(late)
-		case st.notBefore > now:
-			s.wake(st.notBefore)
-		default:
-			a.Want = append(a.Want, d.piece)
-		}
+		s.window = slices.Insert(s.window, front, d.piece)
+		front++
 	}
 }
 
@@ -96,7 +77,7 @@ func (s *Fetcher) addOverdue(now time.Duration, a *Request) {
 // of all others would be the only one to ask, get everything from the server, and stay ahead, while its uplink feeds
 // all others.
 func (s *Fetcher) addBeyondWindow(now time.Duration, a *Request) {
-	for p := s.first; p < s.limit && len(a.Want) < s.o.Window; p++ {
+	for p := s.first; p < s.limit && len(a.Want) < window; p++ {
 		if st := &s.pieces[p]; !s.skip.Has(p) && st.holders == 0 && st.transfers == 0 && st.notBefore <= now {
 			a.Want = append(a.Want, p)
 		}
@@ -116,7 +97,7 @@ func (s *Fetcher) countUrgent(want []int) int {
 // time, at random, so that they take different ones. A node without peers takes all in order.
 func (s *Fetcher) fetchFromOrigin(now time.Duration) {
 	s.window = slices.DeleteFunc(s.window, func(p int) bool { return s.pieces[p].holders != 0 })
-	most := s.o.ServerFetches / 2
+	most := serverFetches / 2
 	if s.used != 0 {
 		most = 1
 	}
@@ -166,7 +147,7 @@ func (s *Fetcher) TrackerLost(now time.Duration) { s.SetTracker(now, false) }
 // startGranted starts granted transfers, as many at a time as may run.
 func (s *Fetcher) startGranted(now time.Duration) {
 	i := 0
-	for ; i < len(s.granted) && s.fromOrigin < s.o.ServerFetches; i++ {
+	for ; i < len(s.granted) && s.fromOrigin < serverFetches; i++ {
 		p := s.granted[i]
 		if p >= 0 && p < s.o.Pieces && !s.have.Has(p) && !s.isRunning(Fetch{Piece: p}) {
 			s.begin(now, Fetch{Piece: p})
@@ -175,16 +156,11 @@ func (s *Fetcher) startGranted(now time.Duration) {
 	s.granted = slices.Delete(s.granted, 0, i)
 }
 
-// keepAlive sends a sign of life while there is nothing to request. The first one is sent as soon as the node has all,
-// because the tracker soon forgets a node that is silent after a request.
+// keepAlive sends a sign of life while there is nothing to request.
 func (s *Fetcher) keepAlive(now time.Duration) {
-	due := s.requestedAt + keepAliveEvery
-	switch {
-	case s.keptAlive:
-	case s.missing == 0:
-		due = now
-	default:
-		due = s.requestedAt + keepAliveFirst
+	due := s.requestedAt + keepAliveFirst
+	if s.keptAlive {
+		due = s.requestedAt + keepAliveEvery
 	}
 	switch {
 	case !s.tracker || s.requestOpen:
@@ -195,7 +171,7 @@ func (s *Fetcher) keepAlive(now time.Duration) {
 			Have:      s.have,
 			Avoided:   s.avoidedNow(now),
 			FromPeers: s.cameFromPeers,
-			Timeout:   RequestTimeout(s.delay),
+			Timeout:   MessageTimeout(s.delay),
 		}
 	}
 }

@@ -12,7 +12,6 @@ type TrackerOptions struct {
 	Uplink     int64         // bytes per second; 0: unknown, then transfers are counted
 	NodeLink   func() int64  // the same of a node; nil or 0: as the server
 	Peers      int           // named to a node; default 10
-	Copies     int           // of a piece while the uplink is busy; default 2
 	Forget     time.Duration // a node that is silent for so long is removed; default 30 s
 	BanReports int           // reports of wrong bytes that ban an address for all; default 3
 
@@ -25,9 +24,6 @@ func (o *TrackerOptions) defaults() {
 	}
 	if o.Peers == 0 {
 		o.Peers = 10
-	}
-	if o.Copies == 0 {
-		o.Copies = 2
 	}
 	if o.Forget == 0 {
 		o.Forget = 30 * time.Second
@@ -78,7 +74,6 @@ type swarm struct {
 	avoidedBy  map[netip.AddrPort]int // number of members that avoid an address, which need not be a member
 	pieces     []pieceState
 	first      int // no piece before it is unseeded
-	furthest   int // the last piece that a node asked for
 }
 
 // pieceState is what the tracker knows of one piece.
@@ -121,11 +116,10 @@ type Tracker struct {
 	grants     grants
 	firstAfter time.Duration // the next join of a first node that is served although there is no room
 
-	tickets      Ticket
-	queuedJoins  int // number of queued join requests
-	joinQueues   []*joinQueue
-	smallObjects objectQueue // that nobody granted
-	largeObjects objectQueue // that nobody granted
+	tickets     Ticket
+	queuedJoins int // number of queued join requests
+	joinQueues  []*joinQueue
+	objects     objectQueue // that nobody granted
 
 	bans  bans
 	now   time.Duration // of the last message

@@ -20,8 +20,6 @@ const (
 	grantTimeoutUnknown = 2 * time.Second // while the rate is not known
 	minGrantTimeout     = 100 * time.Millisecond
 	grantTimeoutFactor  = 4 * maxTransfers // sending times of a piece
-	// times as long for a transfer that has begun: it shares the link with others
-	startedFactor = 8
 )
 
 // blindAfter is how many grants in a row may end unseen before running transfers are not counted any more: the objects
@@ -37,11 +35,10 @@ func boundSize(size int64) int64 { return min(max(size, sizeMin), chunk.MaxRaw) 
 // uplink is the budget of what the server sends: a token bucket, and a count of running transfers. The bucket alone is
 // not enough, because the server also sends what it does not see.
 type uplink struct {
-	rate            int64         // bytes per second; 0: not known
-	busyUntil       time.Duration // everything that was charged is sent by then
-	unbudgetedUntil time.Duration // and everything that was sent without a charge
-	running         []sending     // oldest first
-	unseen          int           // grants in a row that ended unseen
+	rate      int64         // bytes per second; 0: not known
+	busyUntil time.Duration // everything that was charged is sent by then
+	running   []sending     // oldest first
+	unseen    int           // grants in a row that ended unseen
 }
 
 // sending is a transfer that was granted.
@@ -73,7 +70,7 @@ func (u *uplink) expire(now time.Duration) (lost []sending) {
 	kept := u.running[:0]
 	for _, x := range u.running {
 		switch {
-		case now <= u.expires(x)+max(0, u.unbudgetedUntil-now):
+		case now <= u.expires(x):
 			kept = append(kept, x)
 		case x.started:
 		default:
@@ -86,19 +83,9 @@ func (u *uplink) expire(now time.Duration) (lost []sending) {
 	return lost
 }
 
-// expires is when a transfer is over although nobody said so.
-func (u *uplink) expires(x sending) time.Duration {
-	if x.started {
-		return x.since + startedFactor*u.grantTimeout(x.size)
-	}
-	return x.since + u.grantTimeout(x.size)
-}
-
-// addUnbudgeted notes an object that is sent at once, outside of the budget. It delays granted transfers, which are
-// not lost by that.
-func (u *uplink) addUnbudgeted(now time.Duration, size int64) {
-	u.unbudgetedUntil = max(u.unbudgetedUntil, now) + u.time(size)
-}
+// expires is until when a transfer counts. One that began and takes longer goes to a node on a slow link, and uses
+// little of this one; one that did not begin is lost.
+func (u *uplink) expires(x sending) time.Duration { return x.since + u.grantTimeout(x.size) }
 
 // begin notes that a node asked for a piece that it was granted.
 func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piece int) {
@@ -109,14 +96,10 @@ func (u *uplink) begin(now time.Duration, pack string, node netip.AddrPort, piec
 	}
 }
 
-// countsUntil is until when a transfer counts as running. One that takes longer goes to a node on a slow link and uses
-// little of this one.
-func (u *uplink) countsUntil(x sending) time.Duration { return x.since + u.grantTimeout(x.size) }
-
 // active returns the number of running transfers that count.
 func (u *uplink) active(now time.Duration) (n int) {
 	for _, x := range u.running {
-		if now <= u.countsUntil(x) {
+		if now <= u.expires(x) {
 			n++
 		}
 	}
@@ -161,7 +144,7 @@ func (u *uplink) freeAt(now time.Duration, size int64) (at time.Duration) {
 func (u *uplink) activeUntil(now time.Duration, i int) time.Duration {
 	var ends []time.Duration
 	for _, x := range u.running {
-		if end := u.countsUntil(x); now <= end {
+		if end := u.expires(x); now <= end {
 			ends = append(ends, end)
 		}
 	}

@@ -8,18 +8,11 @@ const (
 
 // Uploads limits the concurrent uploads of a node. With few, each is fast and can be passed on early; a refused client
 // asks another peer. Reads of the node itself do not lower the limit: in a storm one waits most of the time.
-type Uploads struct {
-	Limit  int // 0: MaxUploads
-	active int
-}
+type Uploads struct{ active int }
 
 // Start admits an upload, which ends with Done, or refuses it.
 func (u *Uploads) Start() bool {
-	limit := u.Limit
-	if limit == 0 {
-		limit = MaxUploads
-	}
-	if u.active >= limit {
+	if u.active >= MaxUploads {
 		return false
 	}
 	u.active++

@@ -13,7 +13,7 @@ import (
 
 // A new pack keeps a piece of the pack before while at most a quarter of it is blocks that it does not use, and
 // while what is unused in all kept pieces is at most a thirty-second of the new pack: who has no piece yet receives
-// these for nothing. See docs/adr/0049-pieces-that-are-kept.md.
+// these for nothing. See docs/adr/0053-rules-of-the-swarm.md.
 const (
 	unusedOfPiece = 4
 	UnusedOfAll   = 32

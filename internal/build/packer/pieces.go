@@ -21,7 +21,7 @@ type grain struct {
 }
 
 // A storm is as fast as nodes pass pieces on, and one piece that is four times the usual one holds up all boots,
-// which need it in its turn: see docs/adr/0017-pieces-of-even-size.md. Pieces of 256 KiB raw serve a server, whose
+// which need it in its turn: see docs/adr/0053-rules-of-the-swarm.md. Pieces of 256 KiB raw serve a server, whose
 // boot reads 60 MB: 1 MiB would save 3 % of the bytes, and a read that waits for a piece would wait four times as
 // long. A desktop's boot reads ten times as much, in 2,000 of them; twice as large they halve what nodes tell each
 // other and the tracker, and the storm still has four times as many as a server's.

@@ -223,6 +223,29 @@ func ExportCommand(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
+// giveGroup puts the new ones of a table's nodes into a group, where the table has none. It returns those that are
+// there already, and in other groups: somebody may have moved them.
+func giveGroup(nodes []api.NodeDeclare, known []api.Node, group string) (stay []string) {
+	in := make(map[string]string, len(known))
+	for _, n := range known {
+		if n.State == fleet.Adopted {
+			in[n.Name] = n.Group
+		}
+	}
+	for i := range nodes {
+		d := &nodes[i]
+		has, there := in[d.Name]
+		switch {
+		case d.Group != "":
+		case !there:
+			d.Group, d.Only = group, append(d.Only, "group")
+		case has != group:
+			stay = append(stay, d.Name)
+		}
+	}
+	return stay
+}
+
 // ImportCommand is `node import`.
 func ImportCommand(env *cmdenv.Env) *cobra.Command {
 	var f applyFlags
@@ -252,15 +275,20 @@ no node is deleted. A machine that was seen, and waits, becomes the node that ha
 			if file.Note != "" {
 				fmt.Fprintln(env.Err, file.Note)
 			}
-			for i := range file.Nodes {
-				if d := &file.Nodes[i]; d.Group == "" && f.group != "" {
-					d.Group, d.Only = f.group, append(d.Only, "group")
+			if f.group != "" {
+				known, err := c.Nodes(ctx, "")
+				if err != nil {
+					return err
+				}
+				if stay := giveGroup(file.Nodes, known, f.group); len(stay) > 0 {
+					fmt.Fprintf(env.Err, "note: %s stay in their groups: --group is for new nodes; to move them: "+
+						"pando node set '%[1]s' --group %s\n", fleet.Fold(stay), f.group)
 				}
 			}
 			return applyFile(env, ctx, c, file, f)
 		}),
 	}
-	c.Flags().StringVar(&f.group, "group", "", "group of the nodes for which the table has none")
+	c.Flags().StringVar(&f.group, "group", "", "group of new nodes for which the table has none")
 	addApplyFlags(env, c, &f)
 	return c
 }

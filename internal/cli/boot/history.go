@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,14 +38,18 @@ func bootStats(env *cmdenv.Env) *cobra.Command {
 			if env.JSON {
 				return output.JSON(env.Out, f)
 			}
+			if len(f.Of) == 0 {
+				env.Printf("no boot of these nodes is on record yet\n")
+				return nil
+			}
 			t := output.NewTable(env.Out, strings.ToUpper(f.By), "BOOTS", "P50", "P95", "MAX", "FAILED")
 			for _, x := range f.Of {
 				t.Row(
 					x.Name,
 					strconv.Itoa(x.Boots),
-					output.Span(x.P50),
-					output.Span(x.P95),
-					output.Span(x.Max),
+					took(x.P50),
+					took(x.P95),
+					took(x.Max),
 					output.Count(x.Failures),
 				)
 			}
@@ -55,6 +60,14 @@ func bootStats(env *cmdenv.Env) *cobra.Command {
 	c.Flags().StringVar(&by, "by", "group", "group, version, class, firmware or node")
 	c.Flags().IntVar(&q.Limit, "limit", 1000, "of the newest so many boots")
 	return env.ReadFlags(c)
+}
+
+// took is how long boots took, "-" where none of them came up.
+func took(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return output.Span(d)
 }
 
 func bootCompare(env *cmdenv.Env) *cobra.Command {

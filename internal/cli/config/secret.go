@@ -56,7 +56,7 @@ func secretSet(env *cmdenv.Env) *cobra.Command {
 The value is the bytes of a file, or of standard input, as they are: a line break at the end belongs to it. It is never an argument,
 which other users of the machine could read. What is not given stays as it was.`,
 		Example: `  pando secret set munge --from /etc/munge/munge.key --for @cluster
-  printf %s "$TOKEN" | pando secret set join-token --from - --for class:worker --for node:pc001`,
+  printf %s "$TOKEN" | pando secret set join-token --from - --for @worker --for node:pc001`,
 		Args: cobra.ExactArgs(1),
 	}
 	fl := c.Flags()
@@ -65,7 +65,7 @@ which other users of the machine could read. What is not given stays as it was.`
 		&scopes,
 		"for",
 		nil,
-		"nodes that may have it: all, group:NAME, class:NAME or node:NAME; one empty: none",
+		"nodes that may have it: all, group:NAME or node:NAME; one empty: none",
 	)
 	fl.BoolVar(&env.JSON, "json", false, "print JSON, the same fields as the HTTP API")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

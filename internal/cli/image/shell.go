@@ -85,15 +85,14 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	if err != nil {
 		return err
 	}
+	b.options.Firmware, b.options.Kernel, b.options.CommandLine = f.firmware, f.kernel, f.kernelArgs
 	opt := build.ChangeOptions{
 		Image:   name,
 		Version: version,
 		Command: inside(env, command),
 		Resume:  f.resume,
 		Fresh:   f.fresh,
-		Build:   b.options,
 	}
-	opt.Build.Firmware, opt.Build.Kernel, opt.Build.CommandLine = f.firmware, f.kernel, f.kernelArgs
 	if terminal.Of(os.Stdin) != nil && len(command) == 0 {
 		opt.Keep = func(status int) bool { return askToKeep(env, status) }
 		fmt.Fprintf(

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/output"
 	"pando/internal/settingflags"
+	"pando/internal/terminal"
 	"pando/internal/trace"
 )
 
@@ -66,19 +68,24 @@ func nodeList(env *cmdenv.Env) *cobra.Command {
 }
 
 func printNodes(env *cmdenv.Env, nodes []api.Node) {
-	t := output.NewTable(env.Out, "NODE", "GROUP", "STATE", "MAC", "ADDRESS", "RUNNING", "SEEN")
+	t := output.NewTable(env.Out, "NODE", "GROUP", "STATE", "MAC", "SERIAL", "ADDRESS", "RUNNING", "SEEN")
 	for _, n := range nodes {
 		mac := ""
 		if len(n.MACs) > 0 {
 			mac = n.MACs[0].String()
 		}
-		address := ""
-		if n.Address.IsValid() {
-			address = n.Address.String()
-		}
-		t.Row(n.Name, n.Group, nodeState(n), mac, address, running(n), output.Ago(env.Now(), n.Seen))
+		t.Row(n.Name, n.Group, nodeState(n), mac, terminal.OneLine(n.SerialNumber()), addressText(n.IP), running(n),
+			output.Ago(env.Now(), n.Seen))
 	}
 	t.Flush()
+}
+
+// addressText is an address, "" where none is known.
+func addressText(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }
 
 // nodeState is one word for the table: the boot's state where there is a boot.
@@ -133,13 +140,10 @@ func nodeShow(env *cmdenv.Env) *cobra.Command {
 }
 
 func printNode(env *cmdenv.Env, n api.Node) {
-	address := ""
-	if n.Address.IsValid() {
-		address = n.Address.String()
-	}
 	pairs := []string{"node", n.Name, "state", nodeState(n), "group", n.Group, "labels", output.Labels(n.Labels),
-		"MACs", output.Join(n.MACs), "fixed address", address,
-		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial", n.Serial,
+		"MACs", output.Join(n.MACs), "MACs that were only seen", output.Join(n.Learned), "address", addressText(n.IP),
+		"fixed address", fixedAddress(n),
+		"own settings", ownSettings(n.Settings), "UUID", n.UUID, "serial number", serialText(n),
 		"created", output.Time(n.Created), "seen", output.Ago(env.Now(), n.Seen),
 		"should run", string(n.Desired), "running", string(n.Running), "staged", staged(n), "needs a reboot",
 		drift(n.Drift), "rollout", n.Rollout}
@@ -157,6 +161,26 @@ func printNode(env *cmdenv.Env, n api.Node) {
 	pairs = append(pairs, bootPairs(n)...)
 	output.Fields(env.Out, pairs...)
 	printEffective(env, n.Effective)
+}
+
+// fixedAddress is the address that a node is declared to have, and whether it has it.
+func fixedAddress(n api.Node) string {
+	if n.Address.IsValid() && n.IP.IsValid() && n.IP != n.Address {
+		return n.Address.String() + " (it has another one: does this server give addresses?)"
+	}
+	return addressText(n.Address)
+}
+
+// serialText is the serial number of a node, and what its firmware says where that is something else.
+func serialText(n api.Node) string {
+	seen := terminal.OneLine(n.SerialSeen)
+	switch {
+	case n.Serial == "" && seen != "":
+		return seen + " (as its firmware says)"
+	case seen != "" && !strings.EqualFold(seen, n.Serial):
+		return n.Serial + " (its firmware says " + seen + ")"
+	}
+	return n.Serial
 }
 
 // linkText is the rate of a link, "" for none.

@@ -50,7 +50,8 @@ func nodeCreate(env *cmdenv.Env) *cobra.Command {
 		&n.Serial,
 		"serial",
 		"",
-		"serial number of the machine, as its firmware tells it: the first machine with it is the node",
+		"serial number of the machine, as its firmware tells it: the machine that says it is the node; with the "+
+			"policy approve when it is adopted",
 	)
 	f.StringArrayVar(&macs, "mac", nil, "MAC address, once per NIC")
 	f.StringVar(&n.Group, "group", "", "group (default \"default\")")

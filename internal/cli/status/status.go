@@ -150,6 +150,10 @@ func statusWarnings(s api.Status) (out []string) {
 	if s.Logs.Full {
 		out = append(out, "WARNING: journals of nodes are not taken: the disk of the server is full")
 	}
+	for _, name := range s.ClassSecrets {
+		out = append(out, fmt.Sprintf("WARNING: secret %s is for a hardware class, which no secret is given to: "+
+			"pando secret set %[1]s --for @GROUP", name))
+	}
 	if n := len(s.Full); n > 0 {
 		out = append(out, fmt.Sprintf("WARNING: little room for what is written: %d: %s", n, fleet.Fold(s.Full)))
 	}

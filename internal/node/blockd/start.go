@@ -106,8 +106,12 @@ func waitPidFD(fd int) string {
 	defer unix.Close(fd)
 	for {
 		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		if _, err := unix.Poll(p, -1); err != unix.EINTR {
-			return fmt.Sprintf("adopted process, %v", err)
+		switch _, err := unix.Poll(p, -1); err {
+		case unix.EINTR:
+		case nil:
+			return "its exit status went to PID 1"
+		default:
+			return fmt.Sprintf("its end cannot be waited for: %v", err)
 		}
 	}
 }

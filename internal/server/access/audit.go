@@ -3,10 +3,14 @@ package access
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +21,8 @@ import (
 
 // Bounds of a line of the audit log, in bytes.
 const (
-	auditBody = 4 << 10 // of the request body; a longer one is not recorded
+	auditBody = 4 << 10 // of the request body; a longer one is shortened
+	auditRead = 8 << 20 // of a body that can be shortened: that of 20,000 nodes
 	auditPath = 1 << 10
 	auditText = 512
 )
@@ -27,7 +32,7 @@ func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked bytes.Buffer
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditBody + 1}), r.Body}
+			r.Body = tee{io.TeeReader(r.Body, &limited{&asked, auditRead + 1}), r.Body}
 		}
 		a := registry.Audited{
 			At:     g.now(),
@@ -81,20 +86,67 @@ func cut(s string, most int) string {
 // secretFields are parts of field names. The values of such fields are not recorded.
 var secretFields = []string{"password", "secret", "token", "private", "credential", "passphrase", "value"}
 
-// withoutSecrets returns a JSON body without the values of secret fields; a note if it is no JSON or too long.
+// withoutSecrets returns a JSON body without the values of secret fields, shortened where it is long; a note if it is
+// no JSON.
 func withoutSecrets(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
 	var v any
-	if len(body) > auditBody || json.Unmarshal(body, &v) != nil {
-		return `"not kept: longer than can be kept, or no JSON"`
+	if len(body) > auditRead {
+		return `"not kept: too long to be shortened"`
 	}
-	b, err := json.Marshal(blank(v))
+	if json.Unmarshal(body, &v) != nil {
+		return `"not kept: no JSON"`
+	}
+	v = blank(v)
+	b, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
+	if len(b) <= auditBody {
+		return string(b)
+	}
+	// The digest tells whether two long ones were the same. It is of what is left without secrets.
+	out := map[string]any{"bytes": len(b), "sha256": fmt.Sprintf("%x", sha256.Sum256(b))}
+	for most := 64; most >= 1; most /= 2 {
+		out["shortened"] = shortened(v, most)
+		if b, err := json.Marshal(out); err == nil && len(b) <= auditBody {
+			return string(b)
+		}
+	}
+	delete(out, "shortened")
+	b, _ = json.Marshal(out) // a number and a text always can be
 	return string(b)
+}
+
+// shortened returns v with so many elements of each list and fields of each object at most, and texts of four times as
+// many characters.
+func shortened(v any, most int) any {
+	switch v := v.(type) {
+	case string:
+		return cut(v, 4*most)
+	case []any:
+		var out []any
+		for _, x := range v[:min(len(v), most)] {
+			out = append(out, shortened(x, most))
+		}
+		if more := len(v) - len(out); more > 0 {
+			out = append(out, fmt.Sprintf("and %d more", more))
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		keys := slices.Sorted(maps.Keys(v))
+		for _, k := range keys[:min(len(keys), most+4)] {
+			out[cut(k, auditText)] = shortened(v[k], most)
+		}
+		if more := len(keys) - len(out); more > 0 {
+			out["..."] = fmt.Sprintf("and %d more", more)
+		}
+		return out
+	}
+	return v
 }
 
 func blank(v any) any {

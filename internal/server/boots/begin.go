@@ -73,18 +73,15 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
 func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
-	node, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
+	m, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
 		return bootplan.Plan{}, err
 	}
-	if node.State != fleet.Adopted {
-		return bootplan.Plan{}, api.NewError(
-			api.NotFound,
-			"this machine is new here and waits until an operator adopts it",
-			"pando node adopt "+node.Name,
-		)
+	if m.Node.State != fleet.Adopted {
+		message, do := waitsFor(m)
+		return bootplan.Plan{}, api.NewError(api.NotFound, message, do)
 	}
-	p, err := s.planner.Plan(ctx, node, fleet.Hardware{})
+	p, err := s.planner.Plan(ctx, m.Node, fleet.Hardware{})
 	if err != nil {
 		return p, err
 	}
@@ -103,7 +100,7 @@ func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begi
 				req.Medium.Short(),
 				p.Version.Short(),
 			),
-			fmt.Sprintf("make the medium anew: pando media create %s", node.Name),
+			fmt.Sprintf("make the medium anew: pando media create %s", m.Node.Name),
 		)
 	}
 	return p, nil

@@ -21,3 +21,6 @@ func TestExchangesAreBounded(t *testing.T) {
 		t.Error("the wrong ones were forgotten")
 	}
 }
+
+// never tells that no machine reported.
+func never(fleet.MAC) time.Time { return time.Time{} }

@@ -96,6 +96,13 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 	defer c.Unlock()
 	now := s.now()
 	isNew := !c.UnderWay(now)
+	if isNew && s.runs(c, now) {
+		c.Knocked(now)
+		if len(change.Leases) == 0 {
+			return nil
+		}
+		return s.registry.Update(ctx, func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
+	}
 	if isNew {
 		c.Begin(now)
 	}
@@ -138,6 +145,16 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 			Attrs:   map[string]string{trace.AttrScriptAt: seen.BootFile}})
 	}
 	return nil
+}
+
+// runsFor is how long after its last report a machine counts as running: it reports about once a minute.
+const runsFor = 90 * time.Second
+
+// runs reports whether the machine of a boot runs, as far as its own reports tell. Anybody can send a packet with its
+// MAC; so a packet begins no boot of such a machine: the request for a script does, or the next packet when it is
+// silent. The boot's lock is held.
+func (s *Service) runs(c *bootlog.Entry, now time.Time) bool {
+	return !c.Boot.Session.IsZero() && now.Sub(s.lastSeen.Reported(c.MAC)) < runsFor
 }
 
 // toldScript reports whether a packet told iPXE where its script is: it asks for that next.
@@ -218,6 +235,9 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 	}
 	c.Lock()
 	defer c.Unlock()
+	if s.runs(c, s.now()) {
+		return
+	}
 	c.Taken()
 	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
 		s.boots.DHCPDone(c, peer)

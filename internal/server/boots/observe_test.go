@@ -73,7 +73,7 @@ func observer(t *testing.T) (*Service, *counted) {
 		}
 	})
 	return New(Config{
-		Registry: r, Boots: timeline, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
+		Registry: r, Boots: timeline, Discovery: discovery.New(r, never, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return true }, DHCPStopped: func() string { return "" },
 	}), r
 }
@@ -280,7 +280,7 @@ func TestHistoryIsWrittenAtTheEnd(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	boots := bootlog.New(r, time.Now, log)
 	const stopped = "this server stopped giving addresses"
-	s := New(Config{Boots: boots, Discovery: discovery.New(r, time.Now, log), Now: time.Now, Log: log,
+	s := New(Config{Boots: boots, Discovery: discovery.New(r, never, time.Now, log), Now: time.Now, Log: log,
 		GivesAddresses: func() bool { return false }, DHCPStopped: func() string { return stopped }})
 	mac := fleet.MAC{2, 0, 0, 0, 0, 2}
 	handle(

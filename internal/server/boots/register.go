@@ -44,7 +44,7 @@ func (s *Service) Register(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkRegistration(r.Context(), c, req, httpapi.RemoteAddr(r)); err != nil {
 		return err
 	}
-	resp, err := s.redeem(r.Context(), c, req, httpapi.LocalAddr(r))
+	resp, err := s.redeem(r.Context(), c, req, httpapi.RemoteAddr(r), httpapi.LocalAddr(r))
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Service) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
 	req api.RegisterRequest,
-	at netip.Addr,
+	from, at netip.Addr,
 ) (api.RegisterResponse, error) {
 	var resp api.RegisterResponse
 	n, err := s.registrationConfig(ctx, c, req.Hardware, at)
@@ -157,6 +157,7 @@ func (s *Service) redeem(
 	}
 	s.admission.SawLink(c.MAC, req.Hardware.Link)
 	s.discovery.Touch(ctx, node, req.Hardware.UUID, req.Hardware.Serial)
+	s.lastSeen.Note(c.MAC, from, s.now())
 	return resp, nil
 }
 

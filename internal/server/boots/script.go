@@ -1,6 +1,7 @@
 package boots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,18 +101,24 @@ func (s *Service) script(
 		}
 		return in, nil
 	}
-	if !c.UnderWay(s.now()) {
-		c.Begin(s.now())
+	if now := s.now(); !c.UnderWay(now) {
+		if at := c.Knock(now); !at.IsZero() {
+			c.Begin(at)
+			s.boots.RecordBehind(c, trace.Event{Time: at, Stage: trace.DHCP, Kind: trace.Begin})
+			c.DHCP = trace.Begin
+		} else {
+			c.Begin(now)
+		}
 	}
 	s.boots.SetAddr(c, from)
-	node, err := s.admit(ctx, c, q)
+	m, err := s.admit(ctx, c, q)
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
-	if node.State != fleet.Adopted {
-		return s.waits(ctx, c, in, node, from)
+	if m.Node.State != fleet.Adopted {
+		return s.waits(ctx, c, in, m, from)
 	}
-	p, err := s.planner.Plan(ctx, node, q.Hardware())
+	p, err := s.planner.Plan(ctx, m.Node, q.Hardware())
 	if err != nil {
 		return s.cannot(ctx, c, in, err)
 	}
@@ -125,20 +132,24 @@ func (s *Service) script(
 }
 
 // admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
-func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (fleet.Node, error) {
+func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (discovery.Match, error) {
 	node, err := s.discovery.Node(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
 		node, err = s.discovery.FromRequest(ctx, c.MAC, q.UUID)
 	}
-	if err == nil && node.State == fleet.Discovered {
-		node, err = s.discovery.Adopt(ctx, c.MAC, q.Serial)
+	m := discovery.Match{Node: node}
+	if err == nil {
+		m, err = s.discovery.Match(ctx, node, c.MAC, q.Serial)
 	}
 	if err != nil {
-		return node, err
+		return m, err
 	}
-	c.Boot.Node = node.Name
-	s.discovery.Touch(ctx, node, q.UUID, q.Serial)
-	return node, nil
+	c.Boot.Node = m.Node.Name
+	s.discovery.Touch(ctx, m.Node, q.UUID, q.Serial)
+	for _, what := range m.Told {
+		s.boots.Note(ctx, c, trace.Script, what, m.Hint)
+	}
+	return m, nil
 }
 
 // start lets the machine boot what is planned.
@@ -200,22 +211,30 @@ func (s *Service) waits(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
-	node fleet.Node,
+	m discovery.Match,
 	from netip.Addr,
 ) (netboot.ScriptInput, error) {
 	in.Action = netboot.Wait
-	in.Message = "this machine is new here and waits until an operator adopts it"
-	in.Hint = fmt.Sprintf("pando node adopt %s", node.Name)
+	in.Message, in.Hint = waitsFor(m)
 	if c.Saved && c.Boot.Addr == from && c.Failure == in.Message {
 		return in, nil
 	}
-	err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = node.Name, from })
+	err := s.boots.Save(ctx, c, func(b *registry.Boot) { b.Node, b.Addr = m.Node.Name, from })
 	if err != nil {
 		return in, err
 	}
 	c.Failure = in.Message
 	s.boots.Record(ctx, c, trace.Event{Stage: trace.Script, Kind: trace.Begin, Message: in.Message, Hint: in.Hint})
 	return in, nil
+}
+
+// waitsFor says what a machine waits for that nobody adopted.
+func waitsFor(m discovery.Match) (message, do string) {
+	message = "this machine is new here and waits until an operator adopts it"
+	if m.Declared != "" {
+		message += "; it says the serial number of node " + m.Declared
+	}
+	return message, "pando node adopt " + m.Node.Name
 }
 
 // cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
@@ -226,7 +245,7 @@ func (s *Service) cannot(
 	in netboot.ScriptInput,
 	err error,
 ) (netboot.ScriptInput, error) {
-	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), hint.Of(err)
+	in.Action, in.Message, in.Hint = netboot.Fail, err.Error(), cmp.Or(hint.Of(err), httpapi.ErrorOf(err).Hint)
 	if errors.Is(err, discovery.ErrTooMany) {
 		in.Action, in.Hint = netboot.Wait, "they are taken in one after another"
 		return in, nil

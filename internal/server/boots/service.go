@@ -1,6 +1,7 @@
 package boots
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/identity"
 	"pando/internal/initrd"
+	"pando/internal/lastseen"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
 	"pando/internal/ratelimit"
@@ -76,6 +78,7 @@ type Config struct {
 	DHCPOff        func() bool                          // whether no DHCP packet is seen at all
 	DHCPStopped    func() string                        // why no addresses are given for now; "": they are
 	Uploads        *sockopt.Scheduler
+	LastSeen       *lastseen.Times
 
 	Release string
 	Now     func() time.Time
@@ -111,6 +114,7 @@ type Service struct {
 	dhcpOff        func() bool
 	dhcpStopped    func() string
 	uploads        *sockopt.Scheduler
+	lastSeen       *lastseen.Times
 
 	release string
 	now     func() time.Time
@@ -131,9 +135,9 @@ func New(c Config) *Service {
 		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
 		stateFiles:   c.StateFiles,
 		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped,
-		uploads: c.Uploads, release: c.Release, now: c.Now, log: c.Log, exchanges: &exchanges{},
-		refusals:  ratelimit.New(refusalBurst, refusalRate),
-		Neighbour: neighbour,
+		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
+		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log,
+		exchanges: &exchanges{}, Neighbour: neighbour,
+		refusals: ratelimit.New(refusalBurst, refusalRate),
 	}
 }

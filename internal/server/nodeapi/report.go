@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"regexp"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -67,7 +69,11 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	s.alive(r.Context(), b)
+	s.alive(r, b)
+	goesDown := func(e trace.Event) bool { return e.Stage == trace.Shutdown }
+	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
+		s.lastSeen.Left(b.MAC)
+	}
 	// A boot's init does no errands, and does not know of answers that have a body.
 	answer := api.ReportResponse{
 		Command: s.commands.Pending(b.ID),
@@ -81,10 +87,14 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 }
 
 // alive notes that a node has reported. A report without anything in it says just this.
-func (s *Service) alive(ctx context.Context, b registry.Boot) {
-	s.lastSeen.Note(b.MAC, s.now())
-	if n, err := s.discovery.Node(ctx, b.MAC); err == nil {
-		s.discovery.Touch(ctx, n, "", "")
+func (s *Service) alive(r *http.Request, b registry.Boot) {
+	from := httpapi.RemoteAddr(r)
+	if b.Session.IsZero() {
+		from = netip.Addr{} // who has only the token may have read it on the wire
+	}
+	s.lastSeen.Note(b.MAC, from, s.now())
+	if n, err := s.discovery.Node(r.Context(), b.MAC); err == nil {
+		s.discovery.Touch(r.Context(), n, "", "")
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 type fleetAPI struct {
 	reg        *registry.Registry
 	extensions extensions
+	addresses  addresses
 	waker      *nodecommand.Waker
 	data       NodeData
 	now        func() time.Time
@@ -67,7 +68,7 @@ func declared(tx *registry.Tx) (out api.Declaration, err error) {
 	}
 	nodes, err := tx.Nodes()
 	for _, n := range nodes {
-		if n.State == fleet.Adopted {
+		if n.State == fleet.Adopted && (len(n.MACs) > 0 || n.Serial != "") {
 			out.Nodes = append(
 				out.Nodes,
 				api.NodeDeclare{NodeCreate: api.NodeCreate{Name: n.Name, MACs: n.MACs, Serial: n.Serial, Group: n.Group,
@@ -96,7 +97,8 @@ func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
-		a := application{extensions: f.extensions, data: f.data, tx: tx, at: at, req: req, steps: []api.ApplyStep{}}
+		a := application{extensions: f.extensions, addresses: f.addresses, data: f.data, tx: tx, at: at, req: req,
+			steps: []api.ApplyStep{}}
 		if err := a.run(); err != nil {
 			return err
 		}
@@ -137,6 +139,7 @@ func planName(steps []api.ApplyStep) string {
 // later one.
 type application struct {
 	extensions extensions
+	addresses  addresses
 	data       NodeData
 	tx         *registry.Tx
 	at         time.Time
@@ -317,6 +320,7 @@ func declaredNode(n fleet.Node, d api.NodeDeclare) (fleet.Node, error) {
 	var err error
 	if len(d.MACs) > 0 && given("macs") {
 		n.MACs = d.MACs
+		n.Learned = slices.DeleteFunc(n.Learned, func(m fleet.MAC) bool { return !slices.Contains(n.MACs, m) })
 	}
 	if d.Serial != "" && given("serial") {
 		n.Serial = d.Serial

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -41,7 +42,7 @@ func (a *application) nodes() error {
 		a.step("node", t.is.Name, api.Alters, nodeDiff(t.was, t.is))
 		err := a.checkRefs(t.was, t.is)
 		if err == nil {
-			err = a.tx.PutNode(t.is.Name, t.is)
+			err = discovery.Put(a.tx, t.was, t.is)
 		}
 		if err != nil {
 			return about("node", t.is.Name, err)
@@ -73,7 +74,7 @@ func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeCh
 			was = fleet.Node{Name: d.Name, State: fleet.Adopted, Group: fleet.DefaultGroup, Created: a.at}
 		}
 		is, err := declaredNode(cloneNode(was), d)
-		if err == nil && len(is.MACs) == 0 && is.Serial == "" {
+		if err == nil && !there && len(is.MACs) == 0 && is.Serial == "" {
 			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
 		if err == nil && fieldsOf(d)(fleet.SettingImage) {
@@ -104,30 +105,9 @@ func (a *application) release(t nodeChange) error {
 	return a.tx.PutNode(n.Name, n)
 }
 
-// checkRefs checks what a node points at, where that is new. A machine with one of its MACs that was seen, but that
-// nobody adopted, is forgotten: it is this node.
+// checkRefs checks what a node points at, where that is new.
 func (a *application) checkRefs(was, is fleet.Node) error {
-	if err := a.extensions.ofNode(a.tx, was, is); err != nil {
-		return err
-	}
-	if was.Serial != is.Serial {
-		if err := discovery.CheckSerial(a.tx, is); err != nil {
-			return err
-		}
-	}
-	if was.Name == "" {
-		return nil // discovery.Declare takes it over
-	}
-	for _, m := range is.MACs {
-		other, err := a.tx.NodeByMAC(m)
-		if err == nil && other.Name != is.Name && other.State == fleet.Discovered {
-			err = a.tx.DeleteNode(other.Name)
-		}
-		if err != nil && !fleetview.Absent(err) {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(a.addresses.check(was, is), a.extensions.ofNode(a.tx, was, is))
 }
 
 // pruneNodes deletes nodes that are owned and not declared.

@@ -56,11 +56,19 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 		}
 	}
 	n.MACs = slices.DeleteFunc(n.MACs, func(m fleet.MAC) bool { return slices.Contains(req.RemoveMACs, m) })
+	n.Learned = slices.DeleteFunc(n.Learned, func(m fleet.MAC) bool {
+		return slices.Contains(req.AddMACs, m) || !slices.Contains(n.MACs, m)
+	})
+	if len(n.MACs) == 0 && n.Serial == "" && (req.Serial != nil || len(req.RemoveMACs) > 0) {
+		return httpapi.BadRequest("node "+n.Name+": "+errNoMachine.Error(),
+			"add a MAC with --add-mac, or give --serial")
+	}
 	return nil
 }
 
 func cloneNode(n fleet.Node) fleet.Node {
 	n.MACs, n.KernelArgs, n.Labels = slices.Clone(n.MACs), slices.Clone(n.KernelArgs), maps.Clone(n.Labels)
+	n.Learned = slices.Clone(n.Learned)
 	return n
 }
 
@@ -87,7 +95,7 @@ func nodeDiff(was, is fleet.Node) []string {
 	d.add("image", fleet.RefText(was.Version, was.Follow), fleet.RefText(is.Version, is.Follow))
 	d.add("address", addressText(was.Address), addressText(is.Address))
 	d.add("kernel args", strings.Join(was.KernelArgs, " "), strings.Join(is.KernelArgs, " "))
-	d.add("MACs", macText(was.MACs), macText(is.MACs))
+	d.add("MACs", macText(was), macText(is))
 	d.add("serial", was.Serial, is.Serial)
 	d.add("TPM key", api.KeyPrint(was.TPMKey), api.KeyPrint(is.TPMKey))
 	d.settings(was.Settings, is.Settings, "the group's")
@@ -117,10 +125,15 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-func macText(macs []fleet.MAC) string {
+// macText is the MACs of a node, with a mark at those that no operator declared.
+func macText(n fleet.Node) string {
 	var s []string
-	for _, m := range macs {
-		s = append(s, m.String())
+	for _, m := range n.MACs {
+		text := m.String()
+		if slices.Contains(n.Learned, m) {
+			text += " (learned)"
+		}
+		s = append(s, text)
 	}
 	return strings.Join(s, " ")
 }

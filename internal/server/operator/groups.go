@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -154,9 +155,14 @@ func applyGroupSet(g fleet.Group, req api.GroupSet) fleet.Group {
 
 func (a *groupAPI) deleteGroup(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	err := a.reg.Update(r.Context(), func(tx *registry.Tx) error { return tx.DeleteGroup(name) })
-	if err != nil && httpapi.ErrorOf(err).Code == api.Conflict && name != fleet.DefaultGroup {
-		err = httpapi.WithHint(err, "move them first: pando node set @"+name+" --group OTHER")
-	}
-	return nil, err
+	return nil, a.reg.Update(r.Context(), func(tx *registry.Tx) error {
+		err := tx.DeleteGroup(name)
+		if !errors.Is(err, registry.ErrInUse) || name == fleet.DefaultGroup {
+			return err
+		}
+		if live, e := tx.Rollouts(registry.RolloutFilter{Group: name, Live: true}); e != nil || len(live) > 0 {
+			return cmp.Or(e, httpapi.WithHint(err, "wait for its end, or abort it: pando rollout abort @"+name))
+		}
+		return httpapi.WithHint(err, "move them first: pando node set @"+name+" --group "+fleet.DefaultGroup)
+	})
 }

@@ -27,6 +27,7 @@ type nodeAPI struct {
 	store       *store.Dir
 	renderer    *nodeconfig.Renderer
 	extensions  extensions
+	addresses   addresses
 	waker       *nodecommand.Waker
 	data        NodeData
 	rebootAfter time.Duration // of nodes whose group says nothing
@@ -130,7 +131,8 @@ func (a *nodeAPI) createNode(r *http.Request) (any, error) {
 			"name its NIC with --mac, or the machine with --serial",
 		)
 	}
-	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings)); err != nil {
+	if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings),
+		a.addresses.check(fleet.Node{}, n)); err != nil {
 		return nil, err
 	}
 	var out []api.Node
@@ -250,10 +252,10 @@ func (a *nodeAPI) changeNodes(r *http.Request, selection string, dryRun bool,
 				continue
 			}
 			if err := cmp.Or(httpapi.Invalid(n.Validate()), knownZone(n.Settings),
-				a.extensions.ofNode(tx, before[i], n)); err != nil {
+				a.addresses.check(before[i], n), a.extensions.ofNode(tx, before[i], n)); err != nil {
 				return err
 			}
-			if err := tx.PutNode(before[i].Name, n); err != nil {
+			if err := discovery.Put(tx, before[i], n); err != nil {
 				return err
 			}
 			if n.Group != before[i].Group || !slices.Equal(n.ExtensionList(), before[i].ExtensionList()) ||
@@ -323,7 +325,19 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 			if nodes[i].State == fleet.Adopted {
 				continue
 			}
-			nodes[i].State = fleet.Adopted
+			given := req.Name
+			if strings.Contains(given, "[") { // a rule is for those that have no name
+				given = ""
+			}
+			declared, found, err := discovery.Awaited(tx, nodes[i], given)
+			if err != nil {
+				return nil, err
+			}
+			if found {
+				nodes[i] = discovery.Become(nodes[i], declared)
+				continue
+			}
+			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // an operator says that it is this machine
 			if req.Group != nil {
 				nodes[i].Group = *req.Group
 			}

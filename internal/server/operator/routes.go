@@ -7,6 +7,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootmethod"
+	"pando/internal/dhcp"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
@@ -49,6 +50,7 @@ type Options struct {
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
 	DHCP        func(*registry.Tx) (api.DHCP, error)        // what the DHCP part does now
+	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; none: another does
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
 
@@ -68,7 +70,8 @@ func Routes(o Options) []httpapi.Route {
 		bootRoutes(&bootAPI{reg: o.Registry, faults: o.Faults, flushEvents: o.FlushEvents}),
 		groupRoutes(&groupAPI{reg: o.Registry, extensions: x, waker: o.Waker}),
 		classRoutes(&classAPI{reg: o.Registry}),
-		fleetRoutes(&fleetAPI{reg: o.Registry, extensions: x, waker: o.Waker, data: o.Data, now: o.Now}),
+		fleetRoutes(&fleetAPI{reg: o.Registry, extensions: x, addresses: addresses{o.Subnets, ownAddresses},
+			waker: o.Waker, data: o.Data, now: o.Now}),
 	)
 }
 
@@ -89,8 +92,8 @@ func (o Options) siteRoutes() []httpapi.Route {
 
 func (o Options) nodeRoutes(x extensions) []httpapi.Route {
 	nodes := &nodeAPI{
-		reg: o.Registry, views: o.Views, store: o.Store, renderer: o.Configs, extensions: x, waker: o.Waker,
-		data:        o.Data,
+		reg: o.Registry, views: o.Views, store: o.Store, renderer: o.Configs, extensions: x,
+		addresses: addresses{o.Subnets, ownAddresses}, waker: o.Waker, data: o.Data,
 		rebootAfter: o.RebootAfter, now: o.Now,
 	}
 	commands := &commandAPI{reg: o.Registry, commands: o.Commands}

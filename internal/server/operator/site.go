@@ -51,6 +51,15 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 		if err != nil {
 			return err
 		}
+		secrets, err := tx.Secrets()
+		if err != nil {
+			return err
+		}
+		for _, s := range secrets {
+			if len(s.ForClasses()) > 0 {
+				out.ClassSecrets = append(out.ClassSecrets, s.Name)
+			}
+		}
 		if out.Groups, err = fleetview.Groups(tx, groups); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (n *Node) requestPieces(a swarm.Request) {
 				for _, b := range a.Banned {
 					n.ban(b)
 				}
-				n.watchAll(n.swarm.AddUrgentPeers(now, n.swarm.Answered(now, a)...))
+				n.addPeers(now, n.swarm.Answered(now, a)...)
 			}
 		})
 	})

@@ -28,6 +28,10 @@ type Server struct {
 	packs Packs
 	log   *slog.Logger
 
+	// Authenticated tells whether a node that runs reported from an address lately; nil: all are. Only such may report
+	// wrong bytes: anybody can have addresses on the boot network.
+	Authenticated func(netip.Addr) bool
+
 	mu      sync.Mutex
 	tracker *swarm.Tracker
 	waiting map[swarm.PackNode]chan swarm.Answer
@@ -151,7 +155,7 @@ func (s *Server) request(r *http.Request, q swarm.RequestMessage) (swarm.Request
 			Have:      swarm.Expand(q.Full, q.Have, s.tracker.Pieces(key.Pack, key.Node)),
 			Avoided:   q.Left,
 			FromPeers: q.Fed,
-			Timeout:   swarm.Milliseconds(q.Patience, swarm.RequestTimeout(swarm.MaxAnnounceDelay)),
+			Timeout:   swarm.Milliseconds(q.Patience, swarm.MessageTimeout(swarm.MaxAnnounceDelay)),
 		}})
 	if old := s.waiting[key]; old != nil { // its node does not wait any more
 		delete(s.waiting, key)
@@ -234,13 +238,14 @@ func (s *Server) Nodes() int {
 }
 
 func (s *Server) corrupt(r *http.Request, q swarm.CorruptMessage) (struct{}, bool) {
+	from := swarm.NodeAddr(r.RemoteAddr, 1).Addr()
+	if s.Authenticated != nil && !s.Authenticated(from) {
+		return struct{}{}, true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tracker.Sweep(s.now()) // a ban counts from now
-	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(
-		swarm.NodeAddr(r.RemoteAddr, 1).Addr(),
-		accused,
-	) {
+	if accused := q.Peer.Addr().Unmap().WithZone(""); s.tracker.ReportCorrupt(from, accused) {
 		s.log.Warn(
 			"a node is banned from the swarms",
 			"node",

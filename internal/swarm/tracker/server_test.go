@@ -124,6 +124,31 @@ func TestSilentNodesAreNotCounted(t *testing.T) {
 	}
 }
 
+// Addresses that are no nodes ban nobody, however many they are.
+func TestOnlyNodesBan(t *testing.T) {
+	s := New(swarm.TrackerOptions{Random: chance()}, nil, nil)
+	s.Authenticated = func(a netip.Addr) bool { return a == at(1).Addr() || a == at(2).Addr() || a == at(3).Addr() }
+	s.joinAs(t, 9)
+	report := func(n byte) {
+		r := httptest.NewRequest("POST", "/swarm/wrong", nil)
+		r.RemoteAddr = at(n).String()
+		if _, ok := s.corrupt(r, swarm.CorruptMessage{Peer: at(9)}); !ok {
+			t.Error("a report is refused")
+		}
+	}
+	for n := byte(11); n <= 20; n++ {
+		report(n)
+	}
+	report(1)
+	report(2)
+	if s.Nodes() != 1 {
+		t.Error("it is banned by addresses that are no nodes")
+	}
+	if report(3); s.Nodes() != 0 {
+		t.Error("three nodes do not ban it")
+	}
+}
+
 // The operator learns of a ban, once, and what he can do.
 func TestBansAreLogged(t *testing.T) {
 	var log bytes.Buffer

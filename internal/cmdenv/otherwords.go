@@ -1,0 +1,56 @@
+package cmdenv
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// otherWords are words of other programs, and what does the same here.
+const otherWords = `
+ls list, get list show, rm delete, remove delete, del delete, destroy delete, add create, new create, make create build,
+edit set, change set, update set build, modify set, rename set, move set, mv set, info show, describe show,
+inspect show, view show, cat show, restart reboot, reset reboot, reboot reboot, shutdown power, halt power, stop power,
+off power, on power, poweroff power, start power, wake power, power power, rollback abort, cancel abort, undo abort,
+log logs, journal logs, logs logs, download pull, upload push, rebuild build, upgrade build, monitor watch, top watch,
+accept adopt, ssh shell, chroot shell, info status, check doctor, diagnose doctor, init up, run serve, daemon serve`
+
+// otherWays are the commands below c that a word of another program means. Above the nouns it is about nodes.
+func otherWays(c *cobra.Command, word string) (ways []string) {
+	for line := range strings.SplitSeq(otherWords, ",") {
+		words := strings.Fields(line)
+		if words[0] != word {
+			continue
+		}
+		for _, w := range words[1:] {
+			for _, path := range [][]string{{w}, {"node", w}} {
+				found, _, err := c.Find(path)
+				if err == nil && found.Name() == w && (len(path) == 1 || !c.HasParent()) {
+					ways = append(ways, "`"+found.CommandPath()+"`")
+				}
+			}
+		}
+	}
+	return ways
+}
+
+// SimilarFlags suggests flags of a command for one that it does not have, "" for none.
+func SimilarFlags(c *cobra.Command, wrong error) string {
+	_, name, ok := strings.Cut(wrong.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands only
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	var similar []string
+	for _, s := range names.SuggestionsFor(name) {
+		similar = append(similar, "--"+s)
+	}
+	if len(similar) == 0 {
+		return ""
+	}
+	return "did you mean " + strings.Join(similar, " or ") + "? "
+}

@@ -1,0 +1,152 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"pando/internal/api"
+	"pando/internal/fleet"
+	"pando/internal/registry"
+)
+
+// runsFor is how long after its last report a machine counts as running: it reports about once a minute.
+const runsFor = 90 * time.Second
+
+// Match is the node that a machine is, by its MAC and by what it says of itself.
+type Match struct {
+	Node fleet.Node
+	Told []string // what of it an operator should know, for the timeline of its boot
+	Hint string   // what can be done about that
+	// a node that waits for an operator was declared with the serial number that this machine says; "": none
+	Declared string
+}
+
+// Match returns the node of a machine that asks to boot, and that is recorded as n. A serial number that was declared
+// decides over a MAC that was only learned. Where the policy is to approve, what a machine says makes it no node. An
+// error tells what contradicts what.
+func (d *Machines) Match(ctx context.Context, n fleet.Node, mac fleet.MAC, serial string) (Match, error) {
+	serial = plain(serial)
+	m := Match{Node: n}
+	telling := fleet.TellingSerial(serial)
+	learned := slices.Contains(n.Learned, mac)
+	if n.State == fleet.Adopted && (!telling || !learned || sameSerial(serial, n.SerialNumber())) {
+		if telling && n.Serial != "" && !sameSerial(serial, n.Serial) {
+			m.Told = []string{fmt.Sprintf("its firmware says serial number %s; %s was declared for node %s",
+				serial, n.Serial, n.Name)}
+			m.Hint = fmt.Sprintf("has it another mainboard? pando node set %s --serial '%s'; is it another machine? "+
+				"pando node set %[1]s --remove-mac %s", n.Name, serial, mac)
+		}
+		return m, nil
+	}
+	if n.State != fleet.Adopted && !d.adoptions.Take(d.now()) {
+		return m, ErrTooMany
+	}
+	err := d.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+		m, err = d.match(tx, mac, serial)
+		return err
+	})
+	if err == nil && m.Node.Name != n.Name {
+		d.log.Info("adopted", "mac", mac, "node", m.Node.Name, "group", m.Node.Group, "serial", serial)
+	}
+	return m, err
+}
+
+func (d *Machines) match(tx *registry.Tx, mac fleet.MAC, serial string) (m Match, err error) {
+	if m.Node, err = tx.NodeByMAC(mac); err != nil {
+		return m, err
+	}
+	policy, err := tx.Policy()
+	if err != nil {
+		return m, err
+	}
+	declared, found, err := Declared(tx, serial)
+	if err != nil {
+		return m, err
+	}
+	if m.Node.State == fleet.Adopted {
+		other := m.Node.Serial != "" && fleet.TellingSerial(serial) && !sameSerial(m.Node.Serial, serial)
+		if !slices.Contains(m.Node.Learned, mac) || !other && !(found && declared.Name != m.Node.Name) {
+			return m, nil
+		}
+		if policy.Adoption != fleet.Open {
+			return m, contradiction(m.Node, mac, serial)
+		}
+		if m, err = d.part(tx, m, mac, serial); err != nil {
+			return m, err
+		}
+	}
+	switch {
+	case found && policy.Adoption != fleet.Open:
+		m.Declared = declared.Name
+		return m, nil
+	case found:
+		return d.claim(tx, m, declared, mac, serial)
+	case policy.Adoption != fleet.Open:
+		return m, nil
+	}
+	old := m.Node.Name
+	if m.Node.Name, err = nextName(tx, policy.Naming); err != nil {
+		return m, err
+	}
+	m.Node.State, m.Node.Learned = fleet.Adopted, m.Node.MACs
+	return m, tx.PutNode(old, m.Node)
+}
+
+// contradiction says that a machine with a MAC that was learned for a node is not that node by its serial number.
+func contradiction(n fleet.Node, mac fleet.MAC, serial string) error {
+	return api.NewError(
+		api.Conflict,
+		fmt.Sprintf("MAC %s was seen at node %s (serial number %s), and now at a machine that says serial number %s",
+			mac, n.Name, n.SerialNumber(), serial),
+		fmt.Sprintf("an adapter that is used at several machines? pando node set %s --remove-mac %s, then adopt this "+
+			"one; another mainboard? pando node set %[1]s --serial '%[3]s'", n.Name, mac, serial),
+	)
+}
+
+// part takes a MAC that was learned from a node; the machine that has it now is recorded as one that was seen.
+func (d *Machines) part(tx *registry.Tx, m Match, mac fleet.MAC, serial string) (Match, error) {
+	was := m.Node
+	is := func(other fleet.MAC) bool { return other == mac }
+	n := was
+	n.MACs, n.Learned = slices.DeleteFunc(slices.Clone(n.MACs), is), slices.DeleteFunc(slices.Clone(n.Learned), is)
+	if err := tx.PutNode(n.Name, n); err != nil {
+		return m, err
+	}
+	m.Told = []string{fmt.Sprintf("MAC %s was seen at node %s before, which has serial number %s; this machine says %s",
+		mac, n.Name, n.SerialNumber(), serial)}
+	m.Hint = "nothing is to be done where an adapter is used at several machines"
+	var err error
+	m.Node, err = d.record(tx, mac, "")
+	return m, err
+}
+
+// claim makes a machine that was seen the node that was declared with its serial number.
+func (d *Machines) claim(tx *registry.Tx, m Match, declared fleet.Node, mac fleet.MAC, serial string) (Match, error) {
+	for _, other := range declared.MACs {
+		if at := d.reported(other); other != mac && d.now().Sub(at) < runsFor {
+			return m, api.NewError(
+				api.Conflict,
+				fmt.Sprintf("node %s, declared with serial number %s, runs with MAC %s: two machines say that number",
+					declared.Name, serial, other),
+				fmt.Sprintf("is it the same machine, it boots when that one is silent for %s; else name the MAC of "+
+					"each: pando node create NAME --mac %s", runsFor, mac),
+			)
+		}
+	}
+	n := Become(m.Node, declared)
+	if err := errors.Join(tx.MergeNode(m.Node.Name, n.Name), tx.PutNode(n.Name, n)); err != nil {
+		return m, err
+	}
+	m.Node = n
+	m.Told = append(m.Told, fmt.Sprintf("it is node %s, which was declared with its serial number %s", n.Name, serial))
+	body, err := json.Marshal(map[string]string{"mac": mac.String(), "serial": serial})
+	if err != nil {
+		return m, err
+	}
+	return m, tx.AppendAudited(registry.Audited{At: d.now(), Who: "a machine that booted", Method: "MATCH",
+		Path: "/v1/nodes/" + n.Name, Body: string(body), Status: 200})
+}
