@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-
-	"pando/internal/fleet"
 )
 
 // settleIn turns a copy of a machine into a tree that any node can boot: it makes the directories that a system mounts
@@ -54,11 +52,9 @@ func settleFstab(root *os.Root) ([]string, error) {
 	}
 	var out strings.Builder
 	var places []string
-	lines := strings.SplitAfter(string(text), "\n")
-	local := fleet.LocalLines(lines)
-	for i, line := range lines {
-		if local[i] {
-			places = append(places, strings.Fields(line)[1])
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && !strings.HasPrefix(f[0], "#") && localDisk(f[0]) {
+			places = append(places, f[1])
 			out.WriteString("# a disk of the machine that this image is a copy of: ")
 		}
 		out.WriteString(line)
@@ -72,4 +68,14 @@ func settleFstab(root *os.Root) ([]string, error) {
 	return []string{
 		fmt.Sprintf("in /etc/fstab, lines of local disks are comments now: %s", strings.Join(places, " ")),
 	}, nil
+}
+
+// localDisk reports whether a first field of fstab(5) is a device of the machine.
+func localDisk(field string) bool {
+	for _, prefix := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "/dev/"} {
+		if strings.HasPrefix(field, prefix) {
+			return true
+		}
+	}
+	return false
 }
