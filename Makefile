@@ -85,10 +85,15 @@ agent-flags: # how pando-init is built, for a test of its size
 	@echo '$(AGENT_FLAGS)'
 
 .PHONY: install
-install: build ## pando into PREFIX/bin (/usr/local), the node's program into /usr/lib/pando
+install: build ## pando into PREFIX/bin (/usr/local), the node's program into PREFIX/lib/pando
 	install -D -m 755 build/bin/pando $(DESTDIR)$(PREFIX)/bin/pando
-	install -D -m 755 build/bin/pando-init $(DESTDIR)/usr/lib/pando/pando-init
-	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)/usr/lib/pando/pando-init-$(OTHER_ARCH)
+	install -D -m 755 build/bin/pando-init $(DESTDIR)$(PREFIX)/lib/pando/pando-init
+	install -D -m 755 build/bin/pando-init-$(OTHER_ARCH) $(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
+
+.PHONY: uninstall
+uninstall: ## takes away what install put into PREFIX; the data directory stays
+	rm -f $(DESTDIR)$(PREFIX)/bin/pando $(DESTDIR)$(PREFIX)/lib/pando/pando-init $(DESTDIR)$(PREFIX)/lib/pando/pando-init-$(OTHER_ARCH)
+	-rmdir $(DESTDIR)$(PREFIX)/lib/pando
 
 .PHONY: test
 test: packages lint test-unit test-boot ## everything that is checked on each change, real boots included

@@ -67,7 +67,8 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 
 // StepNames describe the steps, until a step has something to count.
 var StepNames = map[string]string{
-	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepErofs: "writing the file system",
+	build.StepTree: "installing or unpacking the files of the image", build.StepScan: "looking through the tree",
+	build.StepErofs:  "writing the file system",
 	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
 	build.StepPack: "packing what nodes give each other",
 }

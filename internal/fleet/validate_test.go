@@ -59,6 +59,7 @@ func TestGroupValidate(t *testing.T) {
 		"a set of nodes":  func(g *Group) { g.Name = "all" },
 		"version digest":  func(g *Group) { g.Image = "lab@sha256:1" },
 		"authorized key":  func(g *Group) { g.AuthorizedKeys = &[]string{"a b\nc d"} },
+		"a private key":   func(g *Group) { g.AuthorizedKeys = &[]string{"-----BEGIN OPENSSH PRIVATE KEY-----"} },
 		"reboot after":    func(g *Group) { g.RebootAfter = as(time.Second) },
 		"write limit":     func(g *Group) { g.WriteLimit = as("150%") },
 		"on, off or rack": func(g *Group) { g.Peers = as(PeerPolicy("some")) },

@@ -254,7 +254,8 @@ func findAgent(named string) (string, error) {
 	}
 	var places []string
 	if exe, err := os.Executable(); err == nil {
-		places = append(places, filepath.Join(filepath.Dir(exe), "pando-init"))
+		bin := filepath.Dir(exe)
+		places = append(places, filepath.Join(bin, "pando-init"), filepath.Join(bin, "../lib/pando/pando-init"))
 	}
 	places = append(places, "/usr/lib/pando/pando-init")
 	for _, p := range places {
@@ -263,7 +264,7 @@ func findAgent(named string) (string, error) {
 		}
 	}
 	return "", exitcode.WithHint(
-		errors.New("no pando-init beside pando or in /usr/lib/pando"),
+		errors.New("no pando-init beside pando, in ../lib/pando or in /usr/lib/pando"),
 		"build it with `make build`, or name it with --agent FILE",
 	)
 }

@@ -44,10 +44,7 @@ type Programs map[string]*program
 // architecture behind the name. A path that was given must exist; others are looked for beside it, too.
 func FindPrograms(path, kept string) (Programs, error) {
 	found := Programs{}
-	dirs := []string{agentDir}
-	if exe, err := os.Executable(); err == nil {
-		dirs = append([]string{filepath.Dir(exe)}, dirs...)
-	}
+	dirs := programDirs(os.Executable())
 	if path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("node's program: %w", err)
@@ -64,6 +61,16 @@ func FindPrograms(path, kept string) (Programs, error) {
 		}
 	}
 	return found, nil
+}
+
+// programDirs are where the node's programs are looked for: beside pando, in lib/pando beside its bin as `make install`
+// puts them, and where packages put them.
+func programDirs(exe string, err error) []string {
+	if err != nil {
+		return []string{agentDir}
+	}
+	bin := filepath.Dir(exe)
+	return []string{bin, filepath.Join(filepath.Dir(bin), "lib/pando"), agentDir}
 }
 
 // add takes a program, unless there is one for its architecture.

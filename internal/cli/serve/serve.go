@@ -79,7 +79,8 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	f.addPages(c)
 	f.addLogs(c)
 	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
-	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, or in /usr/lib/pando)")
+	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, in ../lib/pando or "+
+		"in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")
 	f.uplink = output.NewRate(0)
 	fl.Var(

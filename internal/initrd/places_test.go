@@ -1,0 +1,18 @@
+package initrd
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// What `make install PREFIX=/opt` puts into /opt is found from there.
+func TestProgramDirs(t *testing.T) {
+	want := []string{"/opt/bin", "/opt/lib/pando", "/usr/lib/pando"}
+	if got := programDirs("/opt/bin/pando", nil); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := programDirs("", errors.New("no /proc")); !slices.Equal(got, want[2:]) {
+		t.Errorf("%q, want %q", got, want[2:])
+	}
+}
