@@ -245,7 +245,14 @@ func (s *hostileServer) run(t *testing.T, args []string) (stdout, stderr string)
 	var out, errs bytes.Buffer
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()
-	Run(ctx, "dev", append([]string{"--data", s.dir}, args...), strings.NewReader("a password of some length\n"), &out, &errs)
+	Run(
+		ctx,
+		"dev",
+		append([]string{"--data", s.dir}, args...),
+		strings.NewReader("a password of some length\n"),
+		&out,
+		&errs,
+	)
 	return out.String(), errs.String()
 }
 

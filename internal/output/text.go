@@ -82,7 +82,7 @@ func (w *Writer) Write(b []byte) (int, error) {
 // Unwrap is the writer below, for what draws on a terminal and for content that is no text for people.
 func (w *Writer) Unwrap() io.Writer { return w.to }
 
-// PlainJSON is JSON in which what would steer a terminal is written as \uXXXX: the same value.
+// PlainJSON is JSON in which what would steer a terminal is written as an escape: the same value.
 func PlainJSON(b []byte) []byte {
 	var out strings.Builder
 	for _, r := range string(b) {
