@@ -32,7 +32,8 @@ func TestCommandsPrintNoControls(t *testing.T) {
 	s := hostileServer{t: t, dir: t.TempDir()}
 	s.start()
 	t.Chdir(s.dir)
-	for name, text := range map[string]string{"file": "text", "fleet.yaml": "groups:\n  lab:\n    image: lab:stable\n"} {
+	files := map[string]string{"file": "text", "fleet.yaml": "groups:\n  lab:\n    image: lab:stable\n"}
+	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -65,17 +66,39 @@ func TestCommandsPrintNoControls(t *testing.T) {
 
 // localOnly are commands that ask no server, or do long work on this machine first.
 var localOnly = map[string]string{
-	"serve": "is the server", "up": "is the server", "doctor": "looks at this machine", "version": "is of this program",
-	"store check": "reads the store itself", "key import": "reads signatures first", "image pull": "asks another server first",
-	"image push": "asks another server first", "node import": "reads its file first", "image build": "builds", "image shell": "builds", "image capture": "builds", "image extend": "builds",
+	"serve":         "is the server",
+	"up":            "is the server",
+	"doctor":        "looks at this machine",
+	"version":       "is of this program",
+	"store check":   "reads the store itself",
+	"key import":    "reads signatures first",
+	"image pull":    "asks another server first",
+	"image push":    "asks another server first",
+	"node import":   "reads its file first",
+	"image build":   "builds",
+	"image shell":   "builds",
+	"image capture": "builds",
+	"image extend":  "builds",
 }
 
 // givenArgs are the arguments of commands whose usage line does not tell.
 var givenArgs = map[string]string{
-	"boot show": "pc1", "boot export": "pc1", "image delete": "lab:old", "media create": "pc1 --output medium.img",
-	"plan": "--nodes 3 --image lab", "lease delete": "10.0.0.1", "config show": "all /etc/x", "config delete": "all /etc/x",
-	"config set": "all /etc/x --from file", "rollout show": "r1", "rollout watch": "r1", "rollout pause": "r1",
-	"rollout resume": "r1", "rollout abort": "r1", "apply": "-f fleet.yaml --yes", "user set": "desk --role viewer",
+	"boot show":      "pc1",
+	"boot export":    "pc1",
+	"image delete":   "lab:old",
+	"media create":   "pc1 --output medium.img",
+	"plan":           "--nodes 3 --image lab",
+	"lease delete":   "10.0.0.1",
+	"config show":    "all /etc/x",
+	"config delete":  "all /etc/x",
+	"config set":     "all /etc/x --from file",
+	"rollout show":   "r1",
+	"rollout watch":  "r1",
+	"rollout pause":  "r1",
+	"rollout resume": "r1",
+	"rollout abort":  "r1",
+	"apply":          "-f fleet.yaml --yes",
+	"user set":       "desk --role viewer",
 }
 
 // checkPlain looks for what would steer a terminal, and for lines that begin with the hostile text's second line.
