@@ -63,6 +63,7 @@ type Entry struct {
 	Kernel  string        // object that its script names: 64 hex digits
 	DHCP    trace.Kind    // last event of stage dhcp
 	Failure string        // last failure that became an event, so that a retry every 30 s does not repeat it
+	failed  int           // failures that became events
 	Told    bool          // its boot loader was told the address of its script
 	Queued  time.Time     // last told to wait for its turn to load
 	offers  int           // of its boot file in a row that it did not ask for
@@ -211,7 +212,7 @@ func (c *Entry) Begin(now time.Time) {
 		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
 	}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
-	c.Queued, c.Told, c.knocked = time.Time{}, false, time.Time{}
+	c.Queued, c.Told, c.knocked, c.failed = time.Time{}, false, time.Time{}, 0
 }
 
 // Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.

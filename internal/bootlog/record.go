@@ -77,22 +77,29 @@ func (b *Boots) RecordUnlocked(c *Entry, events ...trace.Event) {
 	b.Record(ctx, c, events...)
 }
 
+// maxFailures bounds the failures of one boot that become events: some are made by whoever can send a packet.
+const maxFailures = 64
+
 // isNewFailure reports whether a failure is another one than the last of this boot, and remembers it: machines repeat
 // what failed every 30 seconds. The boot's lock is held.
 func (c *Entry) isNewFailure(stage trace.Stage, message string) bool {
 	text := string(stage) + message
-	if c.Failure == text {
+	if c.Failure == text || c.failed >= maxFailures {
 		return false
 	}
 	c.Failure = text
+	c.failed++
 	return true
 }
 
-// Fail records that a stage failed, unless the same failure was the last one. The caller holds the boot's lock.
-func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) {
-	if c.isNewFailure(stage, message) {
+// Fail records that a stage failed, unless the same failure was the last one, and reports whether it did. The
+// caller holds the boot's lock.
+func (b *Boots) Fail(ctx context.Context, c *Entry, stage trace.Stage, message, hint string) bool {
+	isNew := c.isNewFailure(stage, message)
+	if isNew {
 		b.Record(ctx, c, trace.Event{Stage: stage, Kind: trace.Fail, Message: message, Hint: hint})
 	}
+	return isNew
 }
 
 // Note records what an operator should know of a boot, unless it was the last thing that was told. The boot's lock is
@@ -107,6 +114,13 @@ func (b *Boots) Note(ctx context.Context, c *Entry, stage trace.Stage, message, 
 func (b *Boots) FailBehind(c *Entry, stage trace.Stage, message, hint string) {
 	if c.isNewFailure(stage, message) {
 		b.RecordBehind(c, trace.Event{Stage: stage, Kind: trace.Fail, Message: message, Hint: hint})
+	}
+}
+
+// NoteBehind is FailBehind for what is no failure. The boot's lock is held.
+func (b *Boots) NoteBehind(c *Entry, stage trace.Stage, message, hint string) {
+	if c.isNewFailure(stage, message) {
+		b.RecordBehind(c, trace.Event{Stage: stage, Kind: trace.Info, Message: message, Hint: hint})
 	}
 }
 

@@ -45,6 +45,7 @@ type Options struct {
 	Firmware string // directory looked at before the tree's /lib/firmware; "" none
 
 	CommandLine []string // kernel arguments, after the recipe's
+	Drivers     []string // modules of network adapters that nodes get besides the usual ones and the recipe's
 	ChunkSize   int      // raw bytes of the largest chunk; 0: chunk.DefaultChunkSize
 	Workers     int      // chunks packed at once; 0: one for each processor
 	FreshTree   bool     // install or fill again, also if an interrupted build left a whole tree

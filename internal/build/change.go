@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/build/base"
+	"pando/internal/build/initramfs"
 	"pando/internal/build/kernel"
 	"pando/internal/fleet"
 	"pando/internal/mount"
@@ -159,5 +160,6 @@ func (c *change) build(ctx context.Context) (Result, error) {
 	}
 	opt.FromDir, opt.Parent, opt.Command = c.base.Root, c.Version, c.Command.Args
 	opt.CommandLine = append(append([]string{}, c.base.Manifest.CommandLine...), opt.CommandLine...)
+	opt.Drivers = append(initramfs.MoreOf(c.base.Manifest), opt.Drivers...)
 	return Image(ctx, opt)
 }

@@ -12,7 +12,7 @@ import (
 // Revision counts the changes of this package that make another tree of the same recipe, or another version of the same
 // tree. The release does not say that: it is another at each commit, and few of them change an image.
 // TestRevision and TestSameTreeSameDigest fail when a change forgets it.
-const Revision = 3
+const Revision = 4
 
 // Asked is a digest of the inputs of a build: the recipe with all that it inherits, the flags and Revision. Two builds
 // with the same digest differ only by the packages that the archive had on the day and by the programs of the machine.
@@ -27,9 +27,10 @@ func (o Options) Asked() string {
 		CommandLine []string
 		Firmware    string
 		ChunkSize   int
-		Format      string `json:",omitempty"`
-		KernelFrom  string `json:",omitempty"`
-	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, o.Format, ""}
+		Format      string   `json:",omitempty"`
+		KernelFrom  string   `json:",omitempty"`
+		Drivers     []string `json:",omitempty"`
+	}{Revision, *o.Recipe, o.CommandLine, o.Firmware, o.ChunkSize, o.Format, "", o.Drivers}
 	if o.KernelFrom != nil {
 		what.KernelFrom = o.KernelFrom.Name + string(o.KernelFrom.Version)
 	}

@@ -213,7 +213,16 @@ func (b *builder) addKernel(ctx context.Context) error {
 }
 
 func (b *builder) driverOptions(k kernel.Kernel) initramfs.DriverOptions {
+	more := slices.Clone(b.Drivers)
+	if b.Recipe != nil {
+		more = append(more, b.Recipe.Drivers...)
+	}
+	if b.base != nil {
+		more = append(more, initramfs.MoreOf(b.base.Manifest)...)
+	}
+	slices.Sort(more)
 	return initramfs.DriverOptions{
+		More:         slices.Compact(more),
 		Tree:         b.root,
 		Release:      k.Release,
 		Architecture: k.Architecture,

@@ -3,7 +3,6 @@ package buildrun
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -58,10 +57,10 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 	output.Fields(w, pairs...)
 	for _, n := range notes {
-		fmt.Fprintln(w, "note:", n)
+		output.Fprintf(w, "note: %s\n", n)
 	}
 	for _, n := range r.Provenance.Warnings {
-		fmt.Fprintln(w, "warning:", n)
+		output.Fprintf(w, "warning: %s\n", n)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"pando/internal/api"
 	"pando/internal/cmdenv"
@@ -28,9 +29,11 @@ func finish(env *cmdenv.Env, ctx context.Context, err error) int {
 		output.JSON(env.Err, api.ErrorBody{Error: &api.Error{Code: codeOf(err), Message: err.Error(), Hint: hint}})
 		return exitCode(err)
 	}
-	fmt.Fprintln(env.Err, "pando:", err)
+	// What has several lines is indented: an answer of a server makes no line of its own.
+	below := strings.NewReplacer("\n", "\n  ", "\t", " ")
+	fmt.Fprintln(env.Err, "pando:", below.Replace(err.Error()))
 	if hint != "" {
-		fmt.Fprintln(env.Err, " hint:", hint)
+		fmt.Fprintln(env.Err, " hint:", below.Replace(hint))
 	}
 	return exitCode(err)
 }

@@ -6,16 +6,18 @@ import (
 	"time"
 
 	"pando/internal/cmdenv"
+	"pando/internal/output"
 )
 
 // Run is the whole program of a release: it parses args, does what they say and returns the exit code.
 func Run(ctx context.Context, release string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	env := &cmdenv.Env{In: stdin, Out: stdout, Err: stderr, Now: time.Now, Release: release}
+	out, errs := output.NewWriter(stdout), output.NewWriter(stderr)
+	env := &cmdenv.Env{In: stdin, Out: out, Err: errs, Now: time.Now, Release: release}
 	root := newRoot(env)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(out)
+	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	return finish(env, ctx, err)
 }

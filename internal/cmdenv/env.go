@@ -14,6 +14,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/exitcode"
+	"pando/internal/output"
 )
 
 // WriteFlags gives a command that changes several nodes its --dry-run, and --json for what it did.
@@ -116,8 +117,8 @@ func Arg(args []string, i int) string {
 	return ""
 }
 
-// Printf writes to the standard output.
-func (env *Env) Printf(format string, args ...any) { fmt.Fprintf(env.Out, format, args...) }
+// Printf writes to the standard output. Each text among args stays on one line.
+func (env *Env) Printf(format string, args ...any) { output.Fprintf(env.Out, format, args...) }
 
 // SocketPath is where the server on this machine listens for operators.
 func SocketPath(data string) string { return filepath.Join(data, "pando.sock") }

@@ -3,6 +3,7 @@ package dhcp
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
@@ -66,7 +67,7 @@ func Answer(r Request, v View, now time.Time) Reply {
 	if out.Packet != nil {
 		out.Seen.Reply = messageNames[out.Packet.MessageType()]
 		out.Seen.Addr = addr(out.Packet.YourIPAddr)
-		out.Seen.BootFile = out.Packet.BootFileNameOption()
+		out.Seen.BootFile = strings.TrimRight(out.Packet.BootFileNameOption(), "\x00")
 		if out.Seen.BootFile == "" {
 			out.Seen.BootFile = out.Packet.BootFileName
 		}

@@ -128,7 +128,7 @@ func describe(r Request) string {
 			b.WriteString(summary(out.Packet))
 		}
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "\x00", `\0`)
 }
 
 func dash(a netip.Addr) string {

@@ -106,16 +106,20 @@ func addBoot(p *dhcpv4.DHCPv4, r Request, v View, seen *Seen) bool {
 	if len(file) < 128 {
 		p.BootFileName = file
 	}
-	p.UpdateOption(dhcpv4.OptBootFileName(file))
+	p.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionBootfileName, cString(file)))
 	if r.Client.Kind == netboot.HTTPBoot {
 		return true
 	}
-	p.UpdateOption(dhcpv4.OptTFTPServerName(v.Server.String()))
+	p.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionTFTPServerName, cString(v.Server.String())))
 	if r.Client.Kind == netboot.PXE {
 		p.UpdateOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, useBootFile))
 	}
 	return true
 }
+
+// cString ends a text with a zero byte: old ROMs read these options without their length, and ask for the name with
+// the bytes of the next option behind it.
+func cString(s string) []byte { return append([]byte(s), 0) }
 
 // vendorClass is what the client's firmware wants to read back. UEFI HTTP Boot takes no other reply than one
 // with HTTPClient (UEFI 2.10 section 24.7.3), PXE none other than PXEClient.

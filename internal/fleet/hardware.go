@@ -1,5 +1,11 @@
 package fleet
 
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
 // Hardware describes a machine, as its boot loader and the node reported it.
 type Hardware struct {
 	Vendor       string `json:"vendor,omitempty"`  // SMBIOS system manufacturer
@@ -31,4 +37,27 @@ func (h Hardware) With(told Hardware) Hardware {
 	}
 	h.PCI = append(h.PCI[:len(h.PCI):len(h.PCI)], told.PCI...)
 	return h
+}
+
+// maxFirmwareText bounds a text of firmware, in bytes. SMBIOS says 64 characters.
+const maxFirmwareText = 128
+
+// FirmwareText reads a string of SMBIOS as text: UTF-8 if it is, else each byte is a character of Latin-1. Spaces
+// around it and control characters are left out. Boot loader and kernel show the same bytes, so both are read by this.
+func FirmwareText(s string) string {
+	if !utf8.ValidString(s) {
+		text := make([]rune, len(s))
+		for i := range len(s) {
+			text[i] = rune(s[i])
+		}
+		s = string(text)
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	return strings.ToValidUTF8(s[:min(len(s), maxFirmwareText)], "")
 }

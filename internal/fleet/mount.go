@@ -149,3 +149,51 @@ func validMounts(k Keeping) error {
 	}
 	return nil
 }
+
+// LocalLines tells of the lines of an fstab(5) which ones a machine without its disks cannot mount at boot: swap,
+// disks, pools of disks, and what lies on one of these.
+func LocalLines(lines []string) []bool {
+	local := make([]bool, len(lines))
+	var gone []string // where they are mounted
+	for before := -1; before < len(gone); {
+		before = len(gone)
+		for i, line := range lines {
+			f := strings.Fields(line)
+			if !local[i] && len(f) > 1 && f[0][0] != '#' && onLocalDisk(append(f, "", ""), gone) {
+				local[i] = true
+				gone = append(gone, f[1])
+			}
+		}
+	}
+	return local
+}
+
+// onLocalDisk judges the fields of one line. Left alone are disks that come by network (_netdev), and what only a
+// person mounts (noauto).
+func onLocalDisk(f, gone []string) bool {
+	if strings.Contains(f[3], "_netdev") || strings.Contains(f[3], "noauto") {
+		return false
+	}
+	if !strings.Contains(f[3], "bind") {
+		switch f[2] {
+		case "swap", "zfs", "ubifs", "jffs2": // the last three name a pool or a flash chip by a word
+			return true
+		case "tmpfs": // its first field is any word
+			return false
+		}
+		for _, p := range []string{"/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID="} {
+			if strings.HasPrefix(f[0], p) {
+				return true
+			}
+		}
+	}
+	// A bind names one directory, overlays and unions name several: each word between "," and "/,".
+	words := strings.ReplaceAll(","+f[0]+":"+f[3]+":", ",", ":")
+	words = strings.ReplaceAll(strings.ReplaceAll(words, "=", ":"), ":", "/,")
+	for _, g := range gone {
+		if len(g) > 1 && g[0] == '/' && strings.Contains(words, ","+g+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -15,9 +15,9 @@ import (
 func Read() fleet.Hardware {
 	dmi := filepath.Join(Sysfs, "class/dmi/id")
 	return fleet.Hardware{
-		Vendor:       SysValue(dmi, "sys_vendor"),
-		Product:      SysValue(dmi, "product_name"),
-		Serial:       SysValue(dmi, "product_serial"),
+		Vendor:       fleet.FirmwareText(SysValue(dmi, "sys_vendor")),
+		Product:      fleet.FirmwareText(SysValue(dmi, "product_name")),
+		Serial:       fleet.FirmwareText(SysValue(dmi, "product_serial")),
 		UUID:         SysValue(dmi, "product_uuid"),
 		Architecture: runtime.GOARCH,
 		CPU:          cpuMaker(SysValue("/proc", "cpuinfo")),

@@ -14,7 +14,7 @@ type DriverSet struct {
 // Module is one kernel module of a DriverSet.
 type Module struct {
 	Name string `json:"name"` // as /proc/modules has it: underscores, no dashes
-	// absolute, in the initramfs; ends in .ko, or .ko.xz if the kernel unpacks it
+	// absolute, in the initramfs; ends in .ko, or .ko.xz if the kernel unpacks it; "": the kernel has it, no set does
 	Path    string   `json:"path"`
 	Needs   []string `json:"needs,omitempty"` // names to load before it, deepest first; may be in another set
 	Aliases []string `json:"aliases,omitempty"`

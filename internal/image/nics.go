@@ -64,6 +64,9 @@ func DriversSize(drivers []Driver) (n int64) {
 // maxFor bounds the modules that a cpio is for.
 const maxFor = 64
 
+// IsModule reports whether a name is one that kernel modules have.
+func IsModule(name string) bool { return moduleName.Allows(name) }
+
 var moduleName = fleet.Spelling{Capitals: true, Inner: "_", End: true, Max: 64}
 
 // checkUse returns what is wrong with what a cpio is said to be for. before are those that stand before it.

@@ -1,11 +1,16 @@
 package kmod
 
 import (
-	"pando/internal/testkit/nodekit"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"pando/internal/image"
+	"pando/internal/testkit/nodekit"
 )
 
 func TestMatchPattern(t *testing.T) {
@@ -103,6 +108,45 @@ func TestDriverMatch(t *testing.T) {
 		if got := x.match(alias); !slices.Equal(got, want) {
 			t.Errorf("match(%q) = %v, want %v", alias, got, want)
 		}
+	}
+}
+
+// A module that finds nothing here that it is for stops no boot; any other failure is told, and nothing is tried twice.
+func TestModuleForAnotherProcessor(t *testing.T) {
+	l := NewLoader(index(), CommandLine{})
+	tried := map[string]int{}
+	l.insert = func(m image.Module, _ []string) error {
+		tried[m.Name]++
+		switch m.Name {
+		case "crc32c_generic":
+			return fmt.Errorf("load module %s: %w", m.Name, unix.ENODEV)
+		case "realtek":
+			return fmt.Errorf("load module %s: %w", m.Name, unix.EINVAL)
+		}
+		return nil
+	}
+	for range 2 {
+		if err := l.Load(l.Index.Always); err != nil {
+			t.Errorf("a module that is for another processor: %v", err)
+		}
+	}
+	if !slices.Equal(l.Names, []string{"nbd", "libcrc32c", "erofs"}) || tried["crc32c_generic"] != 1 {
+		t.Errorf("loaded %v, tried %v", l.Names, tried)
+	}
+	if err := l.Load([]string{"r8169"}); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a module that does not fit: %v", err)
+	}
+}
+
+// A driver that the kernel has and nobody sent says what to do.
+func TestDriverThatWasNotSent(t *testing.T) {
+	x := index()
+	x.add(image.DriverSet{Format: 1, Name: "net", Modules: []image.Module{
+		{Name: "cxgb4", Aliases: []string{"pci:v00001425d00005401sv*"}}}})
+	l := NewLoader(x, CommandLine{})
+	names := l.Wanted([]string{"pci:v00001425d00005401sv00001425sd00000000bc02sc00i00"})
+	if err := l.Load(names); err == nil || !strings.Contains(err.Error(), "--driver cxgb4") {
+		t.Errorf("%v: %v", names, err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/output"
-	"pando/internal/terminal"
 	"pando/internal/trace"
 )
 
@@ -23,7 +22,7 @@ func Faults(w io.Writer, boots []api.Boot) {
 		return
 	}
 	for _, b := range boots {
-		fmt.Fprintf(w, "%s  %s  %s\n  %s\n  to do: %s\n",
+		output.Fprintf(w, "%s  %s  %s\n  %s\n  to do: %s\n",
 			BootOwner(b), b.ID, output.Time(b.Fault.Since), b.Fault.Text, b.Fault.Do)
 	}
 }
@@ -142,5 +141,5 @@ func EventText(e trace.Event) string {
 	if e.Hint != "" {
 		s += " (" + e.Hint + ")"
 	}
-	return strings.TrimRight(terminal.OneLine(s), " ")
+	return strings.TrimRight(output.OneLine(s), " ")
 }

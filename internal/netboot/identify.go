@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -36,7 +37,7 @@ type Fields struct {
 // Client is who asks, as far as the packet tells.
 type Client struct {
 	Kind     Kind     `json:"kind"`
-	Arch     Arch     `json:"arch"` // 0 also when the client sent none
+	Arch     Arch     `json:"arch"` // 0 also when the client named none
 	UUID     string   `json:"uuid,omitempty"`
 	Features Features `json:"features,omitempty"` // iPXE only
 	Version  string   `json:"version,omitempty"`  // iPXE only; Debian's builds say 1.0.0 whatever they are
@@ -49,7 +50,7 @@ func (c Client) Boots() bool { return c.Kind == PXE || c.Kind == HTTPBoot || c.K
 // Identify tells who sent a packet with these fields. It never fails: what it cannot read is left out.
 func Identify(f Fields) Client {
 	c := Client{Kind: kind(f), UUID: machineUUID(f.MachineID)}
-	for i, a := range f.Archs {
+	for i, a := range f.architectures() {
 		if _, known := Arch(a).Class(); known || i == 0 {
 			c.Arch = Arch(a)
 			if known {
@@ -61,6 +62,20 @@ func Identify(f Fields) Client {
 		readIPXE(&c, f.IPXE)
 	}
 	return c
+}
+
+// architectures are those of option 93. Firmware that leaves it out still names one in its class, as
+// "PXEClient:Arch:00007:UNDI:003016" (PXE 2.1 table 2-1).
+func (f Fields) architectures() []uint16 {
+	_, after, named := strings.Cut(f.VendorClass, "Client:Arch:")
+	if len(f.Archs) > 0 || !named {
+		return f.Archs
+	}
+	number, _, _ := strings.Cut(after, ":")
+	if a, err := strconv.ParseUint(number, 10, 16); err == nil {
+		return []uint16{uint16(a)}
+	}
+	return nil
 }
 
 func kind(f Fields) Kind {

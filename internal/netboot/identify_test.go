@@ -59,6 +59,15 @@ func TestIdentify(t *testing.T) {
 			false,
 		},
 		{
+			"UEFI firmware that names it in its class only",
+			Fields{VendorClass: "PXEClient:Arch:00007:UNDI:003016"},
+			PXE,
+			EFIX64,
+			false,
+		},
+		{"HTTP Boot, the same", Fields{VendorClass: "HTTPClient:Arch:00019"}, HTTPBoot, HTTPARM64, false},
+		{"a class that means nothing", Fields{VendorClass: "PXEClient:Arch:99999:"}, PXE, BIOS, false},
+		{
 			"UEFI firmware that says byte code",
 			Fields{VendorClass: "PXEClient", Archs: []uint16{9}},
 			PXE,

@@ -13,12 +13,13 @@ import (
 )
 
 // settings are what iPXE tells about itself when it asks for its script: the query's name, and the iPXE
-// setting. :uristring encodes what vendors put into SMBIOS strings.
+// setting. What vendors put into SMBIOS strings travels as hex digits: :uristring leaves ";", "&", "#" and "+" as
+// they are.
 var settings = [...][2]string{
 	{"mac", "${mac:hexhyp}"}, {"ip", "${ip}"}, {"uuid", "${uuid}"}, {"busid", "${busid:hexraw}"},
-	{"arch", "${buildarch}"}, {"platform", "${platform}"}, {"version", "${version:uristring}"},
-	{"serial", "${serial:uristring}"}, {"manufacturer", "${manufacturer:uristring}"},
-	{"product", "${product:uristring}"},
+	{"arch", "${buildarch}"}, {"platform", "${platform}"}, {"version.hex", "${version:hexraw}"},
+	{"serial.hex", "${serial:hexraw}"}, {"manufacturer.hex", "${manufacturer:hexraw}"},
+	{"product.hex", "${product:hexraw}"},
 }
 
 // ErrNoMAC means that a request for a script does not tell whose: answer it with Chain.
@@ -40,8 +41,7 @@ type Query struct {
 
 // ParseQuery parses the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
 func ParseQuery(raw string) (Query, error) {
-	// iPXE leaves "+" as it is, and means it: its version has one, and product names of mainboards do.
-	v, err := url.ParseQuery(strings.ReplaceAll(raw, "+", "%2B"))
+	v, err := url.ParseQuery(raw)
 	if err != nil {
 		return Query{}, fmt.Errorf("boot script query: %w", err)
 	}
@@ -53,8 +53,8 @@ func ParseQuery(raw string) (Query, error) {
 		return Query{}, fmt.Errorf("boot script query: %w", err)
 	}
 	q := Query{MAC: mac, UUID: uuid(v.Get("uuid")), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
-		Platform: clip(v.Get("platform")), Version: clip(v.Get("version")), Serial: clip(v.Get("serial")),
-		Manufacturer: clip(v.Get("manufacturer")), Product: clip(v.Get("product"))}
+		Platform: clip(v.Get("platform")), Version: smbios(v, "version"), Serial: smbios(v, "serial"),
+		Manufacturer: smbios(v, "manufacturer"), Product: smbios(v, "product")}
 	if s := v.Get("ip"); s != "" {
 		if q.IP, err = netip.ParseAddr(s); err != nil {
 			return Query{}, fmt.Errorf("boot script query: address %q is not an IP address", clip(s))
@@ -92,14 +92,15 @@ func uuid(s string) string {
 }
 
 // clip bounds what a machine says of itself and drops what does not print.
-func clip(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || r == 0xfffd {
-			return -1
-		}
-		return r
-	}, strings.TrimSpace(s))
-	return strings.ToValidUTF8(s[:min(len(s), 128)], "")
+func clip(s string) string { return fleet.FirmwareText(s) }
+
+// smbios reads a string that the query has as hex digits.
+func smbios(v url.Values, name string) string {
+	b, err := hex.DecodeString(v.Get(name + ".hex"))
+	if err != nil {
+		return ""
+	}
+	return clip(string(b))
 }
 
 // Chain is the script that is the same for every machine: it makes iPXE request its own script and send its identity.

@@ -1,6 +1,7 @@
 package netboot
 
 import (
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -8,7 +9,8 @@ import (
 
 // realQuery is what the iPXE of Debian 12 sent from a QEMU machine, following Chain.
 const realQuery = "mac=52-54-00-12-34-58&ip=10.77.0.160&uuid=11223344-5566-7788-99aa-bbccddeeff01&busid=011af41000&arch=x86_64&platform=efi" +
-	"&version=1.0.0+git-20190125.36a4c85-5.1&serial=&manufacturer=QEMU&product=Standard%20PC%20(i440FX%20+%20PIIX,%201996)"
+	"&version.hex=312e302e302b6769742d32303139303132352e333661346338352d352e31&serial.hex=&manufacturer.hex=51454d55" +
+	"&product.hex=5374616e646172642050432028693434304658202b20504949582c203139393629"
 
 func TestParseQuery(t *testing.T) {
 	q, err := ParseQuery(realQuery)
@@ -56,9 +58,31 @@ func TestChainAsksWhatIsRead(t *testing.T) {
 	}
 }
 
+// What firmware says arrives whole, whatever bytes it holds.
+func TestQueryTextsArriveWhole(t *testing.T) {
+	for in, want := range map[string]string{
+		"SN&1#2;3+4%5":             "SN&1#2;3+4%5",
+		"Kontron S&T AG":           "Kontron S&T AG",
+		"${net0/mac} || shell":     "${net0/mac} || shell",
+		" F\xfcr Herrn M\xfcller ": "Für Herrn Müller", // Latin-1
+		"Für Herrn Müller":         "Für Herrn Müller", // UTF-8
+		"a\x1b[2Jb\u0085c":         "a[2Jbc",
+		strings.Repeat("é", 100):   strings.Repeat("é", 64),
+	} {
+		q, err := ParseQuery("mac=52-54-00-12-34-58&product.hex=" + hex.EncodeToString([]byte(in)) +
+			"&manufacturer.hex=" + hex.EncodeToString([]byte(in)) + "&serial.hex=" + hex.EncodeToString([]byte(in)))
+		if err != nil || q.Serial != want || q.Product != want || q.Manufacturer != want {
+			t.Errorf("%q arrives as %q, %q, %q, %v; want %q", in, q.Serial, q.Product, q.Manufacturer, err, want)
+		}
+	}
+	if q, err := ParseQuery("mac=52-54-00-12-34-58&serial.hex=4"); err != nil || q.Serial != "" {
+		t.Errorf("half a byte: %q, %v", q.Serial, err)
+	}
+}
+
 func FuzzParseQuery(f *testing.F) {
 	f.Add(realQuery)
-	f.Add("mac=52-54-00-12-34-58&serial=%00%1b%ff")
+	f.Add("mac=52-54-00-12-34-58&serial.hex=001bff")
 	f.Fuzz(func(t *testing.T, raw string) {
 		q, err := ParseQuery(raw)
 		if err != nil {

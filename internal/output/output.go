@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func NewTable(w io.Writer, head ...string) *Table {
 // Row adds a row.
 func (t *Table) Row(cells ...string) {
 	for i, c := range cells {
-		if c == "" {
+		if cells[i] = OneLine(c); c == "" {
 			cells[i] = "-"
 		}
 	}
@@ -42,7 +43,7 @@ func Fields(w io.Writer, pairs ...string) {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			fmt.Fprintf(tw, "%s:\t%s\n", pairs[i], pairs[i+1])
+			Fprintf(tw, "%s:\t%s\n", pairs[i], pairs[i+1])
 		}
 	}
 	tw.Flush()
@@ -50,9 +51,7 @@ func Fields(w io.Writer, pairs ...string) {
 
 // JSON writes v for people and programs, indented.
 func JSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	return writeJSON(w, v, "  ")
 }
 
 // Size is a number of bytes in three digits: 512 B, 61.9 MB. Units are powers of ten, as networks count.
@@ -172,7 +171,18 @@ func Used(n, total int64) string {
 }
 
 // JSONLine writes v as one line of JSON.
-func JSONLine(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+func JSONLine(w io.Writer, v any) error { return writeJSON(w, v, "") }
+
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	err := e.Encode(v)
+	if err == nil {
+		_, err = w.Write(PlainJSON(b.Bytes()))
+	}
+	return err
+}
 
 // Few is a short form of what holds a version.
 func Few(names []string) string {

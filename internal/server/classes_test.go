@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -49,7 +50,8 @@ func TestClassArguments(t *testing.T) {
 		n.mac.String(),
 		":",
 		"-",
-	) + "&ip=" + n.addr.String() + "&arch=x86_64&manufacturer=Dell%20Inc."
+	) + "&ip=" + n.addr.String() + "&arch=x86_64&manufacturer.hex=" +
+		hex.EncodeToString([]byte("Dell Inc."))
 	n.exchange("ipxe")
 	if _, b := n.get(told); !strings.Contains(string(b), " of=group of=dell ||") {
 		t.Errorf("first boot: %s", b)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,8 +303,8 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
-		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial=" +
-			url.PathEscape(cmp.Or(n.serial, "S1")),
+		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))),
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)

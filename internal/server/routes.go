@@ -8,12 +8,13 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/server/access"
 	"pando/internal/server/volumes"
+	"pando/internal/trace"
 )
 
 // dataRoutes is the data path.
 func (s *Server) dataRoutes() http.Handler {
 	m := httpapi.NewMux(s.log)
-	m.Route("GET /o/{id}", s.objects.ServeObject)
+	m.Route("GET /o/{id}", s.booter.Refusals(trace.Kernel, s.objects.ServeObject))
 	m.Route("GET /m/{name}", s.objects.ServeManifest)
 	m.Route("GET /boot/script", s.booter.ServeScript)
 	m.Route("GET /boot/{first}/{second}", s.serveBoot)
@@ -27,9 +28,13 @@ func (s *Server) serveBoot(w http.ResponseWriter, r *http.Request) error {
 	first, second := r.PathValue("first"), r.PathValue("second")
 	switch {
 	case first == "file":
-		return s.booter.ServeBootFile(w, r, second)
+		return s.booter.Refusals(trace.BootFile, func(w http.ResponseWriter, r *http.Request) error {
+			return s.booter.ServeBootFile(w, r, second)
+		})(w, r)
 	case second == "initramfs":
-		return s.booter.ServeInitramfs(w, r, fleet.BootID(first))
+		return s.booter.Refusals(trace.Initramfs, func(w http.ResponseWriter, r *http.Request) error {
+			return s.booter.ServeInitramfs(w, r, fleet.BootID(first))
+		})(w, r)
 	}
 	return api.NewError(api.NotFound, "no such file", "")
 }
@@ -48,8 +53,8 @@ func (s *Server) controlRoutes() http.Handler {
 // nodeRoutes is what nodes ask and report, by path below /v1/node/.
 func (s *Server) nodeRoutes() map[string]httpapi.Handler {
 	return map[string]httpapi.Handler{
-		"begin":          s.booter.BeginFromMedium,
-		"hello":          s.booter.Register,
+		"begin":          s.booter.Refusals(trace.Script, s.booter.BeginFromMedium),
+		"hello":          s.booter.Refusals(trace.Register, s.booter.Register),
 		"events":         s.nodeAPI.Events,
 		"trace":          s.packAPI.NodeTrace,
 		"medium":         s.media.NodeMedium,

@@ -192,15 +192,17 @@ func TestHostileHTTP(t *testing.T) {
 		"/boot/file/undionly.kpxe":        200,
 		"/boot/x/initramfs":               404,
 		"/boot/" + id + "/other":          404,
-		"/boot/script?mac=zz":             400,
-		"/boot/script?mac=%00%00%00":      400,
-		"/boot/script?%zz":                400,
+		"/boot/script?mac=zz":             200, // a script that says on the screen what is wrong
+		"/boot/script?mac=%00%00%00":      200,
+		"/boot/script?%zz":                200,
 		"/v1/nodes":                       404,
 		"/keys/secret":                    404,
-		"/boot/script?mac=ff-ff-ff-ff-ff": 400,
+		"/boot/script?mac=ff-ff-ff-ff-ff": 200,
 	} {
 		if got, body := n.get(path); got != want {
 			t.Errorf("GET %s: status %d, want %d: %.100q", path, got, want, body)
+		} else if strings.Contains(path, "script") && !strings.Contains(string(body), "cannot boot") {
+			t.Errorf("GET %s: not a script that says what is wrong: %.200q", path, body)
 		}
 	}
 	if got := s.nodes(); len(got) != 0 {

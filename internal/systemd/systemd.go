@@ -47,11 +47,9 @@ func Read(
 	if s.Finish == 0 {
 		return nil, false
 	}
-	failed, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend")
-	if err != nil {
+	if s.Failed, err = Failed(ctx, systemctl); err != nil {
 		return s, false
 	}
-	s.Failed = firstWords(failed)
 	text, err := systemctl(ctx, "show", "*", "--property=Id", "--property=After",
 		"--property=InactiveExitTimestampMonotonic", "--property=ActiveEnterTimestampMonotonic")
 	if err != nil {
@@ -64,6 +62,12 @@ func Read(
 	units := unitStarts(text, s.Finish)
 	s.Units = worthKeeping(units, critical(units, properties(target)["Id"]))
 	return s, true
+}
+
+// Failed returns the units that have failed.
+func Failed(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) ([]string, error) {
+	failed, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend")
+	return firstWords(failed), err
 }
 
 // properties reads lines "Key=value".

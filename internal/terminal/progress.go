@@ -137,12 +137,20 @@ func (p *Progress) End(ok bool) {
 
 func (p *Progress) draw(line string) {
 	p.bar = line
-	fmt.Fprint(p.out, "\r"+line+"\x1b[K")
+	fmt.Fprint(p.screen(), "\r"+line+"\x1b[K")
+}
+
+// screen is where a bar is drawn.
+func (p *Progress) screen() io.Writer {
+	if p.tty != nil {
+		return p.tty
+	}
+	return p.out
 }
 
 func (p *Progress) clear() {
 	if p.bar != "" {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		fmt.Fprint(p.screen(), "\r\x1b[K")
 		p.bar = ""
 	}
 }

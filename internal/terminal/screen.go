@@ -1,21 +1,42 @@
 package terminal
 
 import (
+	"io"
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
+
+	"pando/internal/output"
 )
 
-// Of returns the terminal that w is, or nil.
+// Of returns the terminal that w is or writes to, or nil.
 func Of(w any) *os.File {
+	if out, ok := w.(io.Writer); ok {
+		w = Raw(out)
+	}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
 	}
 	return nil
+}
+
+// Raw is what w writes to, for a program that has the terminal as its own.
+func Raw(w io.Writer) io.Writer {
+	if inner, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		return inner.Unwrap()
+	}
+	return w
+}
+
+// Content is where the bytes of a file go: unchanged into a pipe or a file, as harmless text to a terminal.
+func Content(w io.Writer) io.Writer {
+	if Of(w) != nil {
+		return w
+	}
+	return Raw(w)
 }
 
 // Screen returns the terminal that w is if something can be drawn on it in place, or nil.
@@ -55,19 +76,9 @@ func Lines(lines []string, width, height int) string {
 	return b.String()
 }
 
-// OneLine is text without line breaks and what else could steer a terminal: much of what is shown was said by nodes.
-func OneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return ' '
-		}
-		return r
-	}, s)
-}
-
 // Cut is text on one line in at most n columns of a terminal; some letters take two.
 func Cut(s string, n int) string {
-	s = OneLine(s)
+	s = output.OneLine(s)
 	if runewidth.StringWidth(s) <= n {
 		return s
 	}

@@ -49,6 +49,11 @@ type MachineConfig struct {
 	CacheUSB      bool // that disk is a stick, which PullCache takes out
 	CacheCard     bool // that disk is an SD card on a controller of its own; its size is a power of two
 
+	// its processor is of 2003, without RDRAND and SSE4.2, and it has no random number generator either
+	Poor bool
+
+	SMBIOS string // more of QEMU's "-smbios type=1", as "serial=S1,product=P"; "": QEMU's own words
+
 	TPM string // directory with the seeds of its TPM, made if missing; "": it has none
 
 	Dir string // for console, monitor socket and firmware variables; made if missing

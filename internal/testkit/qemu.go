@@ -37,7 +37,12 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		"-machine", c.board(), "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
 		"-serial", "file:" + m.Console.Path,
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
-		"-device", "virtio-rng-pci",
+	}
+	if !c.Poor {
+		args = append(args, "-device", "virtio-rng-pci")
+	}
+	if c.SMBIOS != "" {
+		args = append(args, "-smbios", "type=1,"+c.SMBIOS)
 	}
 	if c.Clock != 0 {
 		args = append(args, "-rtc", "base="+time.Now().Add(c.Clock).UTC().Format("2006-01-02T15:04:05"))
@@ -174,7 +179,12 @@ func accelArgs(c MachineConfig) []string {
 	if c.Firmware == UEFIARM64 { // "max" has pointer authentication, which takes half of the emulator's time
 		return []string{"-accel", "tcg,thread=multi", "-cpu", "cortex-a72"}
 	}
-	if HasKVM() {
+	switch {
+	case c.Poor && HasKVM():
+		return []string{"-accel", "kvm", "-cpu", poor}
+	case c.Poor:
+		return []string{"-accel", "tcg,thread=multi", "-cpu", poor}
+	case HasKVM():
 		return []string{"-accel", "kvm", "-cpu", "host"}
 	}
 	if c.Counted {
@@ -187,6 +197,9 @@ func accelArgs(c MachineConfig) []string {
 // erms a kernel does not clear pages byte by byte, which the emulator does one by one: that was half of what the
 // kernel took of a boot.
 const emulated = "max,-cx16,-erms"
+
+// poor is the processor of a machine that has as little as Linux for amd64 runs on.
+const poor = "qemu64,-cx16"
 
 // counted is the processor where the clock counts instructions: of 2017, with as much of it as the emulator has.
 // QEMU 10 has its instructions for SHA-256, QEMU 7.2 has not. With "max" a kernel hangs there when instructions are

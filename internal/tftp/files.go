@@ -102,8 +102,13 @@ func (e *PeerError) Error() string {
 // errName says that a name is none that can exist here.
 var errName = errors.New("name leads outside the tree or has characters that no name has")
 
-// clean makes a name of what a peer asked for. Firmware sends both leading slashes and backslashes.
+// clean makes a name of what a peer asked for. Firmware sends both leading slashes and backslashes, and old ROMs send
+// what stood behind the name in the DHCP packet: the number and length of an option. So a name ends where a byte
+// stands that no name has.
 func clean(s string) (string, error) {
+	if i := strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == 0xfffd }); i > 0 {
+		s = s[:i]
+	}
 	s = strings.ReplaceAll(s, `\`, "/")
 	if len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == 0xfffd }) {
 		return "", errName

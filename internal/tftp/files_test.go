@@ -18,7 +18,10 @@ func TestClean(t *testing.T) {
 		{"./a/./b", "a/b"},
 		{"a..b", "a..b"},
 		{"..", ""}, {"../etc/passwd", ""}, {"a/../../etc/passwd", ""}, {"a/..", ""}, {`..\..\x`, ""}, {"/../x", ""},
-		{"", ""}, {"/", ""}, {".", ""}, {"a\x00b", ""}, {"a\nb", ""}, {"\xff\xfe", ""},
+		{"", ""}, {"/", ""}, {".", ""}, {"\x01a", ""}, {"\xff\xfe", ""},
+		{"a\x00b", "a"}, {"undionly.kpxe\xff", "undionly.kpxe"},
+		{"/undionly.kpxe+\x04\x06\x01\x08\xff", "undionly.kpxe+"},
+		{"..\x01", ""},
 		{string(make([]byte, 300)), ""},
 	}
 	for _, tt := range tests {

@@ -23,6 +23,7 @@ const (
 	NotPrepared       Fault = "not-prepared"       // config files were not put in place
 	NoInit            Fault = "no-init"            // the image has nothing to go on with
 	Panic             Fault = "kernel-panic"       // the kernel said so
+	EmergencyMode     Fault = "emergency-mode"     // systemd went no further
 	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
 	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and asks for no boot file
 	GoneInLoader      Fault = "gone-in-loader"     // it has its boot file and asks for no script
@@ -160,6 +161,7 @@ func Faults() []Fault {
 		NotPrepared,
 		NoInit,
 		Panic,
+		EmergencyMode,
 		UnitsFailed,
 		GoneInFirmware,
 		GoneInLoader,

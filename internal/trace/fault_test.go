@@ -144,6 +144,8 @@ func TestDiagnose(t *testing.T) {
 			"init!"), nil, usual, Panic, "not syncing", "console"},
 		{"panic of a node that was up", with(toUp, "@1h", "booted? Kernel panic - not syncing: Fatal "+
 			"exception"), nil, usual, Panic, "Fatal exception", "--image NAME@VERSION"},
+		{"emergency mode", with(toSystemd, "booted! emergency or rescue mode; failed units: home.mount", "@1h"), nil,
+			usual, EmergencyMode, "home.mount", "/etc/fstab"},
 		{"up, a unit failed", toUp, []string{"nginx.service"}, nil, UnitsFailed, "1 unit failed: " +
 			"nginx.service", "systemctl status nginx.service"},
 		{"up, units failed", toUp, []string{"a.service", "b.mount"}, nil, UnitsFailed, "2 units failed: " +

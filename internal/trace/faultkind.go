@@ -147,6 +147,14 @@ var knowns = []known{
 		"is the writable memory of the node large enough (write limit of its group)?",
 	},
 	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
+	{
+		Booted,
+		"",
+		EmergencyMode,
+		"systemd did not go on",
+		"fix what failed in the image, mostly a line of /etc/fstab or a mount unit for something that this node does " +
+			"not have (pando image shell); the node restarts by itself when its group's reboot-after has passed",
+	},
 }
 
 // broken names a boot's failure.

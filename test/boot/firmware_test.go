@@ -14,20 +14,27 @@ import (
 
 // Each firmware and each Debian, proven from inside. The other two pairs of them boot beside another DHCP server, and
 // here too when there is time. The guest's driver is found by what its card is. The BIOS machine has a second card on
-// the same wire, before the other on the bus, which stays without an address.
+// the same wire, before the other on the bus, which stays without an address. The UEFI machine has a processor of
+// 2003 and nothing that makes random numbers. Both have texts in their SMBIOS that mean something in a URL.
 func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--dns", "10.77.0.53,10.77.0.54")
 	nodes := []node{
-		{name: "uefi-12", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 2}, firmware: testkit.UEFI, group: bookworm},
+		{name: "uefi-12", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 2}, firmware: testkit.UEFI, group: bookworm,
+			poor: true, smbios: "manufacturer=" + oddVendor + ",serial=" + oddSerial},
 		{name: "bios-13", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 3}, firmware: testkit.BIOS, group: trixie, nic: "e1000e",
-			second: fleet.MAC{0x52, 0x54, 0, 1, 1, 3}},
+			second: fleet.MAC{0x52, 0x54, 0, 1, 1, 3},
+			smbios: "manufacturer=" + oddVendor + ",serial=" + oddSerial},
 	}
 	if full() {
 		nodes = append(nodes,
 			node{name: "bios-12", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 1}, firmware: testkit.BIOS, group: bookworm,
 				second: fleet.MAC{0x52, 0x54, 0, 1, 1, 1}},
 			node{name: "uefi-13", mac: fleet.MAC{0x52, 0x54, 0, 1, 0, 4}, firmware: testkit.UEFI, group: trixie})
+	}
+	if _, err := s.API.CreateClass(t.Context(), fleet.Class{Name: "kontron", Match: fleet.Match{
+		Vendor: []string{"Kontron S&T;*"}}, KernelArgs: []string{"of=kontron"}}); err != nil {
+		t.Fatal(err)
 	}
 	for _, n := range nodes {
 		t.Run(n.name, func(t *testing.T) {
@@ -36,6 +43,7 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 			s.t = t
 			s.boot(n)
 			s.knownNIC(n)
+			s.oddTexts(n)
 			g := s.shell(n)
 			s.prove(n, g)
 			s.resolvers(n, g, "nameserver 10.77.0.53\nnameserver 10.77.0.54")
@@ -44,6 +52,32 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 				t.Errorf("the second card is not there: %s", cards)
 			}
 		})
+	}
+}
+
+// What the SMBIOS of machines says here.
+const (
+	oddVendor = "Kontron S&T;#AG"
+	oddSerial = "SN&1#2;3+4%5"
+)
+
+// oddTexts checks that a machine's texts arrived whole, from its boot loader and from its kernel.
+func (s *site) oddTexts(n node) {
+	s.t.Helper()
+	if n.smbios == "" {
+		return
+	}
+	if is, err := s.API.Node(s.t.Context(), n.name); err != nil || is.Serial != oddSerial {
+		s.t.Errorf("node %s has serial number %q (%v), want %q", n.name, is.Serial, err, oddSerial)
+	}
+	b, err := s.API.NodeBoot(s.t.Context(), n.name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range b.Events {
+		if e.Stage == trace.Script && e.Kind == trace.End && !strings.Contains(e.Attrs[trace.AttrArgs], "of=kontron") {
+			s.t.Errorf("the script of %s is not that of its class: %q", n.name, e.Attrs[trace.AttrArgs])
+		}
 	}
 }
 

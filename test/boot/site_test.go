@@ -148,6 +148,8 @@ type node struct {
 	cpus     int           // 0 for one
 	clock    time.Duration // how far its clock is ahead; below zero: behind
 	screen   bool          // it has a graphics card
+	poor     bool          // an old processor, and no random number generator
+	smbios   string        // what QEMU is to say in its SMBIOS
 
 	cache         string // image of a disk that it does not boot from
 	cacheReadOnly bool
@@ -181,6 +183,7 @@ func (s *site) powerOn(n node) (m *testkit.Machine, booted func()) {
 	s.t.Cleanup(booted)
 	m, err := testkit.StartMachine(testkit.MachineConfig{Name: n.name, Firmware: n.firmware, MAC: n.mac, NIC: n.nic,
 		Second: n.second, Stick: n.stick, Memory: n.memory, CPUs: n.cpus, Clock: n.clock, Screen: n.screen,
+		Poor: n.poor, SMBIOS: n.smbios,
 		Cache: n.cache, CacheReadOnly: n.cacheReadOnly, CacheBoots: n.cacheBoots, CacheUSB: n.cacheUSB,
 		CacheCard: n.cacheCard, TPM: n.tpm, Net: s.net, Dir: s.dir})
 	if err != nil {

@@ -1,6 +1,7 @@
 package initramfs
 
 import (
+	"slices"
 	"strings"
 
 	"pando/internal/image"
@@ -16,6 +17,39 @@ type DriverList struct {
 	insteadOf string        // the part that this one is a choice from, which base comes with as well
 	nics      []string      // of devices, those that drive the NICs that this part is for
 	pci       image.PCIList // NICs that it is for; "": those that the aliases of nics name
+}
+
+// netDrivers is the part with every usual network adapter.
+const netDrivers = "net"
+
+// withMore adds further adapters to the lists: to that of all adapters, and each as one that a node is known to have.
+func withMore(lists []DriverList, more []string) []DriverList {
+	more = slices.DeleteFunc(slices.Clone(more), usual)
+	for i := range lists {
+		if lists[i].Name == netDrivers {
+			lists[i].Devices = slices.Concat(lists[i].Devices, more)
+		}
+	}
+	for _, name := range more {
+		one := []string{name}
+		lists = append(lists, DriverList{Name: name, insteadOf: netDrivers, nics: one, Devices: one})
+	}
+	return lists
+}
+
+// usual reports whether a module is on the lists anyway.
+func usual(name string) bool {
+	return slices.Contains(strings.Fields(wiredAdapters+usbAdapters), name)
+}
+
+// MoreOf are the modules of a version that were asked for beside the usual ones.
+func MoreOf(m image.Manifest) (more []string) {
+	for _, d := range m.Drivers {
+		if d.InsteadOf == netDrivers && slices.Equal(d.For, []string{d.Name}) && !usual(d.Name) {
+			more = append(more, d.Name)
+		}
+	}
+	return more
 }
 
 // DriverLists returns the modules of an initramfs, for a root file system of a kind and an architecture. Modules of the
@@ -35,13 +69,14 @@ func DriverLists(fileSystem, architecture string) []DriverList {
 			Devices: strings.Fields(`crc32c_generic crc32c_intel crc32c_cryptoapi
 				virtio_pci virtio_mmio virtio_net virtio_rng`),
 			nics: []string{"virtio_net"}, pci: "1af4:1000,1041"}, // the aliases are those of every virtio device
-		{Name: "net", Devices: strings.Fields(adapters)},
+		{Name: netDrivers, Devices: strings.Fields(adapters)},
 	}
 }
 
-// wiredAdapters are PCI and paravirtual Ethernet adapters found in PCs, servers and virtual machines. Not
-// here for their size and rarity: cxgb4, sfc, amd_xgbe, and b44, which brings PCMCIA and MMC along.
+// wiredAdapters are PCI and paravirtual Ethernet adapters found in PCs, servers and virtual machines. What the kernel
+// has beside them is left out for its size or rarity: a recipe names what its machines have (drivers).
 const wiredAdapters = `
+	dwmac_intel
 	e100 e1000 e1000e igb igbvf igc ixgb ixgbe ixgbevf i40e iavf ice
 	r8169 8139too 8139cp atlantic alx atl1 atl1c atl1e atl2 jme sky2 skge forcedeth via_rhine via_velocity
 	sis190 sis900 tulip natsemi 3c59x pcnet32

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ type DriverOptions struct {
 	Architecture string // "arm64" has adapters of its own; "": amd64
 
 	FileSystem string // kind of the root file system; "": erofs
+
+	More []string // modules of further network adapters, each packed as those of the list are
 
 	KeepXZ bool // the kernel is known to unpack .ko.xz itself, whatever the tree says
 
@@ -63,7 +66,13 @@ func Drivers(ctx context.Context, opt DriverOptions) ([]DriverCPIO, error) {
 		return nil, err
 	}
 	defer packing.wait()
-	for _, list := range append(DriverLists(opt.FileSystem, opt.Architecture), nicLists()...) {
+	for _, name := range opt.More {
+		if tree.modules[name] == nil && !tree.builtin[name] {
+			return nil, fmt.Errorf("drivers of kernel %s: it has no module %s", opt.Release, name)
+		}
+	}
+	lists := append(DriverLists(opt.FileSystem, opt.Architecture), nicLists()...)
+	for _, list := range withMore(lists, opt.More) {
 		if list.insteadOf != "" {
 			if list = p.beside(out[0], list); len(list.nics) == 0 {
 				continue
@@ -156,8 +165,32 @@ func (p *driverPacker) pack(ctx context.Context, list DriverList) (DriverCPIO, e
 		c.file(strings.TrimPrefix(m.info.Path, "/"), 0o644, m.data)
 		set.Modules = append(set.Modules, m.info)
 	}
+	if list.Name == netDrivers {
+		set.Modules = append(set.Modules, p.others()...)
+	}
 	p.addFirmware(c, firmware, &out)
 	return out, finishDrivers(c, set, &out)
+}
+
+// others are the network adapters that the kernel has drivers for and that are in no part, without a path: a node that
+// finds none for its adapter knows what to ask for.
+func (p *driverPacker) others() (out []image.Module) {
+	for _, name := range slices.Sorted(maps.Keys(p.tree.modules)) {
+		m := p.tree.modules[name]
+		if p.taken[name] || !strings.HasPrefix(m.path, "kernel/drivers/net/ethernet/") {
+			continue
+		}
+		o := image.Module{Name: name}
+		for _, a := range m.aliases {
+			if strings.HasPrefix(a, "pci:") {
+				o.Aliases = append(o.Aliases, a)
+			}
+		}
+		if len(o.Aliases) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {

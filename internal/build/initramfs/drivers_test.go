@@ -170,14 +170,15 @@ func FuzzParseModinfo(f *testing.F) {
 
 // largeNICs are the drivers with which K of Debian 12 has more than 12 MB: those of fast servers, and USB.
 var largeNICs = map[string]bool{
-	"ixgbe":     true,
-	"i40e":      true,
-	"ice":       true,
-	"bnx2x":     true,
-	"qede":      true,
-	"mlx4":      true,
-	"mlx5_core": true,
-	"usb":       true,
+	"dwmac_intel": true,
+	"ixgbe":       true,
+	"i40e":        true,
+	"ice":         true,
+	"bnx2x":       true,
+	"qede":        true,
+	"mlx4":        true,
+	"mlx5_core":   true,
+	"usb":         true,
 }
 
 // What the part of one NIC may have, in bytes. The first is what 12 MB leave on Debian 12, and 16 MB on 13, beside the

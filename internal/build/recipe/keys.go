@@ -26,7 +26,7 @@ var recipeKeys = keys{
 		"password_hash": nil,
 	},
 	"units":  {"enable": nil, "disable": nil, "mask": nil},
-	"kernel": nil, "kernel_release": nil, "locale": nil, "timezone": nil,
+	"kernel": nil, "kernel_release": nil, "drivers": nil, "locale": nil, "timezone": nil,
 }
 
 // checkKeys finds the first key that is unknown or given twice. KnownFields of the YAML library would find it

@@ -44,6 +44,9 @@ type Recipe struct {
 	// release of the kernel where packages bring several; it changes nothing of the tree
 	KernelRelease string `yaml:"kernel_release" json:"-"`
 
+	// modules of network adapters that nodes get besides the usual ones; they change nothing of the tree
+	Drivers []string `yaml:"drivers" json:",omitempty"`
+
 	Locale   string `yaml:"locale" json:",omitempty"`   // "de_DE.UTF-8"
 	Timezone string `yaml:"timezone" json:",omitempty"` // "Europe/Berlin"
 	Users    []User `yaml:"users" json:",omitempty"`
@@ -177,6 +180,7 @@ func (r *Recipe) inherit() error {
 	r.Files = append(slices.Clone(base.Files), r.Files...)
 	r.Customize = append(slices.Clone(base.Customize), r.Customize...)
 	r.CommandLine = append(slices.Clone(base.CommandLine), r.CommandLine...)
+	r.Drivers = append(slices.Clone(base.Drivers), r.Drivers...)
 	return nil
 }
 
@@ -242,6 +246,11 @@ func (r *Recipe) validate() error {
 			return r.fail("command_line: %v", err)
 		}
 	}
+	for _, d := range r.Drivers {
+		if !image.IsModule(d) {
+			return r.fail("drivers: %q is not a module's name, such as cxgb4", d)
+		}
+	}
 	for _, m := range r.Mirrors {
 		if strings.TrimSpace(m) == "" || strings.HasPrefix(m, "-") || strings.ContainsAny(m, "\n\x00") {
 			return r.fail("mirrors: %q is not an address or a line of sources.list", m)
@@ -257,7 +266,7 @@ func (r *Recipe) fail(format string, args ...any) error {
 // Key identifies the tree that the recipe makes: it is the same for two recipes that make the same tree.
 func (r *Recipe) Key() string {
 	what := *r
-	what.Name, what.Text, what.From, what.CommandLine = "", "", "", nil
+	what.Name, what.Text, what.From, what.CommandLine, what.Drivers = "", "", "", nil, nil
 	data, err := json.Marshal(what)
 	if err != nil {
 		panic(err) // strings only

@@ -217,7 +217,7 @@ func ExportCommand(env *cmdenv.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = env.Out.Write(text)
+			_, err = terminal.Content(env.Out).Write(text)
 			return err
 		}),
 	})
@@ -273,7 +273,7 @@ no node is deleted. A machine that was seen, and waits, becomes the node that ha
 				return exitcode.AsUsage(err)
 			}
 			if file.Note != "" {
-				fmt.Fprintln(env.Err, file.Note)
+				output.Fprintf(env.Err, "%s\n", file.Note)
 			}
 			if f.group != "" {
 				known, err := c.Nodes(ctx, "")

@@ -98,7 +98,10 @@ func bootShow(env *cmdenv.Env) *cobra.Command {
 				printEvents(env, b)
 			}
 			if console {
-				env.Printf("\n%s\n", strings.Join(b.ConsoleLines(), "\n"))
+				env.Printf("\n")
+				for _, line := range b.ConsoleLines() {
+					env.Printf("%s\n", line)
+				}
 			}
 			return nil
 		}),

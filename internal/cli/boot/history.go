@@ -150,7 +150,7 @@ func comparisonText(x api.BootComparison) string {
 }
 
 func bootExport(env *cmdenv.Env) *cobra.Command {
-	var format, output string
+	var format, file string
 	c := &cobra.Command{
 		Use:   "export NODE|BOOT",
 		Short: "Write a boot as a trace for a viewer such as ui.perfetto.dev",
@@ -170,14 +170,14 @@ func bootExport(env *cmdenv.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if output == "" {
-				_, err = env.Out.Write(body)
+			if file == "" {
+				_, err = env.Out.Write(output.PlainJSON(body))
 				return err
 			}
-			return os.WriteFile(output, body, 0o644)
+			return os.WriteFile(file, body, 0o644)
 		}),
 	}
 	c.Flags().StringVar(&format, "format", "chrome", "chrome: the JSON trace event format")
-	c.Flags().StringVarP(&output, "output", "o", "", "file to write (default: standard output)")
+	c.Flags().StringVarP(&file, "output", "o", "", "file to write (default: standard output)")
 	return c
 }

@@ -10,7 +10,6 @@ import (
 	"pando/internal/cmdenv"
 	"pando/internal/listing"
 	"pando/internal/output"
-	"pando/internal/terminal"
 	"pando/internal/trace"
 )
 
@@ -77,9 +76,9 @@ func printIncidents(env *cmdenv.Env, b api.BootDetail) {
 		all = all[more:]
 	}
 	for _, e := range all {
-		env.Printf("%9s  %s\n", output.Span(e.Time.Sub(b.Started)), terminal.OneLine(e.Message))
+		env.Printf("%9s  %s\n", output.Span(e.Time.Sub(b.Started)), output.OneLine(e.Message))
 		if e.Hint != "" {
-			env.Printf("%9s    hint: %s\n", "", terminal.OneLine(e.Hint))
+			env.Printf("%9s    hint: %s\n", "", output.OneLine(e.Hint))
 		}
 	}
 }

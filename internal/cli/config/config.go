@@ -14,6 +14,7 @@ import (
 	"pando/internal/exitcode"
 	"pando/internal/fleet"
 	"pando/internal/output"
+	"pando/internal/terminal"
 )
 
 // Command is `config`.
@@ -83,7 +84,7 @@ func configShow(env *cmdenv.Env) *cobra.Command {
 			if env.JSON {
 				return output.JSON(env.Out, f)
 			}
-			_, err = env.Out.Write(f.Content)
+			_, err = terminal.Content(env.Out).Write(f.Content)
 			return err
 		}),
 	})
@@ -158,7 +159,7 @@ func printConfigChange(env *cmdenv.Env, what string, ch api.ConfigChange) error 
 	}
 	cmdenv.PrintChange(env, what, ch.Fields, ch.DryRun, len(ch.Nodes))
 	for _, p := range ch.Problems {
-		fmt.Fprintln(env.Err, "warning:", p)
+		output.Fprintf(env.Err, "warning: %s\n", p)
 	}
 	return nil
 }
@@ -225,7 +226,7 @@ func printNodeConfig(env *cmdenv.Env, n api.NodeConfig) {
 	}
 	t.Flush()
 	for _, p := range n.Problems {
-		fmt.Fprintln(env.Err, "warning: without", p)
+		output.Fprintf(env.Err, "warning: without %s\n", p)
 	}
 }
 
@@ -237,7 +238,7 @@ func printRendered(env *cmdenv.Env, n api.NodeConfig, path string) error {
 		if env.JSON {
 			return output.JSON(env.Out, f)
 		}
-		_, err := env.Out.Write(f.Content)
+		_, err := terminal.Content(env.Out).Write(f.Content)
 		return err
 	}
 	for _, p := range n.Problems {

@@ -23,6 +23,7 @@ type buildFlags struct {
 	sourceFlags
 	firmware, format string
 	kernelArgs, tags []string
+	drivers          []string
 	fresh            bool
 }
 
@@ -56,6 +57,8 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringVar(&f.format, "format", "auto", formatUsage())
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
+	fl.StringArrayVar(&f.drivers, "driver", nil, "module of a network adapter that nodes boot by and that is not "+
+		"among the usual ones, such as cxgb4")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(
 		&f.fresh,
@@ -136,7 +139,8 @@ func formatOf(name string) (string, error) {
 
 // options checks the flags, and reads the recipe if there is one.
 func (f buildFlags) options(data, release string) (build.Options, error) {
-	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, FreshTree: f.fresh, Builder: release}
+	opt := build.Options{Firmware: f.firmware, CommandLine: f.kernelArgs, Drivers: f.drivers, FreshTree: f.fresh,
+		Builder: release}
 	if err := fleet.ValidKernelArgs(f.kernelArgs); err != nil {
 		return opt, exitcode.AsUsage(err)
 	}

@@ -152,12 +152,14 @@ func (b *builder) sayNext(ctx context.Context, v fleet.Digest) error {
 		switch {
 		case g.Desired == v && g.Follow:
 			follow = append(follow, fmt.Sprintf("group %s follows %s: the next boot of its %d nodes gets this "+
-				"version\n", g.Name, g.Image, g.Nodes))
+				"version", g.Name, g.Image, g.Nodes))
 		case g.Desired != v && !g.Follow && name == b.name:
 			others = append(others, g.Name)
 		}
 	}
-	b.env.Printf("%s", strings.Join(follow, ""))
+	for _, f := range follow {
+		b.env.Printf("%s\n", f)
+	}
 	if len(others) > 0 {
 		b.env.Printf("next: try it on one node:         pando node set NODE --image %s, and reboot it\n", b.name)
 		b.env.Printf("      then bring the group to it:  pando rollout start @%s --image %s\n", others[0], b.name)

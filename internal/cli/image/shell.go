@@ -114,7 +114,8 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 
 // inside is what runs in the copy: with this terminal, this machine's name service, and its way through a proxy.
 func inside(env *cmdenv.Env, command []string) mount.Command {
-	c := mount.Command{Args: command, Dir: "/root", Stdin: os.Stdin, Stdout: env.Err, Stderr: env.Err,
+	c := mount.Command{Args: command, Dir: "/root", Stdin: os.Stdin,
+		Stdout: terminal.Raw(env.Err), Stderr: terminal.Raw(env.Err),
 		Env: []string{
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 			"HOME=/root",
@@ -125,7 +126,7 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 			"INITRD=No",
 		}} // Debian's kernel packages make no initrd then: nodes get Pando's
 	if !env.JSON {
-		c.Stdout = env.Out
+		c.Stdout = terminal.Raw(env.Out)
 	}
 	if len(command) == 0 {
 		c.Args = []string{"sh", "-c", "if command -v bash >/dev/null; then exec bash; fi; exec sh"}

@@ -82,7 +82,7 @@ func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node stri
 	if err := f.check(node); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Err, "waiting for %s, which speaks about once a minute\n", node)
+	output.Fprintf(env.Err, "waiting for %s, which speaks about once a minute\n", node)
 	disks, err := c.NodeDisks(ctx, node)
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func confirmErase(env *cmdenv.Env, node, device string, disks []api.Disk) error 
 			"confirm it with --erase "+device,
 		)
 	}
-	fmt.Fprintf(env.Err, "All that is on %s (%s) of %s will be lost. Type %s to go on: ", device, what, node, device)
+	output.Fprintf(env.Err, "All that is on %s (%s) of %s will be lost. Type %s to go on: ", device, what, node, device)
 	line, err := bufio.NewReader(env.In).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != device {
 		return exitcode.Usagef("%s was not typed: nothing was done", device)

@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -109,10 +107,10 @@ func showLogs(env *cmdenv.Env, ctx context.Context, c *api.Client, nodes []api.N
 		case errs[i] != nil && (len(nodes) == 1 || !api.IsCode(errs[i], api.NotFound)):
 			return errs[i]
 		case errs[i] != nil:
-			fmt.Fprintf(env.Err, "%s: %v\n", nodes[i].Name, errs[i])
+			output.Fprintf(env.Err, "%s: %v\n", nodes[i].Name, errs[i])
 		case env.JSON:
 		case j.Missing != "":
-			fmt.Fprintf(env.Err, "%s: %s\n", j.Node, j.Missing)
+			output.Fprintf(env.Err, "%s: %s\n", j.Node, j.Missing)
 		default:
 			for _, l := range j.Lines {
 				printLogLine(env, j.Node, len(nodes) > 1, l)
@@ -150,15 +148,8 @@ func printLogLine(env *cmdenv.Env, node string, named bool, l api.JournalLine) {
 	if named {
 		head += node + " "
 	}
-	env.Printf("%s%s\n", head, strings.ReplaceAll(harmless(l.String()), "\n", "\n"+strings.Repeat(" ", len(head))))
-}
-
-// harmless takes from what a node says what a terminal would obey.
-func harmless(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
+	for line := range strings.SplitSeq(l.String(), "\n") {
+		env.Printf("%s%s\n", head, line)
+		head = strings.Repeat(" ", len(head))
+	}
 }

@@ -14,7 +14,6 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/output"
 	"pando/internal/settingflags"
-	"pando/internal/terminal"
 	"pando/internal/trace"
 )
 
@@ -74,7 +73,7 @@ func printNodes(env *cmdenv.Env, nodes []api.Node) {
 		if len(n.MACs) > 0 {
 			mac = n.MACs[0].String()
 		}
-		t.Row(n.Name, n.Group, nodeState(n), mac, terminal.OneLine(n.SerialNumber()), addressText(n.IP), running(n),
+		t.Row(n.Name, n.Group, nodeState(n), mac, output.OneLine(n.SerialNumber()), addressText(n.IP), running(n),
 			output.Ago(env.Now(), n.Seen))
 	}
 	t.Flush()
@@ -173,7 +172,7 @@ func fixedAddress(n api.Node) string {
 
 // serialText is the serial number of a node, and what its firmware says where that is something else.
 func serialText(n api.Node) string {
-	seen := terminal.OneLine(n.SerialSeen)
+	seen := output.OneLine(n.SerialSeen)
 	switch {
 	case n.Serial == "" && seen != "":
 		return seen + " (as its firmware says)"
@@ -280,7 +279,7 @@ func printEffective(env *cmdenv.Env, values []fleet.Value) {
 	t.Flush()
 	for _, v := range values {
 		if note := settingflags.ValueNote(v); note != "" {
-			fmt.Fprintln(env.Out, "\nnote: "+note)
+			env.Printf("\nnote: %s\n", note)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestRolloutTexts(t *testing.T) {
 	}
 	env, out := testEnv()
 	table := rolloutTable(r, 80, 24, zero.Add(time.Minute))
-	env.Printf("%s\n", strings.ReplaceAll(strings.ReplaceAll(table, "\x1b[K", ""), "\r", ""))
+	fmt.Fprintf(out, "%s\n", strings.ReplaceAll(strings.ReplaceAll(table, "\x1b[K", ""), "\r", ""))
 	printWaves(env, r)
 	env.Printf("\n")
 	listing.Rollouts(out, []api.Rollout{r}, env.Now())

@@ -128,8 +128,7 @@ func printRolloutEvent(env *cmdenv.Env, e trace.Event) error {
 	if who == "" {
 		who = "@" + e.Attrs["group"]
 	}
-	_, err := fmt.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05"), who, e.Message)
-	return err
+	return output.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05"), who, e.Message)
 }
 
 // drawRollout draws the table in place.

@@ -122,8 +122,8 @@ func statusTrouble(s api.Status) (out []string) {
 	for _, b := range shown {
 		out = append(
 			out,
-			"  "+listing.BootOwner(b)+" "+terminal.OneLine(b.Fault.Text),
-			"    to do: "+terminal.OneLine(b.Fault.Do),
+			"  "+listing.BootOwner(b)+" "+output.OneLine(b.Fault.Text),
+			"    to do: "+output.OneLine(b.Fault.Do),
 		)
 	}
 	if more := s.Failed - len(shown); more > 0 {
@@ -142,9 +142,9 @@ func statusWarnings(s api.Status) (out []string) {
 	}
 	for _, v := range s.Broken {
 		groups := strings.Join(v.Groups, ", ")
-		out = append(out, "WARNING: "+groups+" cannot boot: "+terminal.OneLine(v.Problem))
+		out = append(out, "WARNING: "+groups+" cannot boot: "+output.OneLine(v.Problem))
 		if v.Do != "" {
-			out = append(out, "  to do: "+terminal.OneLine(v.Do))
+			out = append(out, "  to do: "+output.OneLine(v.Do))
 		}
 	}
 	if s.Logs.Full {

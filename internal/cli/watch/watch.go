@@ -112,8 +112,7 @@ func printEvent(env *cmdenv.Env, e trace.Event) error {
 	if who == "" {
 		who = e.MAC.String()
 	}
-	_, err := fmt.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, listing.EventText(e))
-	return err
+	return output.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, listing.EventText(e))
 }
 
 // drawTable draws the table until ctx ends. The terminal's cursor comes back whatever happens, and a server

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"pando/internal/blockapi"
 	"pando/internal/rundir"
+	"pando/internal/systemd"
 	"pando/internal/trace"
 )
 
@@ -64,12 +66,20 @@ func parseMarks(data []byte) ([]rundir.MarkLine, int) {
 	return out, end
 }
 
+// emergency is the mark of systemd's emergency and rescue modes.
+const emergency = "emergency"
+
 // report reports one mark. Booted comes with the bytes that the boot took.
 func (m *marks) report(one rundir.MarkLine) {
 	e := trace.Event{Stage: trace.Stage(one.Name), Kind: trace.End, Attempt: 1, Offset: one.At - m.who.session.Origin}
-	if e.Stage == trace.Booted {
+	switch one.Name {
+	case string(trace.Booted):
 		e.Message = "default target reached"
 		m.record.booted(one.At)
+	case emergency:
+		e.Stage, e.Kind, e.Message = trace.Booted, trace.Fail, "emergency or rescue mode"
+		failed, _ := systemd.Failed(context.Background(), systemd.Systemctl) // without them it is told all the same
+		e.Message += "; failed units: " + strings.Join(failed, ", ")
 	}
 	m.record.Until = m.record.Until || one.Name == m.who.session.Until
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -77,7 +87,7 @@ func (m *marks) report(one rundir.MarkLine) {
 	if s, err := m.block.Status(ctx, m.record.Incidents); err == nil {
 		e.Bytes = s.Bytes
 	}
-	if e.Stage == trace.Booted {
+	if e.Stage == trace.Booted && e.Kind == trace.End {
 		_ = m.block.Booted(ctx) // if it is being replaced, the end of the recording says so
 	}
 	m.sender.event(e)

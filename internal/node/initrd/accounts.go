@@ -2,6 +2,8 @@ package initrd
 
 import (
 	"strings"
+
+	"pando/internal/fleet"
 )
 
 // lockedPassword is a password field that no password matches. Not "!", which sshd takes for a locked account
@@ -26,52 +28,20 @@ const (
 	diskNote = "# masked by Pando, which probes no local disks: "
 )
 
-// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and all below it, swap, and
-// local disks, for which systemd would wait 90 s and then fail.
+// maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and all below it, swap, local
+// disks and pools, for which systemd would wait 90 s and then go to emergency mode.
 func maskFstab(fstab string) string {
 	lines := strings.SplitAfter(fstab, "\n")
+	local := fleet.LocalLines(lines)
 	for i, line := range lines {
 		f := strings.Fields(line)
-		if len(f) < 2 || strings.HasPrefix(f[0], "#") {
-			continue
-		}
-		dir := f[1]
 		switch {
-		case dir == "/" || dir == "/boot" || strings.HasPrefix(dir, "/boot/") || dir == "/efi":
+		case len(f) < 2 || f[0][0] == '#':
+		case f[1] == "/" || f[1] == "/efi" || strings.HasPrefix(f[1]+"/", "/boot/"):
 			lines[i] = rootNote + line
-		case onLocalDisk(f):
+		case local[i]:
 			lines[i] = diskNote + line
 		}
 	}
 	return strings.Join(lines, "")
-}
-
-// onLocalDisk reports whether the fields of a line name swap or a disk of the machine that is mounted at boot.
-// Left alone are binds, disks that come by network (_netdev), and what only a person mounts (noauto).
-func onLocalDisk(f []string) bool {
-	kind, options := "auto", []string(nil)
-	if len(f) > 2 {
-		kind = f[2]
-	}
-	if len(f) > 3 {
-		options = strings.Split(f[3], ",")
-	}
-	for _, o := range options {
-		switch o {
-		case "bind", "rbind", "_netdev", "noauto":
-			return false
-		}
-	}
-	if kind == "swap" {
-		return true
-	}
-	if kind == "tmpfs" {
-		return false // its first field is any word
-	}
-	for _, p := range []string{"/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID="} {
-		if strings.HasPrefix(f[0], p) {
-			return true
-		}
-	}
-	return false
 }

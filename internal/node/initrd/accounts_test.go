@@ -1,6 +1,7 @@
 package initrd
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -38,7 +39,8 @@ func TestMaskFstab(t *testing.T) {
 func TestMaskFstabDisks(t *testing.T) {
 	for _, line := range []string{"/swapfile none swap sw 0 0", "/dev/vda5 none swap sw", "UUID=5 none swap sw 0 0",
 		"UUID=1 /home ext4 defaults 0 2", "LABEL=scratch\t/scratch\txfs", "PARTUUID=7 /srv auto", "PARTLABEL=x /x ext4",
-		"/dev/disk/by-id/x /data ext4 defaults,nofail", "/dev/mapper/vg-home /home ext4"} {
+		"/dev/disk/by-id/x /data ext4 defaults,nofail", "/dev/mapper/vg-home /home ext4",
+		"tank/home /home zfs defaults 0 0", "ubi0:home /home ubifs", "/dev/sda:/dev/sdb /pool bcachefs defaults 0 0"} {
 		if got := maskFstab(line + "\n"); got != diskNote+line+"\n" {
 			t.Errorf("%q is left as %q", line, got)
 		}
@@ -50,6 +52,27 @@ func TestMaskFstabDisks(t *testing.T) {
 		"# UUID=1 /home ext4", "overlay /x overlay lowerdir=/a,upperdir=/b,workdir=/c", "word"} {
 		if got := maskFstab(line); got != line {
 			t.Errorf("%q became %q", line, got)
+		}
+	}
+}
+
+// What lies on a masked disk cannot be mounted either, wherever its line stands.
+func TestMaskFstabBelowDisks(t *testing.T) {
+	in := []string{
+		"/data/home /home none bind 0 0",
+		"UUID=1 /data ext4 defaults 0 2",
+		"/home/lab /srv/lab none rbind",
+		"/data/a:/data/b /pool fuse.mergerfs defaults",
+		"overlay /x overlay lowerdir=/usr/share,upperdir=/data/up,workdir=/data/work",
+		"/database /y none bind",
+		"tmpfs /data/tmp tmpfs",
+		"UUID=2 / ext4",
+		"/srv/z /z none bind",
+	}
+	masked := []string{diskNote, diskNote, diskNote, diskNote, diskNote, "", "", rootNote, ""}
+	for i, line := range strings.Split(maskFstab(strings.Join(in, "\n")), "\n") {
+		if line != masked[i]+in[i] {
+			t.Errorf("%q became %q", in[i], line)
 		}
 	}
 }

@@ -2,8 +2,11 @@ package initrd
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"pando/internal/link"
 	"pando/internal/problem"
@@ -13,11 +16,22 @@ import (
 // getAddress gets a lease and gives the address to the adapter. The lease is kept for the agent, which
 // renews it.
 func (n *network) getAddress(ctx context.Context, on Link) (link.Lease, string, error) {
+	n.awaitRandom()
 	l, err := link.DiscoverAny(ctx, on.Up)
 	if err != nil {
 		return n.offlineAddress(ctx, on, &problem.Problem{Err: err, Tried: link.Names(on.Up)})
 	}
 	return l, describeLease(l), n.useLease(l)
+}
+
+// awaitRandom waits until the kernel has random numbers. Where processor and machine have no generator it makes them of
+// the jitter of its clock, but only while a read waits for them: the DHCP client's polls would go on for ever.
+func (n *network) awaitRandom() {
+	var b [1]byte
+	if _, err := unix.Getrandom(b[:], unix.GRND_NONBLOCK); err != nil {
+		n.timeline.console.logf("address: waits for the kernel to gather random numbers")
+		_, _ = rand.Read(b[:]) // never returns an error
+	}
 }
 
 // offlineAddress takes the address of the last boot. The agent asks for its lease anew as soon as there is a DHCP

@@ -47,7 +47,8 @@ func (g *settings) configure(
 	}
 	defer run.Close()
 	problems := s.Assignment.Problems
-	for _, f := range slices.Concat(files, g.unitFiles(lease.Interface), extensionFiles(extensions.On)) {
+	units := g.unitFiles(lease.Interface, s.Assignment.RebootAfter)
+	for _, f := range slices.Concat(files, units, extensionFiles(extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
@@ -63,6 +64,7 @@ func (g *settings) configure(
 	for _, old := range lacking(g.stale, runFiles) {
 		_ = os.Remove(old) // of the boot before; it may be gone
 	}
+	_ = os.Remove("/run/pando-booted") // that boot's too
 	for _, p := range problems {
 		g.timeline.event(trace.Event{Stage: trace.Config, Kind: trace.Info, Message: "without " + p,
 			Hint: "`pando config render` shows what a node gets, `pando node sync` brings it to a running one"})
@@ -71,8 +73,7 @@ func (g *settings) configure(
 	if masked {
 		message += ", lines of fstab masked"
 	}
-	message += extendedText(extensions)
-	return runFiles, message, nil
+	return runFiles, message + extendedText(extensions), nil
 }
 
 // leaving is what the agent has to know of a boot.

@@ -105,8 +105,9 @@ type Writable interface {
 
 // Parts are what a boot needs of other rooms.
 type Parts struct {
-	// RunFiles are the files in /run that tell the image's programs of Pando; nic is the index of the root's adapter.
-	RunFiles func(nic int) []fleet.File
+	// RunFiles are the files in /run that tell the image's programs of Pando; nic is the index of the root's adapter,
+	// rebootAfter the time after which emergency mode is ended.
+	RunFiles func(nic int, rebootAfter time.Duration) []fleet.File
 	// Writable is for three mount points: the read-only root, what is written, and the overlay. findDisk returns the
 	// device that look finds, and waits for drivers.
 	Writable func(

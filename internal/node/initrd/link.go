@@ -58,10 +58,10 @@ func (d *drivers) noAdapter(all []link.NIC, cause error) error {
 		Tried: fmt.Sprintf("%d modules loaded by the machine's devices", len(d.modules.Names)),
 		Hint:  "does the firmware show the adapter? is it USB: plug it in again"}
 	if left := hardware.WithoutDriver(hardware.Sysfs); len(left) > 0 {
-		p.Hint = "no driver in the image's kernel takes " + strings.Join(
-			left,
-			", ",
-		) + ": use a newer kernel in the image"
+		p.Hint = "no driver of the image's kernel takes " + strings.Join(left, ", ") + ": use a newer kernel in it"
+		if cause != nil {
+			p.Hint = cause.Error()
+		}
 	}
 	if shortOfDrivers(d.timeline.config, all) {
 		p.Hint, p.Final = shortHint, true

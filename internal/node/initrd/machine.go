@@ -168,7 +168,7 @@ type rootMount struct {
 type settings struct {
 	at        places
 	cgroup    string // of the daemons of extensions; "": this process's
-	unitFiles func(nic int) []fleet.File
+	unitFiles func(nic int, rebootAfter time.Duration) []fleet.File
 	former    []rundir.FormerRoot // roots that this one replaces
 	stale     []string            // files in /run of the boot before, which this one may not have
 

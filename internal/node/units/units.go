@@ -2,32 +2,62 @@ package units
 
 import (
 	"fmt"
+	"time"
 
 	"pando/internal/fleet"
 	"pando/internal/rootdir"
 )
 
-// Files is all that is put into /run for the programs of the image. The image itself stays as it is.
-func Files(nicIndex int) []fleet.File {
-	return append(unitFiles(), networkFiles(nicIndex)...)
-}
-
-// unitFiles are the units: the agent, the mark at the default target, and ssh's keys.
-func unitFiles() []fleet.File {
-	const units = "/run/systemd/system/"
-	return []fleet.File{
-		rootdir.Text(units+"pando-agent.service", agentUnit),
-		rootdir.Link(units+"multi-user.target.wants/pando-agent.service", "../pando-agent.service"),
-		rootdir.Text(units+"pando-booted.service", bootedUnit),
-		rootdir.Link(units+"multi-user.target.wants/pando-booted.service", "../pando-booted.service"),
-		rootdir.Text(units+"pando-ssh-key.service", sshKeyUnit),
-		rootdir.Text(units+"ssh.service.d/pando.conf", sshDropIn),
-		rootdir.Text(units+"sshd.service.d/pando.conf", sshDropIn),
+// Files is all that is put into /run for the programs of the image. The image itself stays as it is. rebootAfter is
+// when a boot that ended in emergency or rescue mode begins anew; below zero: never.
+func Files(nicIndex int, rebootAfter time.Duration) []fleet.File {
+	files := texts([][2]string{ // a table, and not one call each, which is as much program as text
+		{"/run/udev/rules.d/10-pando.rules", fmt.Sprintf(udevRule, nicIndex)},
+		{"/run/systemd/network/00-pando.network", networkdFile},
+		{"/run/systemd/network/00-pando.link", keepNameFile},
+		{"/run/NetworkManager/conf.d/00-pando.conf", networkManagerFile},
+		{unitDir + "systemd-networkd-wait-online.service.d/pando.conf", waitOnlineDropIn},
+		{unitDir + "ifupdown-wait-online.service.d/pando.conf", waitOnlineDropIn},
+		{unitDir + "networking.service.d/pando.conf", networkingDropIn},
+		{unitDir + "ifup@.service.d/pando.conf", ifupDropIn},
+		{unitDir + "pando-agent.service", agentUnit},
+		{unitDir + "pando-booted.service", bootedUnit},
+		{unitDir + "pando-emergency.service", emergencyUnit},
+		{unitDir + "pando-ssh-key.service", sshKeyUnit},
+		{unitDir + "ssh.service.d/pando.conf", sshDropIn},
+		{unitDir + "sshd.service.d/pando.conf", sshDropIn},
+	})
+	if rebootAfter > 0 {
+		files = append(files, rootdir.Text(unitDir+"pando-emergency.timer",
+			fmt.Sprintf(emergencyTimer, int(rebootAfter.Seconds()))))
 	}
+	for _, wanted := range [][2]string{
+		{"multi-user", "agent"}, {"multi-user", "booted"}, {"emergency", "emergency"}, {"rescue", "emergency"},
+	} {
+		unit := "pando-" + wanted[1] + ".service"
+		files = append(files, rootdir.Link(unitDir+wanted[0]+".target.wants/"+unit, "../"+unit))
+	}
+	return files
 }
 
+const unitDir = "/run/systemd/system/"
+
+// texts makes files of paths and what is in them.
+func texts(table [][2]string) []fleet.File {
+	var files []fleet.File
+	for _, t := range table {
+		files = append(files, rootdir.Text(t[0], t[1]))
+	}
+	return files
+}
+
+// It starts as any service does, but does not require sysinit.target: in emergency mode it has most to tell.
 const agentUnit = `[Unit]
 Description=Pando agent
+DefaultDependencies=no
+After=sysinit.target basic.target
+Conflicts=shutdown.target
+Before=shutdown.target
 StartLimitIntervalSec=0
 
 [Service]
@@ -46,12 +76,46 @@ Description=Pando: the default target is reached
 DefaultDependencies=no
 Conflicts=shutdown.target
 Before=shutdown.target
+Requires=multi-user.target
 After=multi-user.target graphical.target
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
+RuntimeDirectory=pando-booted
+RuntimeDirectoryPreserve=yes
 ExecStart=/run/pando/pando-init mark booted
+`
+
+// A mount of the image that fails leads here, and so may an administrator.
+const emergencyUnit = `[Unit]
+Description=Pando: emergency or rescue mode
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+Wants=pando-agent.service pando-emergency.timer
+
+[Service]
+Type=oneshot
+ExecStart=/run/pando/pando-init mark emergency
+`
+
+// Not for a node that was up, nor for one that was told to start in such a mode: somebody works there.
+const emergencyTimer = `[Unit]
+Description=Pando: restart out of emergency mode
+DefaultDependencies=no
+Conflicts=shutdown.target
+Before=shutdown.target
+ConditionPathExists=!/run/pando-booted
+ConditionKernelCommandLine=!systemd.unit=emergency.target
+ConditionKernelCommandLine=!systemd.unit=rescue.target
+ConditionKernelCommandLine=!emergency
+ConditionKernelCommandLine=!rescue
+ConditionKernelCommandLine=!single
+
+[Timer]
+OnActiveSec=%d
+Unit=reboot.target
 `
 
 // An image holds no host keys, and the node's own come as config files. Where they do not, one is made.
@@ -74,23 +138,9 @@ Wants=pando-ssh-key.service
 After=pando-ssh-key.service
 `
 
-// networkFiles keep the image's network managers off the adapter that the root hangs on; its link, address
+// What follows keeps the image's network managers off the adapter that the root hangs on; its link, address
 // and lease are kept by Pando. A udev rule finds the adapter by its index, because udev renames it and other
 // links (a bridge, a VLAN) may have its MAC.
-func networkFiles(nicIndex int) []fleet.File {
-	const systemd = "/run/systemd/"
-	rule := fmt.Sprintf(udevRule, nicIndex)
-	return []fleet.File{
-		rootdir.Text("/run/udev/rules.d/10-pando.rules", rule),
-		rootdir.Text(systemd+"network/00-pando.network", networkdFile),
-		rootdir.Text(systemd+"network/00-pando.link", keepNameFile),
-		rootdir.Text(systemd+"system/systemd-networkd-wait-online.service.d/pando.conf", waitOnlineDropIn),
-		rootdir.Text(systemd+"system/ifupdown-wait-online.service.d/pando.conf", waitOnlineDropIn),
-		rootdir.Text("/run/NetworkManager/conf.d/00-pando.conf", networkManagerFile),
-		rootdir.Text(systemd+"system/networking.service.d/pando.conf", networkingDropIn),
-		rootdir.Text(systemd+"system/ifup@.service.d/pando.conf", ifupDropIn),
-	}
-}
 
 // NM_UNMANAGED is NetworkManager's own property for this; PANDO_NIC is what networkd's file matches. Without
 // UDISKS_IGNORE a desktop shows the devices of root and state as disks that can be mounted.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -15,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // TestRunFilesGolden shows in one file all that a node's /run gets.
 func TestRunFilesGolden(t *testing.T) {
 	var b strings.Builder
-	for _, f := range Files(2) {
+	for _, f := range Files(2, 15*time.Minute) {
 		if f.Target != "" {
 			fmt.Fprintf(&b, "=== %s -> %s\n", f.Path, f.Target)
 			continue
@@ -44,8 +45,8 @@ func TestUnitsVerify(t *testing.T) {
 		t.Skip("systemd-analyze is not installed (package systemd)")
 	}
 	dir := t.TempDir()
-	for _, f := range unitFiles() {
-		if f.Target != "" || filepath.Ext(f.Path) != ".service" {
+	for _, f := range Files(2, 15*time.Minute) {
+		if ext := filepath.Ext(f.Path); f.Target != "" || ext != ".service" && ext != ".timer" {
 			continue
 		}
 		// The programs are on a node, not here.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"pando/internal/httpapi"
@@ -95,9 +96,21 @@ func (s *Service) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, err
 	if r.Name == autoexec {
 		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
 	}
-	data, ok := s.files.Data[r.Name]
-	if !ok {
+	data := s.files.byName(r.Name)
+	if data == nil {
 		return nil, fs.ErrNotExist
 	}
 	return bytes.NewReader(data), nil
+}
+
+// byName is the file of a name. Behind it may stand what an old ROM took from the next option of its DHCP packet, of
+// which the number is a letter as often as not: "undionly.kpxeC".
+func (b Files) byName(asked string) []byte {
+	var found string
+	for name := range b.Data {
+		if len(name) > len(found) && strings.HasPrefix(asked, name) {
+			found = name
+		}
+	}
+	return b.Data[found]
 }

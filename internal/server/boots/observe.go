@@ -129,6 +129,9 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		s.boots.FailBehind(c, trace.DHCP, "no address for this machine: "+seen.Reason,
 			"look at the range that is given out, and at `pando doctor`")
 	}
+	if seen.Reply == "NAK" {
+		s.boots.NoteBehind(c, trace.DHCP, "address refused: "+seen.Reason, "firmware asks for another one now")
+	}
 	if strings.HasPrefix(seen.Reason, netboot.NoBootFile) {
 		s.boots.FailBehind(c, trace.BootFile, seen.Reason, "")
 	}
@@ -215,6 +218,9 @@ func (s *Service) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change
 func (s *Service) ObserveTFTP(t tftp.Transfer) {
 	if t.Probe() || t.Size == 0 && t.Err != nil {
 		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
+		if !t.Probe() {
+			s.noFile(t)
+		}
 		return
 	}
 	s.BootFileSent(t.Peer.Addr().Unmap(), t.Name, t.Bytes, t.Started, t.Err)

@@ -30,19 +30,27 @@ const soon = 3 * time.Second
 func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	base := s.ports.DataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
-	switch {
-	case errors.Is(err, netboot.ErrNoMAC):
+	if errors.Is(err, netboot.ErrNoMAC) {
 		return sendScript(w, netboot.Chain(base))
-	case err != nil:
-		return api.NewError(api.BadRequest, err.Error(), "")
 	}
-	in, err := s.script(r.Context(), q, httpapi.RemoteAddr(r), base, true)
+	from := httpapi.RemoteAddr(r)
+	var in netboot.ScriptInput
+	if err != nil {
+		err = api.NewError(api.BadRequest, err.Error(), "")
+	} else {
+		in, err = s.script(r.Context(), q, from, base, true)
+	}
 	if err == nil && in.Admission.Hold > 0 {
 		s.admission.Wait(r.Context(), q.MAC, in.Admission.Hold)
-		in, err = s.script(r.Context(), q, httpapi.RemoteAddr(r), base, false)
+		in, err = s.script(r.Context(), q, from, base, false)
 	}
 	if err != nil {
-		return err
+		if r.Context().Err() != nil {
+			return err
+		}
+		s.refused(r.Context(), from, trace.Script, r.URL.RequestURI(), err)
+		e := httpapi.ErrorOf(err)
+		in = netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: e.Message, Hint: e.Hint}
 	}
 	text, err := netboot.Script(in)
 	if err != nil {
@@ -88,7 +96,9 @@ func (s *Service) script(
 		in.Action, in.Retry = netboot.Wait, soon
 		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
 		in.Hint = "it does one now; if this goes on, run `pando doctor` on the server"
-		s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
+		if !c.UnderWay(s.now()) || s.boots.Fail(ctx, c, trace.Script, in.Message, in.Hint) {
+			s.log.Warn("script refused: no DHCP exchange was seen", "mac", q.MAC, "peer", from)
+		}
 		return in, nil
 	}
 	if now := s.now(); !c.UnderWay(now) {

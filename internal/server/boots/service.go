@@ -18,6 +18,7 @@ import (
 	"pando/internal/lastseen"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
+	"pando/internal/ratelimit"
 	"pando/internal/registry"
 	"pando/internal/sockopt"
 	"pando/internal/store"
@@ -120,6 +121,7 @@ type Service struct {
 	log     *slog.Logger
 
 	exchanges *exchanges
+	refusals  *ratelimit.Bucket // lines of the log about addresses of which no boot is known
 	Neighbour func(netip.Addr) (fleet.MAC, bool)
 }
 
@@ -136,5 +138,6 @@ func New(c Config) *Service {
 		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
 		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log,
 		exchanges: &exchanges{}, Neighbour: neighbour,
+		refusals: ratelimit.New(refusalBurst, refusalRate),
 	}
 }

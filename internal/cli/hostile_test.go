@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"pando/internal/cmdenv"
+)
+
+// hostile is what a machine may say of itself: it would set a terminal's title, clear it, turn the direction of
+// writing, and make a line that looks like Pando's.
+const hostile = "EVIL\x1b]0;x\x07\x1b[2J\u009b2J\u202eabc\u2066\u2028\x00\x7f\x85\r\nFALSE LINE\tCOLUMN"
+
+// TestCommandsPrintNoControls: every command that asks the server is given hostile text wherever the API has text, as
+// an answer and as an error, and prints no control character and no line that is not its own.
+func TestCommandsPrintNoControls(t *testing.T) {
+	t.Setenv("PANDO_SERVER", "")
+	s := hostileServer{t: t, dir: t.TempDir()}
+	s.start()
+	t.Chdir(s.dir)
+	files := map[string]string{"file": "text", "fleet.yaml": "groups:\n  lab:\n    image: lab:stable\n"}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := map[string]bool{}
+	for _, c := range leaves(newRoot(&cmdenv.Env{})) {
+		path := strings.TrimPrefix(c.CommandPath(), "pando ")
+		if why := localOnly[path]; why != "" {
+			continue
+		}
+		args := append(strings.Fields(path), commandArgs(path, c)...)
+		for _, s.refuse = range []bool{false, true} {
+			out, errs := s.run(t, args)
+			checkPlain(t, args, out, errs)
+			shown[path] = shown[path] || strings.Contains(out+errs, "EVIL")
+			if c.Flag("json") != nil {
+				checkPlain(t, args, s.runJSON(t, args), "")
+			}
+		}
+	}
+	for path := range shown {
+		if !shown[path] {
+			t.Errorf("pando %s printed nothing of what the server said: give it arguments in commandArgs", path)
+		}
+	}
+	if len(shown) < 60 {
+		t.Errorf("only %d commands ran", len(shown))
+	}
+}
+
+// localOnly are commands that ask no server, or do long work on this machine first.
+var localOnly = map[string]string{
+	"serve":         "is the server",
+	"up":            "is the server",
+	"doctor":        "looks at this machine",
+	"version":       "is of this program",
+	"store check":   "reads the store itself",
+	"key import":    "reads signatures first",
+	"image pull":    "asks another server first",
+	"image push":    "asks another server first",
+	"node import":   "reads its file first",
+	"image build":   "builds",
+	"image shell":   "builds",
+	"image capture": "builds",
+	"image extend":  "builds",
+}
+
+// givenArgs are the arguments of commands whose usage line does not tell.
+var givenArgs = map[string]string{
+	"boot show":      "pc1",
+	"boot export":    "pc1",
+	"image delete":   "lab:old",
+	"media create":   "pc1 --output medium.img",
+	"plan":           "--nodes 3 --image lab",
+	"lease delete":   "10.0.0.1",
+	"config show":    "all /etc/x",
+	"config delete":  "all /etc/x",
+	"config set":     "all /etc/x --from file",
+	"rollout show":   "r1",
+	"rollout watch":  "r1",
+	"rollout pause":  "r1",
+	"rollout resume": "r1",
+	"rollout abort":  "r1",
+	"apply":          "-f fleet.yaml --yes",
+	"user set":       "desk --role viewer",
+}
+
+// checkPlain looks for what would steer a terminal, and for lines that begin with the hostile text's second line.
+func checkPlain(t *testing.T, args []string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		for line := range strings.SplitSeq(text, "\n") {
+			bad := strings.ContainsFunc(line, func(r rune) bool {
+				return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+			})
+			if bad || strings.HasPrefix(line, "FALSE LINE") {
+				t.Errorf("pando %s printed %q", strings.Join(args, " "), line)
+			}
+		}
+	}
+}
+
+// leaves are the commands that do something.
+func leaves(c *cobra.Command) []*cobra.Command {
+	if !c.HasSubCommands() {
+		if c.Runnable() {
+			return []*cobra.Command{c}
+		}
+		return nil
+	}
+	var all []*cobra.Command
+	for _, sub := range c.Commands() {
+		all = append(all, leaves(sub)...)
+	}
+	return all
+}
+
+var argument = regexp.MustCompile(`[A-Z][A-Z0-9@:-]*`)
+
+// commandArgs makes the arguments that a command's usage line asks for.
+func commandArgs(path string, c *cobra.Command) []string {
+	if given, ok := givenArgs[path]; ok {
+		return strings.Fields(given)
+	}
+	var args []string
+	for _, word := range argument.FindAllString(strings.TrimPrefix(c.Use, c.Name()), -1) {
+		args = append(args, strings.ToLower(word))
+	}
+	if c.Flag("yes") != nil {
+		args = append(args, "--yes")
+	}
+	return args
+}
+
+// hostileServer answers the operator's API with hostile text, by the schemas of openapi.json.
+type hostileServer struct {
+	t      *testing.T
+	dir    string
+	refuse bool
+	doc    map[string]any
+}
+
+func (s *hostileServer) start() {
+	b, err := os.ReadFile("../server/openapi.json")
+	if err == nil {
+		err = json.Unmarshal(b, &s.doc)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(s.dir, "pando.sock"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, methods := range s.doc["paths"].(map[string]any) {
+		for method, op := range methods.(map[string]any) {
+			mux.HandleFunc(strings.ToUpper(method)+" "+path, s.answer(op.(map[string]any)))
+		}
+	}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go server.Serve(l) //nolint:errcheck // it ends with the test
+	s.t.Cleanup(func() { server.Close() })
+}
+
+func (s *hostileServer) answer(op map[string]any) http.HandlerFunc {
+	responses, _ := op["responses"].(map[string]any)
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if s.refuse {
+			w.WriteHeader(http.StatusConflict)
+			body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": "conflict", "message": hostile,
+				"hint": hostile}})
+			_, _ = w.Write(body)
+			return
+		}
+		ok, _ := responses["200"].(map[string]any)
+		content, _ := ok["content"].(map[string]any)
+		for kind, body := range content {
+			schema, _ := body.(map[string]any)["schema"].(map[string]any)
+			v, _ := json.Marshal(s.value(schema, 0))
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write(v)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// value is a value of a schema with hostile text wherever text may stand.
+func (s *hostileServer) value(schema map[string]any, depth int) any {
+	if ref, ok := schema["$ref"].(string); ok {
+		all := s.doc["components"].(map[string]any)["schemas"].(map[string]any)
+		return s.value(all[filepath.Base(ref)].(map[string]any), depth+1)
+	}
+	switch schema["type"] {
+	case "object":
+		out := map[string]any{}
+		props, _ := schema["properties"].(map[string]any)
+		for name, p := range props {
+			if depth < 8 {
+				if out[name] = s.value(p.(map[string]any), depth+1); name == "wave" {
+					out[name] = 0 // it is an index
+				}
+			}
+		}
+		if more, ok := schema["additionalProperties"].(map[string]any); ok {
+			out[hostile] = s.value(more, depth+1)
+		}
+		return out
+	case "array":
+		items, _ := schema["items"].(map[string]any)
+		if depth > 8 {
+			return []any{}
+		}
+		return []any{s.value(items, depth+1)}
+	case "integer", "number":
+		return 1
+	case "boolean":
+		return true
+	case "string":
+		return s.text(schema)
+	}
+	return hostile
+}
+
+func (s *hostileServer) text(schema map[string]any) string {
+	pattern, _ := schema["pattern"].(string)
+	about, _ := schema["description"].(string)
+	enum, _ := schema["enum"].([]any)
+	switch {
+	case len(enum) > 0:
+		return enum[0].(string)
+	case schema["format"] == "date-time":
+		return "2026-11-28T12:00:00Z"
+	case schema["format"] == "byte", schema["format"] == "binary":
+		return base64.StdEncoding.EncodeToString([]byte("content"))
+	case strings.Contains(pattern, "sha256"):
+		return "sha256:" + strings.Repeat("ab", 32)
+	case strings.Contains(pattern, "{5}"):
+		return "52:54:00:00:00:01"
+	case strings.Contains(pattern, "{16}"):
+		return "0123456789abcdef"
+	case strings.Contains(about, "IPv4 address"):
+		return "10.0.0.1"
+	}
+	return hostile
+}
+
+func (s *hostileServer) run(t *testing.T, args []string) (stdout, stderr string) {
+	var out, errs bytes.Buffer
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+	defer stop()
+	Run(
+		ctx,
+		"dev",
+		append([]string{"--data", s.dir}, args...),
+		strings.NewReader("a password of some length\n"),
+		&out,
+		&errs,
+	)
+	return out.String(), errs.String()
+}
+
+// runJSON runs a command with --json, and refuses what is no JSON.
+func (s *hostileServer) runJSON(t *testing.T, args []string) string {
+	out, _ := s.run(t, append(args, "--json"))
+	for d := json.NewDecoder(strings.NewReader(out)); ; {
+		var v any
+		if err := d.Decode(&v); err == io.EOF {
+			return out
+		} else if err != nil {
+			t.Errorf("pando %s --json: %v in %q", strings.Join(args, " "), err, out)
+			return out
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package boots
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+
+	"pando/internal/bootlog"
+	"pando/internal/httpapi"
+	"pando/internal/tftp"
+	"pando/internal/trace"
+)
+
+// Bounds of refusals to addresses of which no boot is known: lines of the log at once, and each second after.
+const (
+	refusalBurst = 20
+	refusalRate  = 0.2
+)
+
+// Refusals tells of the requests that a handler refuses: on the timeline of the machine that asks, and in the log.
+// Firmware shows nothing of an error but its number, and a kernel that cannot start shows nothing at all.
+func (s *Service) Refusals(stage trace.Stage, h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		from := httpapi.RemoteAddr(r)
+		c := s.boots.At(from)
+		if stage == trace.Kernel && (c == nil || !asksKernel(c, r.PathValue("id"))) {
+			return h(w, r) // a node that runs asks for objects as well
+		}
+		before := lastFailure(c)
+		err := h(w, r)
+		if err != nil && r.Context().Err() == nil && lastFailure(c) == before {
+			s.refused(r.Context(), from, stage, r.URL.Path, err)
+		}
+		return err
+	}
+}
+
+// asksKernel reports whether an object is the kernel that the machine's script names.
+func asksKernel(c *bootlog.Entry, object string) bool {
+	c.Lock()
+	defer c.Unlock()
+	return c.Kernel != "" && c.Kernel == object
+}
+
+// lastFailure is the last failure on a boot's timeline; c may be nil.
+func lastFailure(c *bootlog.Entry) string {
+	if c == nil {
+		return ""
+	}
+	c.Lock()
+	defer c.Unlock()
+	return c.Failure
+}
+
+// refused tells that a request was refused to an address.
+func (s *Service) refused(ctx context.Context, from netip.Addr, stage trace.Stage, what string, err error) {
+	e := httpapi.ErrorOf(err)
+	isNew, node := false, ""
+	if c := s.boots.At(from); c != nil {
+		c.Lock()
+		isNew, node = s.boots.Fail(ctx, c, stage, e.Message, e.Hint), c.Boot.Node
+		c.Unlock()
+	} else {
+		isNew = s.refusals.Take(s.now())
+	}
+	if isNew {
+		s.log.Warn("boot request refused", "peer", from, "node", node, "request", httpapi.Clip(what, 200),
+			"err", e.Message)
+	}
+}
+
+// noFile tells that a machine asked TFTP for a file that is not here. It is no failure: loaders ask for more than they
+// need. TFTP's own log has it as well.
+func (s *Service) noFile(t tftp.Transfer) {
+	c := s.boots.At(t.Peer.Addr().Unmap())
+	if c == nil {
+		return
+	}
+	name := httpapi.Clip(t.Name, 100)
+	c.Lock()
+	defer c.Unlock()
+	s.boots.NoteBehind(c, trace.BootFile, "no boot file "+name+": "+t.Err.Error(),
+		"without another loader that asks for it, look at option 67 of the site's DHCP server")
+}
