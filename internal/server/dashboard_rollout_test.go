@@ -68,7 +68,7 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	if v.Run(`window.sameDocument`) != "true" {
 		t.Error("the page was loaded anew")
 	}
-	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "return"}} {
+	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "roll"}} {
 		v.Until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))
 		v.Run(fmt.Sprintf(`document.querySelector('form[action$="/%s"]').requestSubmit()`, step[0]))
 		v.Arrived()
