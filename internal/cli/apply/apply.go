@@ -281,8 +281,8 @@ no node is deleted. A machine that was seen, and waits, becomes the node that ha
 					return err
 				}
 				if stay := giveGroup(file.Nodes, known, f.group); len(stay) > 0 {
-					fmt.Fprintf(env.Err, "note: %s stay in their groups: --group is for new nodes; to move them: "+
-						"pando node set '%[1]s' --group %s\n", fleet.Fold(stay), f.group)
+					fmt.Fprintf(env.Err, "note: %s: --group is for new nodes, those that exist keep their group; "+
+						"to move them: pando node set '%[1]s' --group %s\n", fleet.Fold(stay), f.group)
 				}
 			}
 			return applyFile(env, ctx, c, file, f)
