@@ -67,8 +67,8 @@ func (s *site) oddTexts(n node) {
 	if n.smbios == "" {
 		return
 	}
-	if is, err := s.API.Node(s.t.Context(), n.name); err != nil || is.Serial != oddSerial {
-		s.t.Errorf("node %s has serial number %q (%v), want %q", n.name, is.Serial, err, oddSerial)
+	if is, err := s.API.Node(s.t.Context(), n.name); err != nil || is.SerialSeen != oddSerial {
+		s.t.Errorf("node %s has serial number %q (%v), want %q", n.name, is.SerialSeen, err, oddSerial)
 	}
 	b, err := s.API.NodeBoot(s.t.Context(), n.name)
 	if err != nil {
