@@ -2,6 +2,8 @@ package api
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"io"
 	"net/http"
 )
@@ -10,6 +12,13 @@ import (
 // request's context. An answer is whole before it is returned, so streams of events are not for this client.
 func OverHandler(h http.Handler) *Client {
 	return &Client{base: "http://pando", name: "this process", http: &http.Client{Transport: inside{h}}}
+}
+
+type remoteKey struct{}
+
+// WithRemote returns a context in which a client of OverHandler asks in the name of a remote address, host and port.
+func WithRemote(ctx context.Context, addr string) context.Context {
+	return context.WithValue(ctx, remoteKey{}, addr)
 }
 
 // inside is a transport that goes nowhere.
@@ -21,7 +30,8 @@ func (t inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body == nil {
 		req.Body = http.NoBody
 	}
-	req.RequestURI, req.RemoteAddr, req.Host = req.URL.RequestURI(), "inside", req.URL.Host
+	from, _ := req.Context().Value(remoteKey{}).(string)
+	req.RequestURI, req.RemoteAddr, req.Host = req.URL.RequestURI(), cmp.Or(from, "inside"), req.URL.Host
 	a := &answerInside{header: http.Header{}, status: http.StatusOK}
 	t.h.ServeHTTP(a, req)
 	return &http.Response{

@@ -33,11 +33,32 @@ func (m *Mux) Route(pattern string, h Handler, wrap ...func(Handler) Handler) {
 		h = wrap[i](h)
 	}
 	m.ServeMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = sent{r.Body}
+		}
 		if err := h(w, r); err != nil {
 			m.refuse(w, r, err)
 		}
 	})
 }
+
+// sent is a request's body. Why it cannot be read is the client's doing.
+type sent struct{ io.ReadCloser }
+
+// Read makes a failure a bodyError.
+func (s sent) Read(b []byte) (int, error) {
+	n, err := s.ReadCloser.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &bodyError{err}
+	}
+	return n, err
+}
+
+// bodyError is why a body could not be read.
+type bodyError struct{ error }
+
+// Unwrap returns the reason.
+func (e *bodyError) Unwrap() error { return e.error }
 
 // refuse writes an error: JSON under /v1, a line of text elsewhere, where firmware and curl ask.
 func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -71,6 +92,7 @@ func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func ErrorOf(err error) *api.Error {
 	var e *api.Error
 	var big *http.MaxBytesError
+	var cut *bodyError
 	switch {
 	case errors.As(err, &e):
 		item, after := e.Item, e.RetryAfter
@@ -78,6 +100,8 @@ func ErrorOf(err error) *api.Error {
 		e.Item, e.RetryAfter = item, after
 	case errors.As(err, &big):
 		e = api.NewError(api.BadRequest, "request body is too large", "")
+	case errors.As(err, &cut):
+		e = api.NewError(api.BadRequest, "request body: "+cut.Error(), "send it anew, whole")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e = api.NewError(api.NotFound, err.Error(), "")
 	case errors.Is(err, registry.ErrBeyond):

@@ -25,7 +25,22 @@ const auditColumns = `SELECT seq, at, who, source, method, path, body, status, e
 
 // AppendAudited adds a line to the audit log, and removes expired lines.
 func (t *Tx) AppendAudited(a Audited) error {
-	_, err := t.exec(
+	_, err := t.AppendAuditedSeq(a)
+	return err
+}
+
+// AmendAudited writes who, status and error of a line anew.
+func (t *Tx) AmendAudited(a Audited) error {
+	_, err := t.exec(`UPDATE audit SET who = ?, status = ?, error = ? WHERE seq = ?`, a.Who, a.Status, a.Error, a.Seq)
+	if err != nil {
+		return fmt.Errorf("amend the audit log: %w", err)
+	}
+	return nil
+}
+
+// AppendAuditedSeq is AppendAudited, and returns the number of the line.
+func (t *Tx) AppendAuditedSeq(a Audited) (seq int64, err error) {
+	_, err = t.exec(
 		`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 		stamp(a.At),
 		a.Who,
@@ -39,10 +54,13 @@ func (t *Tx) AppendAudited(a Audited) error {
 	if err == nil {
 		_, err = t.exec(`DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?`, maxAudited)
 	}
-	if err != nil {
-		return fmt.Errorf("append to the audit log: %w", err)
+	if err == nil {
+		err = t.row(`SELECT max(seq) FROM audit`).Scan(&seq)
 	}
-	return nil
+	if err != nil {
+		return 0, fmt.Errorf("append to the audit log: %w", err)
+	}
+	return seq, nil
 }
 
 // Audit returns up to limit lines of the audit log, the newest first, with numbers below before; 0: from the newest on.

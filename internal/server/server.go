@@ -27,6 +27,7 @@ import (
 	"pando/internal/identity"
 	"pando/internal/initrd"
 	"pando/internal/lastseen"
+	"pando/internal/loglimit"
 	"pando/internal/metrics"
 	"pando/internal/nodeauth"
 	"pando/internal/nodecommand"
@@ -124,7 +125,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	s := &Server{
 		cfg:       c,
 		admission: admission.New(c.links(), c.Now),
-		log:       c.Log,
+		log:       slog.New(loglimit.New(c.Log.Handler(), c.Now)),
 		now:       c.Now,
 		started:   c.Now(),
 		ports:     &endpoint.Ports{},

@@ -31,6 +31,7 @@ type Guard struct {
 	key      ed25519.PublicKey
 	provider *openid.Provider // nil: none
 	attempts *attempts
+	failures failures
 	rates    *rates
 	now      func() time.Time
 	log      *slog.Logger
@@ -39,7 +40,8 @@ type Guard struct {
 // New returns a Guard.
 func New(c Config) *Guard {
 	return &Guard{registry: c.Registry, key: c.Key, provider: c.Provider, attempts: newAttempts(),
-		rates: newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
+		failures: failures{of: map[string]*failure{}},
+		rates:    newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
 }
 
 // Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port,

@@ -116,17 +116,14 @@ func (g *Guard) auditLogin(ctx context.Context, from, name string, err error) {
 	g.auditEntry(ctx, registry.Audited{Who: "user " + cut(name, 64), From: from, Method: "POST", Path: "/login"}, err)
 }
 
-// auditEntry adds the outcome to a line of the audit log and records it.
+// auditEntry adds the outcome to a line of the audit log and records it; failed logins are summed.
 func (g *Guard) auditEntry(ctx context.Context, a registry.Audited, err error) {
 	a.At, a.Status = g.now(), 200
 	if err != nil {
-		e := httpapi.ErrorOf(err)
-		a.Status, a.Error = e.Status, cut(e.Message, auditText)
+		g.auditFailure(ctx, a, err)
+		return
 	}
-	if err := g.registry.Update(context.WithoutCancel(ctx),
-		func(tx *registry.Tx) error { return tx.AppendAudited(a) }); err != nil {
-		g.log.Error("audit log cannot be written", "who", a.Who, "path", a.Path, "err", err)
-	}
+	g.writeAudit(ctx, a, func(tx *registry.Tx) error { return tx.AppendAudited(a) })
 }
 
 // userOf returns the user of a session.

@@ -33,6 +33,10 @@ type Door interface {
 	Enter(ctx context.Context, digest [sha256.Size]byte) (context.Context, string, fleet.Role, error)
 	// Login checks the password of a user who asks from an address.
 	Login(ctx context.Context, from, user, password string) (digest [sha256.Size]byte, err error)
+	// EndSession makes a session, known by a digest of its own, invalid; it would end by itself at a time.
+	EndSession(ctx context.Context, id [sha256.Size]byte, until time.Time) error
+	// SessionEnded reports whether EndSession was called for a session.
+	SessionEnded(ctx context.Context, id [sha256.Size]byte) (bool, error)
 }
 
 // Config is what a dashboard needs. Every field but Provider, Open and Hosts must be set.
@@ -53,17 +57,19 @@ type Config struct {
 // Dashboard answers browsers.
 type Dashboard struct {
 	Config
-	pages  *template.Template
-	assets assets
-	board  *board
-	fresh  newBytes
-	asked  asked
-	mux    *http.ServeMux
+	pages   *template.Template
+	assets  assets
+	board   *board
+	fresh   newBytes
+	asked   asked
+	streams streams
+	mux     *http.ServeMux
 }
 
 // New makes a dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux()}
+	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux(),
+		streams: streams{of: map[string]int{}}}
 	d.board = newBoard(c.API, c.Feed, c.Now, c.Log)
 	var err error
 	if d.pages, err = parsePages(d.assets); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,6 +31,16 @@ const (
 // carries lines of a node's journal, "beat" that the server is there. The id of an event is where a browser goes on
 // that lost the connection.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
+	s, _ := r.Context().Value(sessionKey{}).(session)
+	viewer := s.Name
+	if viewer == "" { // there is no login
+		viewer, _, _ = net.SplitHostPort(r.RemoteAddr)
+	}
+	if !d.streams.enter(viewer) {
+		http.Error(w, "too many pages are open: close some", http.StatusTooManyRequests)
+		return
+	}
+	defer d.streams.leave(viewer)
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -52,6 +63,34 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 		defer stop()
 	}
 	d.liveEvents(r, out, q, seq)
+}
+
+// maxStreams is how many streams one viewer may have: many more than pages that somebody looks at, and few enough that
+// the connections of an address are not all one viewer's.
+const maxStreams = 32
+
+// streams counts the streams of each viewer.
+type streams struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (s *streams) enter(viewer string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[viewer] >= maxStreams {
+		return false
+	}
+	s.of[viewer]++
+	return true
+}
+
+func (s *streams) leave(viewer string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[viewer]--; s.of[viewer] == 0 {
+		delete(s.of, viewer)
+	}
 }
 
 // stream writes server-sent events until that fails.

@@ -61,6 +61,13 @@ func (d *Dashboard) logout(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, err)
 		return
 	}
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		end := d.Now().Add(sessionLife)
+		if err := d.Door.EndSession(r.Context(), sha256.Sum256([]byte(cookie.Value)), end); err != nil {
+			d.refuse(w, r, err)
+			return
+		}
+	}
 	d.setCookie(w, r, "", -1)
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -45,20 +46,25 @@ func (d *Dashboard) code(purpose string, data []byte) []byte {
 	return m.Sum(nil)
 }
 
-// seal makes a cookie's value: digest of the token, end of the session, code of both.
+// sessionNonce is how many bytes of a cookie make it another one than the last.
+const sessionNonce = 8
+
+// seal makes a cookie's value: digest of the token, end of the session, random bytes, code of all.
 func (d *Dashboard) seal(digest [sha256.Size]byte, until time.Time) string {
 	b := binary.BigEndian.AppendUint64(digest[:], uint64(until.Unix()))
+	b = append(b, make([]byte, sessionNonce)...)
+	_, _ = rand.Read(b[len(b)-sessionNonce:]) // it never fails
 	return base64.RawURLEncoding.EncodeToString(append(b, d.code("session", b)...))
 }
 
 // unseal is the inverse of seal; it does not look whether the token is still valid.
 func (d *Dashboard) unseal(value string) (digest [sha256.Size]byte, ok bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(value)
-	const body = sha256.Size + 8
+	const body = sha256.Size + 8 + sessionNonce
 	if err != nil || len(raw) != body+sha256.Size || !hmac.Equal(raw[body:], d.code("session", raw[:body])) {
 		return digest, false
 	}
-	until := time.Unix(int64(binary.BigEndian.Uint64(raw[sha256.Size:body])), 0)
+	until := time.Unix(int64(binary.BigEndian.Uint64(raw[sha256.Size:])), 0)
 	return [sha256.Size]byte(raw), d.Now().Before(until)
 }
 
@@ -70,6 +76,7 @@ func (d *Dashboard) formOf(cookie string) string {
 // operator lets a request through that has a session. Who has none is asked to log in.
 func (d *Dashboard) operator(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(api.WithRemote(r.Context(), r.RemoteAddr))
 		if d.Open {
 			h(
 				w,
@@ -101,6 +108,13 @@ func (d *Dashboard) enter(r *http.Request) (context.Context, session, error) {
 	digest, ok := d.unseal(cookie.Value)
 	if !ok {
 		return nil, session{}, api.NewError(api.Unauthorized, "the session is over", "")
+	}
+	ended, err := d.Door.SessionEnded(r.Context(), sha256.Sum256([]byte(cookie.Value)))
+	if err == nil && ended {
+		err = api.NewError(api.Unauthorized, "the session is over", "")
+	}
+	if err != nil {
+		return nil, session{}, err
 	}
 	ctx, name, role, err := d.Door.Enter(r.Context(), digest)
 	return ctx, session{Name: name, Role: role, Form: d.formOf(cookie.Value)}, err
