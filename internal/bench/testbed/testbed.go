@@ -2,6 +2,8 @@ package testbed
 
 import (
 	"context"
+	"errors"
+	"os"
 
 	"pando/internal/api"
 	"pando/internal/bench"
@@ -33,6 +35,29 @@ type Testbed struct {
 	// Beside, if set, prepares other forms of the image while boots are recorded: an emulated machine leaves a
 	// processor idle.
 	Beside func(ctx context.Context, m *Material) error
+}
+
+// Open makes a network, which gets a server that gives no addresses. Close it.
+func (t *Testbed) Open(ctx context.Context, c testkit.StarConfig) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("root is needed: the lab makes network namespaces")
+	}
+	if err := errors.Join(testkit.Sweep(c.Prefix), os.MkdirAll(t.Dir, 0o755)); err != nil {
+		return err
+	}
+	c.Server = bench.Network
+	if t.Star, err = testkit.NewStar(ctx, c); err != nil {
+		return err
+	}
+	if err := t.Serve(ctx, "off"); err != nil {
+		return errors.Join(err, bench.LeftOver(t.Star.Close()))
+	}
+	return nil
+}
+
+// Close ends the server and takes the network away.
+func (t *Testbed) Close() error {
+	return errors.Join(bench.LeftOver(t.Site.Close()), bench.LeftOver(t.Star.Close()))
 }
 
 // Host is where the servers of others run.

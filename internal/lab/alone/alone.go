@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,27 +138,13 @@ func (a *Alone) wayNames() (out []string) {
 
 // Measure is the whole of it. Whatever happens nothing is left running.
 func (a *Alone) Measure(ctx context.Context) (err error) {
-	if os.Geteuid() != 0 {
-		return errors.New("root is needed: the lab makes network namespaces")
-	}
-	if err := errors.Join(testkit.Sweep("alone"), os.MkdirAll(a.Dir, 0o755)); err != nil {
-		return err
-	}
 	if a.release, err = bench.ReleaseOf(ctx, a.Bin); err != nil {
 		return err
 	}
-	a.Star, err = testkit.NewStar(
-		ctx,
-		testkit.StarConfig{Prefix: "alone", Server: bench.Network, Nodes: 1, Joined: a.replay},
-	)
-	if err != nil {
+	if err := a.Open(ctx, testkit.StarConfig{Prefix: "alone", Nodes: 1, Joined: a.replay}); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(a.Star.Close())) }()
-	if err := a.Serve(ctx, "off"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, bench.LeftOver(a.Site.Close())) }()
+	defer func() { err = errors.Join(err, a.Close()) }()
 	ready := a.ImageMaterial // only Pando asks what a boot reads
 	if slices.Contains(a.ways, bench.PandoWay) || a.replay {
 		ready = a.Material

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -154,32 +153,18 @@ func (s *Storm) Measure(ctx context.Context) (err error) {
 	if s.sim != "" {
 		return s.writeSim()
 	}
-	if os.Geteuid() != 0 {
-		return errors.New("root is needed: the lab makes network namespaces")
-	}
-	if err := errors.Join(testkit.Sweep("storm"), os.MkdirAll(s.Dir, 0o755)); err != nil {
-		return err
-	}
 	if s.release, err = bench.ReleaseOf(ctx, s.Bin); err != nil {
 		return err
 	}
-	s.Star, err = testkit.NewStar(
-		ctx,
-		testkit.StarConfig{
-			Prefix: "storm",
-			Server: bench.Network,
-			Nodes:  slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
-			Wired:  s.change.Delay > 0,
-		},
-	)
+	err = s.Open(ctx, testkit.StarConfig{
+		Prefix: "storm",
+		Nodes:  slices.Max(s.nodes) + affected(slices.Max(s.nodes)),
+		Wired:  s.change.Delay > 0,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.Star.Close())) }()
-	if err := s.Serve(ctx, "off"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, bench.LeftOver(s.Site.Close())) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.against != "" {
 		if s.againstRelease, err = bench.ReleaseOf(ctx, s.against); err != nil {
 			return err
