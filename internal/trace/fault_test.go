@@ -26,6 +26,9 @@ func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 		if strings.HasPrefix(text, "Kernel panic") {
 			e.Attrs = map[string]string{AttrPanic: "true"}
 		}
+		if strings.HasPrefix(text, "nobody answers") {
+			e.Attrs = map[string]string{AttrRootLost: "true"}
+		}
 		events, now = append(events, e), now.Add(time.Second)
 	}
 	return events, now
@@ -68,6 +71,30 @@ func with(before []string, more ...string) []string {
 	return append(before[:len(before):len(before)], more...)
 }
 
+// diagnosed is a boot and what is wrong with it.
+type diagnosed struct {
+	name   string
+	boot   []string
+	units  []string
+	usual  map[Stage]time.Duration
+	fault  Fault // "": none
+	says   string
+	advice string
+}
+
+// endedBoots are boots that are over.
+func endedBoots(usual map[Stage]time.Duration) []diagnosed {
+	return []diagnosed{
+		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"went down before it was up", with(toSystemd, "shutdown- the machine goes down", "@1h"), nil, usual, WentDown,
+			"goes down", "pando node logs"},
+		{"switched itself off after emergency mode", with(toSystemd, "booted! emergency or rescue mode",
+			"shutdown- the machine goes down"), nil, usual, EmergencyMode, "emergency", "fstab"},
+		{"lost its root", with(toUp, "@1h", "shutdown! nobody answers reads of its root"), nil, usual, RootLost,
+			"nobody answers reads", "memory"},
+	}
+}
+
 // TestDiagnose: every fault, from the events that it shows itself by.
 func TestDiagnose(t *testing.T) {
 	usual := map[Stage]time.Duration{
@@ -82,15 +109,7 @@ func TestDiagnose(t *testing.T) {
 		Booted:     30 * time.Second,
 	}
 	seen := map[Fault]bool{}
-	for _, tt := range []struct {
-		name   string
-		boot   []string
-		units  []string
-		usual  map[Stage]time.Duration
-		fault  Fault // "": none
-		says   string
-		advice string
-	}{
+	for _, tt := range append(endedBoots(usual), []diagnosed{
 		{"no lease from us", with(nil, "dhcp+ pxe", "dhcp! no address for this machine: the range is given "+
 			"out"), nil, nil, NoLease, "the range is given out", "pando doctor"},
 		{"no lease from the site", with(nil, "dhcp+ pxe", "@90s"), nil, nil, NoLease, "was seen to get " +
@@ -174,8 +193,7 @@ func TestDiagnose(t *testing.T) {
 			"adopts it", "@1h"), nil, usual, "", "", ""},
 		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
-		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
-	} {
+	}...) {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)
 		if ok != (tt.fault != "") || ok && d.Fault != tt.fault {

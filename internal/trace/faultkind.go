@@ -155,6 +155,13 @@ var knowns = []known{
 		"fix what failed in the image, mostly a line of /etc/fstab or a mount unit for something that this node does " +
 			"not have (pando image shell); the node restarts by itself when its group's reboot-after has passed",
 	},
+	{
+		Shutdown,
+		"",
+		WentDown,
+		"it ended before it was up",
+		"somebody did that, or a unit of the image: its journal says which (pando node logs NODE)",
+	},
 }
 
 // broken names a boot's failure.

@@ -32,6 +32,8 @@ type Progress struct {
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
 	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
+	Off     bool             `json:"off,omitempty"`     // it switched itself off before it was up
+	Lost    bool             `json:"lost,omitempty"`    // it restarts because nobody answers reads of its root
 	Cache   string           `json:"cache,omitempty"`   // AttrCache, as it was said last
 }
 
@@ -56,6 +58,7 @@ func (p *Progress) Apply(e Event) {
 	}
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
+	p.Lost = p.Lost || e.Attrs[AttrRootLost] != ""
 	p.Cache = cmp.Or(e.Attrs[AttrCache], p.Cache)
 	if Rank(e.Stage) < 0 || e.Kind == Info {
 		return
@@ -69,6 +72,11 @@ func (p *Progress) Apply(e Event) {
 // judge changes the state.
 func (p *Progress) judge(e Event) {
 	switch {
+	case e.Stage == Shutdown && p.Ready.IsZero():
+		p.Off = p.Off || e.Attrs[AttrOff] != ""
+		if p.State != Failed { // what failed before is why it ends
+			p.State, p.Broken, p.Failure, p.Hint = Failed, Shutdown, e.Message, e.Hint
+		}
 	case e.Stage == Shutdown:
 		p.State = Down
 	case p.State == Down:

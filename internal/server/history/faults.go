@@ -205,7 +205,7 @@ func (f *Faults) suspicious(b registry.Boot, p registry.Progress) bool {
 		_, some := failedUnits(p)
 		return some || p.Panic
 	case trace.Down:
-		return false
+		return p.Lost
 	}
 	if p.Stage == trace.Script && b.Scripted.IsZero() {
 		return p.Panic // it waits for admission, or for an operator
