@@ -210,7 +210,8 @@ func (a *bootAPI) listEvents(r *http.Request) (any, error) {
 	if after < 0 {
 		after = max(0, last-limit)
 	}
-	events, err := a.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit), Bytes: maxEventBytes})
+	events, err := a.reg.Events(r.Context(),
+		registry.EventFilter{After: after, Limit: int(limit), Bytes: maxEventBytes})
 	if err != nil {
 		return nil, err
 	}
