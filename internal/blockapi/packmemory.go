@@ -1,7 +1,7 @@
 package blockapi
 
-// How much of the boot pack a node keeps in memory, compressed: a sixteenth of the memory within these bounds. To keep all of it is best, because programs read it in a different order at each boot, and
-// peers ask for any piece.
+// How much of the boot pack a node keeps in memory, compressed: a sixteenth of the memory within these bounds. To
+// keep all of it is best, because programs read it in a different order at each boot, and peers ask for any piece.
 const (
 	leastKeep = 24 << 20
 	MostKeep  = 256 << 20
