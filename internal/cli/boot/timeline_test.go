@@ -18,8 +18,8 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 		p.Apply(e)
 	}
 	b := api.BootDetail{
-		Boot: api.Boot{ID: id, Node: node, Started: clikit.Start(), State: p.State, Stage: p.Stage, Elapsed: p.Elapsed(),
-			Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes},
+		Boot: api.Boot{ID: id, Node: node, Started: clikit.Start(), State: p.State, Stage: p.Stage,
+			Elapsed: p.Elapsed(), Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes},
 		Events: events,
 	}
 	for _, s := range trace.NewTimeline(events).Steps {
@@ -32,11 +32,15 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 // TestTimeline: a boot that came up with systemd's figures, and one that failed.
 func TestTimeline(t *testing.T) {
 	env, out := clikit.Env()
-	b := timelineOf("a1", "pc001", clikit.Events(registry.Boot{ID: "a1", Node: "pc001", Started: clikit.Start()}, false))
+	shown := func(id fleet.BootID, node string, failed bool) api.BootDetail {
+		boot := registry.Boot{ID: id, Node: node, Started: clikit.Start()}
+		return timelineOf(id, node, clikit.Events(boot, failed))
+	}
+	b := shown("a1", "pc001", false)
 	b.Systemd = clikit.Systemd()
 	printTimeline(env, b)
 	env.Printf("\n")
-	b = timelineOf("a2", "pc002", clikit.Events(registry.Boot{ID: "a2", Node: "pc002", Started: clikit.Start()}, true))
+	b = shown("a2", "pc002", true)
 	printTimeline(env, b)
 	printEvents(env, b)
 	testkit.Golden(t, *update, "timeline.txt", out.String())
