@@ -37,7 +37,7 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 	if err != nil {
 		return fmt.Errorf("encode senders of boot %s: %w", f.Boot, err)
 	}
-	err = r.events.write(ctx, func(tx *sql.Tx) error {
+	err = r.writeHistory(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(
 			ctx,
 			`INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,

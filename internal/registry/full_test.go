@@ -3,6 +3,8 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,3 +156,5 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 	openIn(t, dir)
 }
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
