@@ -41,6 +41,9 @@ func (r *Reserve) Room() (free, all int64, err error) {
 	if os.Geteuid() == 0 {
 		blocks = st.Bfree
 	}
+	if st.Type == unix.EXT4_SUPER_MAGIC { // which keeps some for itself (resv_clusters)
+		blocks -= min(blocks, st.Blocks/50, 4096)
+	}
 	return int64(blocks) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"pando/internal/diskreserve"
@@ -193,10 +194,12 @@ func (r *Registry) Relieve(ctx context.Context) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.reserve.Take(); err != nil {
+	err = d.reserve.Take()
+	if err != nil {
 		r.log.Debug("no room is reserved for a full disk", "err", err)
 	}
-	if full {
+	none := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if full && !none { // there is as much room as the disk says
 		d.since = time.Time{}
 		r.log.Info("the disk has room again: changes are taken, and all that was in memory is written",
 			"dir", filepath.Dir(r.main.path), "free", free)

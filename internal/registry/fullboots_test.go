@@ -98,8 +98,9 @@ func checkFullBoot(t *testing.T, r *Registry, i int) {
 
 // TestBootsOnFullDisk: while the disk is full known nodes boot, first from the reserve and then in memory, and nobody
 // else changes anything. When there is room again all is on the disk, and the reserve is taken anew.
-func TestBootsOnFullDisk(t *testing.T) {
-	dir := smallDisk(t, 48<<20)
+func TestBootsOnFullDisk(t *testing.T) { eachDisk(t, 48<<20, bootsOnFullDisk) }
+
+func bootsOnFullDisk(t *testing.T, dir string) {
 	var log bytes.Buffer
 	r, err := Open(t.Context(), Options{Dir: dir, Reserve: diskreserve.New(dir), Log: logTo(&log)})
 	if err != nil {
@@ -212,7 +213,10 @@ func TestCrashOnFullDisk(t *testing.T) {
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		select {}
 	}
-	dir := smallDisk(t, 48<<20)
+	eachDisk(t, 48<<20, crashOnFullDisk)
+}
+
+func crashOnFullDisk(t *testing.T, dir string) {
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCrashOnFullDisk$")
 	child.Env = append(os.Environ(), crashDir+"="+dir)
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
