@@ -159,8 +159,7 @@ func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
 		return nil
 	}
 	_, err := t.exec(
-		`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`,
-		m.String(),
+		`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`, m.String(),
 		string(except),
 	)
 	if err != nil {
@@ -224,29 +223,11 @@ func (t *Tx) PutBoot(b Boot) error {
 
 func bootValues(b Boot) []any {
 	return []any{
-		b.MAC.String(),
-		b.Node,
-		addrText(b.Addr),
-		b.Firmware,
-		stamp(b.Started),
-		stamp(b.Exchanged),
-		stamp(b.Scripted),
-		string(b.Version),
-		string(b.Image),
-		b.Token.bytes(),
-		stamp(b.TokenMade),
-		stamp(b.TokenUsed),
-		b.Nonce.bytes(),
-		b.Session.bytes(),
-		stamp(b.Init),
-		string(b.Hardware),
-		strings.Join(b.Drivers, "\n"),
-		addrText(b.Server),
-		pack(b.Config, len(b.Config) == 0),
-		stamp(b.Approved),
-		b.Proof,
-		b.PXEMenu,
-		string(b.ID),
+		b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged),
+		stamp(b.Scripted), string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade),
+		stamp(b.TokenUsed), b.Nonce.bytes(), b.Session.bytes(), stamp(b.Init), string(b.Hardware),
+		strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), stamp(b.Approved),
+		b.Proof, b.PXEMenu, string(b.ID),
 	}
 }
 
@@ -255,28 +236,8 @@ func scanBoot(s scanner) (Boot, error) {
 	var mac, addr, hardware, drivers, server, config string
 	var started, exchanged, scripted, made, used, init, approved int64
 	err := s.Scan(
-		&b.ID,
-		&mac,
-		&b.Node,
-		&addr,
-		&b.Firmware,
-		&started,
-		&exchanged,
-		&scripted,
-		&b.Version,
-		&b.Image,
-		&b.Token,
-		&made,
-		&used,
-		&b.Nonce,
-		&b.Session,
-		&init,
-		&hardware,
-		&drivers,
-		&server,
-		&config,
-		&approved,
-		&b.Proof,
+		&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config, &approved, &b.Proof,
 		&b.PXEMenu,
 	)
 	if err != nil {

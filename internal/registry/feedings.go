@@ -41,11 +41,7 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 		_, err := tx.ExecContext(
 			ctx,
 			`INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,
-			string(f.Boot),
-			stamp(f.Started),
-			f.Node,
-			f.Place,
-			body,
+			string(f.Boot), stamp(f.Started), f.Node, f.Place, body,
 		)
 		if err != nil {
 			return err

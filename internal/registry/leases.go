@@ -49,10 +49,8 @@ func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
 		return l, nil
 	}
 	return one(
-		t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()),
-		scanLease,
-		"lease of",
-		m.String(),
+		t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()), scanLease,
+		"lease of", m.String(),
 	)
 }
 

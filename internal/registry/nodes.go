@@ -140,9 +140,7 @@ func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 		return 0, oldest, nil
 	}
 	oldest, err = one(
-		t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)),
-		scanNode,
-		"node",
+		t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)), scanNode, "node",
 		"discovered first",
 	)
 	return count, oldest, err

@@ -80,8 +80,7 @@ func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	_, err := tx.ExecContext(
-		ctx,
-		`DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`,
+		ctx, `DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`,
 		n-r.maxSamples*3/4,
 	)
 	return err
