@@ -19,8 +19,8 @@ import (
 // Why router solicitations of iPXE are answered: iPXE boots only when IPv4 and IPv6 are both configured. On a network
 // without an IPv6 router it waits 16 seconds for one, in every boot, and twice if the firmware's own PXE chains to it.
 //
-// The answer says: no default router here, no prefix, nothing to configure (RFC 4861 section 4.2, router lifetime 0). It
-// goes only to the machine that asked, and only while that machine is in iPXE.
+// The answer says: no default router here, no prefix, nothing to configure (RFC 4861 section 4.2, router lifetime 0).
+// It goes only to the machine that asked, and only while that machine is in iPXE.
 
 // ethIPv6 is the Ethernet type of IPv6, icmpv6 its protocol number.
 const (

@@ -158,7 +158,8 @@ func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
 
 // Reply returns the message's content, within its limits.
 func (r AnnounceReplyMessage) Reply() AnnounceReply {
-	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.AnnounceDelay, MaxAnnounceDelay)}
+	return AnnounceReply{Peers: r.Peers, Banned: r.Banned,
+		AnnounceDelay: Milliseconds(r.AnnounceDelay, MaxAnnounceDelay)}
 }
 
 // EncodeRequest returns the message of a piece request.

@@ -92,7 +92,8 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 	return Trace{
 		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began),
 		Reads: trace.EncodeReads(reads),
-		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, WastedLater: req.WastedLater,
+		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
+		WastedLater: req.WastedLater,
 		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
