@@ -101,7 +101,7 @@ func bootViews(traces []measured) []api.TraceBoot {
 					[]measured{t},
 				).Blocks() *
 					chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted,
-					WastedLater: t.WastedLater},
+				WastedLater: t.WastedLater},
 		)
 	}
 	return out

@@ -94,7 +94,7 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 		Reads: trace.EncodeReads(reads),
 		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
 		WastedLater: req.WastedLater,
-		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
+		Until:       httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
 
