@@ -213,6 +213,8 @@ var mayImport = []rule{
 	}},
 	{"cli", []string{"api", "cli/*", "cmdenv", "exitcode", "output", "server"}},
 	{"testkit/nodekit", []string{"api", "chunk", "fleet", "image"}},
+	{"testkit/cachekit", []string{"blockapi", "cache", "testkit/nodekit"}},
+	{"testkit/clikit", []string{"api", "cmdenv", "registry", "trace"}},
 	{"testkit", []string{
 		"fleet", "chunk", "image", "image/bootpack", "trace", "store", "blockdev", "api", "identity",
 		"netboot",

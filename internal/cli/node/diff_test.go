@@ -6,11 +6,12 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 )
 
 // TestNodeDiffTexts: what a reboot would change, for each answer that there is.
 func TestNodeDiffTexts(t *testing.T) {
-	env, out := testEnv()
+	env, out := clikit.Env()
 	for _, d := range []api.NodeDiff{
 		{Node: "pc1", Desired: version1}, {Node: "pc2", Running: version1},
 		{Node: "pc3", Running: version1, Desired: version1},
