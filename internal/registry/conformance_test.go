@@ -170,7 +170,7 @@ func testGroups(t *testing.T, r *Registry) {
 			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),
-			Share:          new(int64(64e6)),
+			CacheSize:      new(int64(64e6)),
 			Keeping:        fleet.Keeping{StateOn: new("disk"), Persist: &[]string{"/var/log"}},
 		},
 	}
