@@ -27,7 +27,7 @@ const maxCurrent = 16384
 // Registry is where boots and their events are recorded.
 type Registry interface {
 	View(context.Context, func(*registry.Tx) error) error
-	Update(context.Context, func(*registry.Tx) error) error
+	UpdateBoot(context.Context, fleet.MAC, func(*registry.Tx) error) error
 	Append(context.Context, ...trace.Event) ([]trace.Event, error)
 }
 
@@ -244,7 +244,7 @@ func (b *Boots) Save(ctx context.Context, c *Entry, change func(*registry.Boot))
 func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error),
 	change func(*registry.Boot)) error {
 	next, saved := c.Boot, false
-	err := b.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+	err := b.registry.UpdateBoot(ctx, c.MAC, func(tx *registry.Tx) (err error) {
 		if write != nil {
 			if saved, err = write(tx); err != nil || !saved {
 				return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -251,7 +252,8 @@ func (s Settings) Normal() Settings {
 func (s *Settings) Drop(key string) error {
 	x, ok := FindSetting(key)
 	if !ok {
-		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", key, SettingKeys())
+		return fmt.Errorf("there is no setting %q that a node has of its own: they are %s", key,
+			strings.Join(SettingKeys(), ", "))
 	}
 	x.slot(s).clear()
 	for _, other := range settingTable {

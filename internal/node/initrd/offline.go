@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-
 	"pando/internal/blockapi"
 	"pando/internal/disk"
 	"pando/internal/fleet"
