@@ -23,6 +23,7 @@ const (
 	NotPrepared       Fault = "not-prepared"       // config files were not put in place
 	NoInit            Fault = "no-init"            // the image has nothing to go on with
 	Panic             Fault = "kernel-panic"       // the kernel said so
+	StateAway         Fault = "state-away"         // what it keeps cannot be had
 	EmergencyMode     Fault = "emergency-mode"     // systemd went no further
 	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
 	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and asks for no boot file
@@ -48,6 +49,9 @@ const AttrCache = "cache"
 // AttrIncident is the attribute of an event that tells of something that went wrong below a node's root and was
 // dealt with: its kind.
 const AttrIncident = "incident"
+
+// WaitsFor begins what a node says of a boot that waits: the units and devices follow for which its systemd does.
+const WaitsFor = "systemd waits for "
 
 // Diagnosis is a fault of a boot: what happened, and what to do.
 type Diagnosis struct {
@@ -161,6 +165,7 @@ func Faults() []Fault {
 		NotPrepared,
 		NoInit,
 		Panic,
+		StateAway,
 		EmergencyMode,
 		UnitsFailed,
 		GoneInFirmware,

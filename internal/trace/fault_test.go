@@ -174,6 +174,7 @@ func TestDiagnose(t *testing.T) {
 			"adopts it", "@1h"), nil, usual, "", "", ""},
 		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
+		{"its state is away", with(toSystemd, "booted! node state waits for nas:/x"), nil, usual, StateAway, "nas:/x", "on"},
 		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
 	} {
 		events, now := eventsOf(t, tt.boot...)
@@ -187,8 +188,7 @@ func TestDiagnose(t *testing.T) {
 		}
 		seen[d.Fault] = true
 		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
-			strings.Contains(d.Text, "\n") ||
-			d.Since.IsZero() {
+			strings.Contains(d.Text, "\n") || d.Since.IsZero() {
 			t.Errorf("%s: says %q\n to do: %q\n since %v", tt.name, d.Text, d.Do, d.Since)
 		}
 	}

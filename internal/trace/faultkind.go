@@ -149,6 +149,14 @@ var knowns = []known{
 	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
 	{
 		Booted,
+		"node state",
+		StateAway,
+		"what it keeps cannot be put in place",
+		"is that server or disk on, and reachable from the node? The boot goes on by itself when it answers; `pando " +
+			"group show` has what the group keeps, and where",
+	},
+	{
+		Booted,
 		"",
 		EmergencyMode,
 		"systemd did not go on",

@@ -188,6 +188,9 @@ func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) 
 	}
 	out.Fault = fault
 	out.SystemdStart, _ = trace.KernelStart(events)
+	for _, g := range line.Gaps(out.Units(), events) {
+		out.Gaps = append(out.Gaps, api.Gap(g))
+	}
 	out.Console, err = a.reg.Console(ctx, b.ID)
 	return out, err
 }
