@@ -129,7 +129,7 @@ func read(events []Event) course {
 			c.moved = later(c.moved, e.Time)
 		}
 		c.last[e.Stage] = e
-		if e.Kind == Fail && e.Stage == c.Broken {
+		if e.Kind == Fail && e.Stage == c.Broken || e.Stage == Shutdown && c.Failure == e.Message {
 			c.failure = e
 		}
 	}

@@ -175,7 +175,9 @@ func TestDiagnose(t *testing.T) {
 		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
 		{"its state is away", with(toSystemd, "booted! node state waits for nas:/x"), nil, usual, StateAway, "nas:/x", "on"},
-		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"went down too early", with(toSystemd, "shutdown- it goes down"), nil, usual, NotStarted, "it goes down", "console"},
+		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
 	} {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)

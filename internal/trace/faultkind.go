@@ -165,8 +165,27 @@ var knowns = []known{
 	},
 }
 
+// ended is for a boot that is over before its default target: the machine went down, or began anew.
+func ended(c course) Diagnosis {
+	s, gone := silences[c.Stage]
+	d := Diagnosis{Fault: s.fault, Stage: c.Broken, Since: c.failure.Time, Text: s.text + "; " + c.Failure, Do: s.do}
+	switch {
+	case gone:
+	case c.Stage == SwitchRoot:
+		d.Fault, d.Text = NotStarted, "the image's init ran, and its default target was not reached: "+c.Failure
+		d.Do = cmp.Or(c.Hint, "its journal and its console say why")
+	default:
+		d.Fault, d.Text = Hangs, "came as far as "+string(c.Stage)+": "+c.Failure
+		d.Do = cmp.Or(c.Hint, "its console says what it waited for")
+	}
+	return d
+}
+
 // broken names a boot's failure.
 func broken(c course) Diagnosis {
+	if c.failure.Stage == Shutdown {
+		return ended(c)
+	}
 	d := Diagnosis{
 		Fault: Hangs,
 		Stage: c.Broken,

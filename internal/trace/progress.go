@@ -60,7 +60,7 @@ func (p *Progress) Apply(e Event) {
 	if Rank(e.Stage) < 0 || e.Kind == Info {
 		return
 	}
-	if p.Stage == "" || Rank(e.Stage) > Rank(p.Stage) {
+	if p.Stage == "" || Rank(e.Stage) > Rank(p.Stage) && (e.Stage != Shutdown || p.State == Up) {
 		p.Stage = e.Stage
 	}
 	p.judge(e)
@@ -69,8 +69,12 @@ func (p *Progress) Apply(e Event) {
 // judge changes the state.
 func (p *Progress) judge(e Event) {
 	switch {
-	case e.Stage == Shutdown:
+	case e.Stage == Shutdown && p.State == Up:
 		p.State = Down
+	case e.Stage == Shutdown && p.State == Booting: // one that failed stays so
+		p.State, p.Failure, p.Hint = Failed, cmp.Or(e.Message, "it went down"), e.Hint
+		p.Broken = order[min(max(Rank(p.Stage)+1, 0), Rank(Booted))]
+	case e.Stage == Shutdown:
 	case p.State == Down:
 		// Reports that were on their way when the node went down.
 	case e.Kind == Fail:
