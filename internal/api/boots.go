@@ -43,7 +43,7 @@ type BootDetail struct {
 	Boot
 	Steps   []Step        `json:"steps"`
 	Gaps    []Gap         `json:"gaps,omitempty"` // longer times between them
-	Events  []trace.Event `json:"events"` // all of them, in order
+	Events  []trace.Event `json:"events"`         // all of them, in order
 	Systemd *Systemd      `json:"systemd,omitempty"`
 	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`

@@ -52,7 +52,7 @@ func TestRealBootSaysWhatItWaitsFor(t *testing.T) {
 	if err := nfs.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(n.name, bootTimeout, m, func(n api.Node) bool { return n.Boot.State == trace.Up && n.Status.Systemd != nil })
+	s.wait(n.name, bootTimeout, m, func(n api.Node) bool { return n.Boot.State.Reached() && n.Status.Systemd != nil })
 	booted()
 	g := s.shell(n)
 	b, err := s.API.NodeBoot(t.Context(), n.name)

@@ -110,6 +110,10 @@ func bootMood(s trace.State) mood {
 		return failed
 	case trace.Up:
 		return booted
+	case trace.Degraded:
+		return degraded
+	case trace.Silent:
+		return silent
 	case trace.Down:
 		return down
 	}
