@@ -14,6 +14,7 @@ import (
 	"pando/internal/build/extension"
 	"pando/internal/build/packer"
 	"pando/internal/build/recipe"
+	"pando/internal/command"
 	"pando/internal/fleet"
 	"pando/internal/image"
 	"pando/internal/mount"
@@ -208,7 +209,7 @@ func (e *extend) copyTree(ctx context.Context) error {
 			filepath.Join(e.base.Root, d.Name())).
 			CombinedOutput()
 		if err != nil {
-			return fmt.Errorf("copy %s: %w: %s", d.Name(), err, strings.TrimSpace(string(out)))
+			return fmt.Errorf("copy %s: %w: %s", d.Name(), command.Ended(ctx, err), strings.TrimSpace(string(out)))
 		}
 	}
 	if !found {

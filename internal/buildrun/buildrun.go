@@ -56,10 +56,10 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 		pairs, notes = append(pairs, "made from", strings.TrimSpace(o.Name+"  "+o.Digest)), o.Notes
 	}
 	output.Fields(w, pairs...)
-	for _, n := range notes {
+	for _, n := range output.Counted(notes) {
 		output.Fprintf(w, "note: %s\n", n)
 	}
-	for _, n := range r.Provenance.Warnings {
+	for _, n := range output.Counted(r.Provenance.Warnings) {
 		output.Fprintf(w, "warning: %s\n", n)
 	}
 }

@@ -128,10 +128,36 @@ func (t *Tx) Resolve(r fleet.Ref) (fleet.Digest, error) {
 		return "", err
 	}
 	if digest != "" {
-		return t.version(image, digest)
+		digest, err = t.version(image, digest)
+	} else {
+		var found fleet.Tag
+		found, err = t.Tag(image, tag)
+		digest = found.Version
 	}
-	tg, err := t.Tag(image, tag)
-	return tg.Version, err
+	if errors.Is(err, ErrNotFound) {
+		return "", t.unresolved(image, err)
+	}
+	return digest, err
+}
+
+// unresolved says what of a reference is wrong: the image, or its tag or version, and which tags there are.
+func (t *Tx) unresolved(image string, missing error) error {
+	versions, err := t.Versions(image)
+	if err != nil {
+		return err
+	}
+	if len(versions) == 0 {
+		return notFound("image", image)
+	}
+	all, err := t.Tags(image)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(all))
+	for _, tag := range all {
+		names = append(names, tag.Tag)
+	}
+	return fmt.Errorf("%w; image %s has %s", missing, image, fleet.TagList(names))
 }
 
 func (t *Tx) hasVersion(image string, d fleet.Digest) error {

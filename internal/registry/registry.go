@@ -19,11 +19,16 @@ const (
 // DefaultMaxEvents is how many events are kept: about half a year of 300 nodes that boot twice a day.
 const DefaultMaxEvents = 2_000_000
 
+// DefaultMaxEventBytes is how many bytes these may have together.
+const DefaultMaxEventBytes = 1 << 30
+
 // Options are the registry's directory and limits.
 type Options struct {
 	Dir       string // exists
 	Log       *slog.Logger
 	MaxEvents int64 // 0: DefaultMaxEvents
+
+	MaxEventBytes int64 // 0: DefaultMaxEventBytes
 }
 
 // Registry is the open record. It is safe for concurrent use.
@@ -31,11 +36,13 @@ type Registry struct {
 	main, events *file
 	log          *slog.Logger
 	maxEvents    int64
-	maxHistory   int64
-	maxSamples   int64
-	maxFeedings  int64
-	feed         feed
-	closing      sync.Once
+
+	maxEventBytes int64
+	maxHistory    int64
+	maxSamples    int64
+	maxFeedings   int64
+	feed          feed
+	closing       sync.Once
 }
 
 // Open opens both files. It makes missing ones and migrates an older schema. A file that is damaged, or from a newer
@@ -44,15 +51,20 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.MaxEvents == 0 {
 		o.MaxEvents = DefaultMaxEvents
 	}
+	if o.MaxEventBytes == 0 {
+		o.MaxEventBytes = DefaultMaxEventBytes
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	r := &Registry{
-		log:         o.Log,
-		maxEvents:   o.MaxEvents,
-		maxHistory:  MaxHistory,
-		maxSamples:  MaxSamples,
-		maxFeedings: MaxFeedings,
+		log:       o.Log,
+		maxEvents: o.MaxEvents,
+
+		maxEventBytes: o.MaxEventBytes,
+		maxHistory:    MaxHistory,
+		maxSamples:    MaxSamples,
+		maxFeedings:   MaxFeedings,
 	}
 	var err error
 	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {

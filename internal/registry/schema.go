@@ -41,7 +41,7 @@ var mainSchema = schema{
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2, eventsStep3, eventsStep4},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3, eventsStep4, eventsStep5},
 }
 
 const mainStep1 = `
@@ -293,4 +293,17 @@ CREATE TABLE feedings (
 	boot TEXT PRIMARY KEY, started INTEGER NOT NULL, node TEXT NOT NULL, place TEXT NOT NULL, body BLOB NOT NULL
 ) STRICT;
 CREATE INDEX feedings_started ON feedings (started);
+`
+
+// eventsStep5 counts the bytes of events, and finds a node's event again by the beginning of its SHA-256.
+const eventsStep5 = `
+ALTER TABLE progress ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE progress SET bytes = coalesce(was.bytes, 0) FROM
+	(SELECT boot, sum(length(body)) AS bytes FROM events GROUP BY boot) AS was WHERE was.boot = progress.boot;
+CREATE TABLE event_bytes (total INTEGER NOT NULL) STRICT;
+INSERT INTO event_bytes SELECT coalesce(sum(length(body)), 0) FROM events;
+ALTER TABLE events ADD COLUMN digest INTEGER;
+CREATE INDEX events_digest ON events (boot, digest) WHERE digest IS NOT NULL;
 `

@@ -60,7 +60,7 @@ func (k *Collector) makeRoom(ctx context.Context, before time.Time) error {
 	if _, err := k.store.Sweep(ctx, store.SweepOptions{Hold: all, Before: before}); err != nil {
 		k.log.Warn("no objects were removed", "err", err)
 	}
-	_, err := workdir.Collect(k.work, before, false)
+	_, _, err := workdir.Collect(k.work, before, before, false)
 	if e := os.Remove(filepath.Join(filepath.Dir(k.work), reserveFile)); !errors.Is(e, os.ErrNotExist) {
 		err = errors.Join(err, e)
 	}

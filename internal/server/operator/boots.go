@@ -23,6 +23,7 @@ const (
 	maxBoots      = 10_000
 	defaultEvents = 1000
 	maxEvents     = 10_000
+	maxEventBytes = 4 << 20
 )
 
 // bootAPI shows boots and their events.
@@ -269,7 +270,8 @@ func (a *bootAPI) listEvents(r *http.Request) (any, error) {
 	if after < 0 {
 		after = max(0, last-limit)
 	}
-	events, err := a.reg.Events(r.Context(), registry.EventFilter{After: after, Limit: int(limit)})
+	events, err := a.reg.Events(r.Context(),
+		registry.EventFilter{After: after, Limit: int(limit), Bytes: maxEventBytes})
 	if err != nil {
 		return nil, err
 	}
