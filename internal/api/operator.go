@@ -192,12 +192,33 @@ type Status struct {
 
 	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store
 
+	Disk *FullDisk `json:"disk,omitempty"` // the disk of the data directory is full; missing: it has room
+
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
 	Logs Logs `json:"logs"`
 
 	// secrets that are for hardware classes: no node gets them by that
 	ClassSecrets []string `json:"class_secrets,omitempty"`
+}
+
+// FullDisk is a disk without room: known nodes boot, nothing else is changed.
+type FullDisk struct {
+	Since    time.Time `json:"since"`
+	Free     int64     `json:"free"`                // bytes
+	Reserved int64     `json:"reserved,omitempty"`  // bytes that are still reserved for boots of known nodes
+	InMemory int       `json:"in_memory,omitempty"` // boots, leases and events that are not on the disk
+	Do       string    `json:"do"`                  // what makes room
+}
+
+// Text is what people read, everywhere in the same words.
+func (d FullDisk) Text() string {
+	text := "the disk of the server is full since " + d.Since.Local().Format("2 Jan 15:04") +
+		": known nodes boot, changes and uploads are refused"
+	if d.InMemory > 0 {
+		text += fmt.Sprintf("; %d boots, leases and events are in memory only", d.InMemory)
+	}
+	return text
 }
 
 // BrokenVersion is a version that is not whole in the store: its nodes cannot boot.

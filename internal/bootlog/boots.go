@@ -27,7 +27,7 @@ const maxCurrent = 16384
 // Registry is where boots and their events are recorded.
 type Registry interface {
 	View(context.Context, func(*registry.Tx) error) error
-	Update(context.Context, func(*registry.Tx) error) error
+	UpdateBoot(context.Context, fleet.MAC, func(*registry.Tx) error) error
 	Append(context.Context, ...trace.Event) ([]trace.Event, error)
 	Progress(context.Context, ...fleet.BootID) (map[fleet.BootID]registry.Progress, error)
 }
@@ -269,10 +269,10 @@ func (b *Boots) conclude(ctx context.Context, c *Entry, at time.Time) {
 	e := trace.Event{Time: at, Stage: trace.Shutdown, Kind: trace.Fail,
 		Message: "it began anew before it was booted", Hint: "if nobody reset it: what its screen said, and " +
 			"`pando boot show " + string(c.Boot.ID) + " --console`"}
-	switch known[c.Boot.ID].State {
-	case trace.Down:
+	switch p := known[c.Boot.ID]; {
+	case p.State == trace.Down, p.Waits: // what waited for an operator did not fail
 		return
-	case trace.Up:
+	case p.State == trace.Up:
 		e.Kind, e.Hint = trace.End, ""
 		e.Message = "it began anew without saying that it goes down: it was reset, or had no power"
 	}
@@ -299,7 +299,7 @@ func (b *Boots) Save(ctx context.Context, c *Entry, change func(*registry.Boot))
 func (b *Boots) SaveWith(ctx context.Context, c *Entry, write func(*registry.Tx) (bool, error),
 	change func(*registry.Boot)) error {
 	next, saved := c.Boot, false
-	err := b.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+	err := b.registry.UpdateBoot(ctx, c.MAC, func(tx *registry.Tx) (err error) {
 		if write != nil {
 			if saved, err = write(tx); err != nil || !saved {
 				return err

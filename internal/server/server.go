@@ -19,6 +19,7 @@ import (
 	"pando/internal/bootplan"
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
+	"pando/internal/diskreserve"
 	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
@@ -231,7 +232,8 @@ func (s *Server) openRecords(ctx context.Context) (err error) {
 	}
 	s.versions = versions.New(s.store, s.keys.Ring)
 	if s.registry, err = registry.Open(ctx,
-		registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
+		registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents,
+			Reserve: diskreserve.New(s.cfg.Dir), Now: s.now}); err != nil {
 		return err
 	}
 	return nil

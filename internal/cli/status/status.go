@@ -137,6 +137,9 @@ func statusTrouble(s api.Status) (out []string) {
 
 // statusWarnings is what else wants somebody's attention.
 func statusWarnings(s api.Status) (out []string) {
+	if s.Disk != nil {
+		out = append(out, "WARNING: "+s.Disk.Text(), "  to do: "+s.Disk.Do)
+	}
 	if text := s.DHCP.Stopped(); text != "" {
 		out = append(out, "WARNING: "+text)
 	}

@@ -80,7 +80,8 @@ func (s *Service) commit(ctx context.Context, change dhcp.Change) error {
 	if len(change.Leases) == 0 {
 		return nil
 	}
-	return s.registry.Update(ctx, func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
+	return s.registry.UpdateBoot(ctx, change.Seen.MAC,
+		func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
 }
 
 // recorded reports whether the packets of a machine belong to a boot.
@@ -101,7 +102,8 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		if len(change.Leases) == 0 {
 			return nil
 		}
-		return s.registry.Update(ctx, func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
+		return s.registry.UpdateBoot(ctx, c.MAC,
+			func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
 	}
 	if isNew {
 		s.boots.Follow(ctx, c, now)

@@ -152,7 +152,8 @@ func (s *Service) redeem(
 	}
 	c.Token, c.Kernel = "", ""
 	c.Arrived()
-	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
+	err = s.registry.UpdateBoot(ctx, c.MAC,
+		func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
 	if err != nil {
 		return resp, err
 	}

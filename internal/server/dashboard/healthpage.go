@@ -75,6 +75,9 @@ func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] 
 // findings looks at the site as a whole.
 func findings(s api.Status) []finding {
 	var out []finding
+	if s.Disk != nil {
+		out = append(out, finding{true, sentence(s.Disk.Text()), sentence(s.Disk.Do)})
+	}
 	if text := s.DHCP.Stopped(); text != "" {
 		out = append(out, finding{true, sentence(text), sentence(api.StoppedHint)})
 	} else if s.DHCP.Mode == "proxy" && len(s.DHCP.Others) == 0 {

@@ -157,7 +157,7 @@ func (d *Runner) step(ctx context.Context, id string) error {
 	var next fleet.Rollout
 	var act rollout.Actions
 	var ends []rollout.Note
-	err = d.registry.Update(ctx, func(tx *registry.Tx) error {
+	err = d.registry.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		r, err := tx.Rollout(id)
 		if err != nil {
 			return err
