@@ -64,8 +64,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	nodesDesc = desc(
 		"pando_nodes",
-		"Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, degraded, silent, "+
-			"down, new.",
+		"Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, "+
+			"degraded, silent, down, new.",
 		append(runNames, "state")...)
 	discoveredDesc = desc("pando_nodes_discovered", "Machines that were seen and wait to be adopted.")
 	stagesDesc     = desc(

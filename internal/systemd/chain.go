@@ -59,8 +59,8 @@ func critical(units []unitStart, target string) (chain []string) {
 	return chain
 }
 
-// worthKeeping are the units that took longest to start, longest first, and then the others of the chain. They are taken
-// one by one: a sort is seven times as much program.
+// worthKeeping are the units that took longest to start, longest first, and then the others of the chain. They are
+// taken one by one: a sort is seven times as much program.
 func worthKeeping(units []unitStart, chain []string) (out []api.UnitTime) {
 	for n := range units {
 		longest := n

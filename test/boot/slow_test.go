@@ -39,7 +39,8 @@ func TestRealBootSaysWhatItWaitsFor(t *testing.T) {
 	}
 	s.declare("all", "/etc/systemd/system/slow.service",
 		"[Unit]\nBefore=multi-user.target\n[Service]\nType=oneshot\nExecStart=/bin/sleep 45\n", api.ConfigSet{})
-	s.declare("all", "/etc/systemd/system/multi-user.target.d/slow.conf", "[Unit]\nWants=slow.service\n", api.ConfigSet{})
+	s.declare("all", "/etc/systemd/system/multi-user.target.d/slow.conf", "[Unit]\nWants=slow.service\n",
+		api.ConfigSet{})
 	n := node{name: "pc001", mac: fleet.MAC{0x52, 0x54, 0, 0x4c, 0, 2}, firmware: testkit.BIOS, group: bookworm}
 	s.announce(n)
 	m, booted := s.powerOn(n)

@@ -29,8 +29,8 @@ type methodChoice struct {
 func methodChoices() []methodChoice {
 	return []methodChoice{
 		{fleet.MethodReboot, "nodes restart through their firmware"},
-		{fleet.MethodAuto, "each node takes the fastest way that works for it: soft-reboot, else kexec, else reboot"},
-		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; some devices do not work after it"},
+		{fleet.MethodAuto, "each node takes the fastest way that works: soft-reboot, else kexec, else reboot"},
+		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; some devices then fail"},
 		{
 			fleet.MethodSoftReboot,
 			"nodes keep their kernel and go to the new root: where the kernel is the same, with systemd 254 and " +

@@ -37,15 +37,16 @@ const (
 type Config struct {
 	Registry  *registry.Registry
 	Store     *store.Dir
-	Dir       string                                                                    // data directory, with the files of the registry
-	Addresses int                                                                       // number of addresses that DHCP may give
-	State     func(context.Context, fleet.Node, registry.Progress) (trace.State, error) // of a node's latest boot
-	Loads     func() api.Loads                                                          // nodes that load kernel and initrd now
-	Packs     func() int                                                                // boot packs that are to be made
-	Swarm     func() int                                                                // nodes in the swarm
-	Journals  func() api.Logs
-	Now       func() time.Time
-	Log       *slog.Logger
+	Dir       string // data directory, with the files of the registry
+	Addresses int    // number of addresses that DHCP may give
+	// State is how a node's latest boot is.
+	State    func(context.Context, fleet.Node, registry.Progress) (trace.State, error)
+	Loads    func() api.Loads // nodes that load kernel and initrd now
+	Packs    func() int       // boot packs that are to be made
+	Swarm    func() int       // nodes in the swarm
+	Journals func() api.Logs
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Lookout looks at the whole site for the metrics, from time to time.
