@@ -50,7 +50,7 @@ func (s *site) sayEverything() (node string, boot fleet.BootID) {
 		Status: &api.NodeStatus{UpperUsed: 9, UpperTotal: 10, Rejected: 3, Systemd: &api.Systemd{
 			State: "degraded" + steering, Userspace: 4 * time.Second, Finish: 50 * time.Second,
 			Failed: []string{unit, endless},
-			Units: []api.UnitTime{{Unit: unit, Start: 5 * time.Second, Active: 40 * time.Second}}}}}
+			Units:  []api.UnitTime{{Unit: unit, Start: 5 * time.Second, Active: 40 * time.Second}}}}}
 	if e := n.post("/v1/node/events", "Bearer "+resp.Session, say, nil); e != nil {
 		s.t.Fatal(e)
 	}
