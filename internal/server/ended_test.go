@@ -55,7 +55,7 @@ func TestSwitchesItselfOff(t *testing.T) {
 	}
 	failed, err := r.c.FailedBoots(t.Context(), "", 0)
 	if err != nil || !slices.ContainsFunc(failed, func(b api.Boot) bool {
-		return b.ID == p.boot && b.Fault.Kind == trace.WentDown
+		return b.ID == p.boot && b.Fault.Kind == trace.NotStarted
 	}) {
 		t.Errorf("failed boots: %+v, %v", failed, err)
 	}
@@ -71,7 +71,7 @@ func TestRootLost(t *testing.T) {
 	died := p.boot
 	failed, err := r.c.FailedBoots(t.Context(), "", 0)
 	if err != nil || len(failed) != 1 || failed[0].ID != died || failed[0].Fault.Kind != trace.RootLost ||
-		failed[0].State != trace.Down {
+		failed[0].State != trace.Failed {
 		t.Errorf("failed boots: %+v, %v", failed, err)
 	}
 	p.up(r)

@@ -71,30 +71,6 @@ func with(before []string, more ...string) []string {
 	return append(before[:len(before):len(before)], more...)
 }
 
-// diagnosed is a boot and what is wrong with it.
-type diagnosed struct {
-	name   string
-	boot   []string
-	units  []string
-	usual  map[Stage]time.Duration
-	fault  Fault // "": none
-	says   string
-	advice string
-}
-
-// endedBoots are boots that are over.
-func endedBoots(usual map[Stage]time.Duration) []diagnosed {
-	return []diagnosed{
-		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
-		{"went down before it was up", with(toSystemd, "shutdown- the machine goes down", "@1h"), nil, usual, WentDown,
-			"goes down", "pando node logs"},
-		{"switched itself off after emergency mode", with(toSystemd, "booted! emergency or rescue mode",
-			"shutdown- the machine goes down"), nil, usual, EmergencyMode, "emergency", "fstab"},
-		{"lost its root", with(toUp, "@1h", "shutdown! nobody answers reads of its root"), nil, usual, RootLost,
-			"nobody answers reads", "memory"},
-	}
-}
-
 // TestDiagnose: every fault, from the events that it shows itself by.
 func TestDiagnose(t *testing.T) {
 	usual := map[Stage]time.Duration{
@@ -109,7 +85,15 @@ func TestDiagnose(t *testing.T) {
 		Booted:     30 * time.Second,
 	}
 	seen := map[Fault]bool{}
-	for _, tt := range append(endedBoots(usual), []diagnosed{
+	for _, tt := range []struct {
+		name   string
+		boot   []string
+		units  []string
+		usual  map[Stage]time.Duration
+		fault  Fault // "": none
+		says   string
+		advice string
+	}{
 		{"no lease from us", with(nil, "dhcp+ pxe", "dhcp! no address for this machine: the range is given "+
 			"out"), nil, nil, NoLease, "the range is given out", "pando doctor"},
 		{"no lease from the site", with(nil, "dhcp+ pxe", "@90s"), nil, nil, NoLease, "was seen to get " +
@@ -189,11 +173,15 @@ func TestDiagnose(t *testing.T) {
 			nil, usual, "", "", ""},
 		{"had its turn, and is gone", with(toLoader, "script+", "script? waits for its turn: place 9, about "+
 			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
-		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
-			"adopts it", "@1h"), nil, usual, "", "", ""},
+		{"waits for its adoption", with(toLoader, "script+ this machine is new here", "@1h"), nil, usual, "", "", ""},
 		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
-	}...) {
+		{"state is away", with(toSystemd, "booted! node state waits for nas:/x"), nil, nil, StateAway, "nas:/x", "on"},
+		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"lost its root", with(toUp, "shutdown! nobody answers reads of its root"), nil, usual, RootLost, "root", "memory"},
+		{"went down early", with(toSystemd, "shutdown- it goes down"), nil, nil, NotStarted, "it goes down", "console"},
+		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
+	} {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)
 		if ok != (tt.fault != "") || ok && d.Fault != tt.fault {
@@ -205,8 +193,7 @@ func TestDiagnose(t *testing.T) {
 		}
 		seen[d.Fault] = true
 		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
-			strings.Contains(d.Text, "\n") ||
-			d.Since.IsZero() {
+			strings.Contains(d.Text, "\n") || d.Since.IsZero() {
 			t.Errorf("%s: says %q\n to do: %q\n since %v", tt.name, d.Text, d.Do, d.Since)
 		}
 	}

@@ -34,7 +34,7 @@ func TestRealBootLosesItsRoot(t *testing.T) {
 		return n.Boot != nil && n.Boot.ID != died.ID && n.Boot.State == trace.Up
 	})
 	lost, err := s.API.Boot(t.Context(), died.ID)
-	if err != nil || lost.State != trace.Down || lost.Fault == nil || lost.Fault.Kind != trace.RootLost {
+	if err != nil || lost.State != trace.Failed || lost.Fault == nil || lost.Fault.Kind != trace.RootLost {
 		t.Errorf("the boot that ended is %s, %+v, %v", lost.State, lost.Fault, err)
 	}
 	next := s.latest(n)
