@@ -38,6 +38,7 @@ func TestSwitchesItselfOff(t *testing.T) {
 	cfg := p.load()
 	p.boot, p.session = cfg.Boot, "Bearer "+p.register(cfg).Session
 	p.uptime = 10 * time.Second
+	p.report(nil, trace.Event{Stage: trace.SwitchRoot, Kind: trace.End, Offset: p.uptime})
 	p.report(nil, trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: "the machine switches itself off",
 		Attrs: map[string]string{trace.AttrOff: "true"}, Offset: p.uptime})
 	for range 2 { // one look finds its boot, and judges it
