@@ -6,10 +6,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"strings"
 
 	"pando/internal/fleet"
 	"pando/internal/trace"
@@ -26,51 +23,16 @@ type encoded struct {
 	digest any // of a node's event; nil: it comes once
 }
 
-// encode makes the stored form of an event. Of one that is too large the longest texts are cut.
+// encode makes the stored form of an event.
 func encode(e trace.Event) (encoded, error) {
-	body, err := json.Marshal(e)
-	for most := 1024; err == nil && len(body) > maxEvent && most > 0; most /= 2 {
-		e = clipped(e, most)
-		body, err = json.Marshal(e)
-	}
-	if err == nil && len(body) > maxEvent { // by their number
-		e.Attrs, e.Bytes = nil, nil
-		body, err = json.Marshal(e)
-	}
-	if err != nil {
-		return encoded{}, fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
-	}
+	body, err := trace.Encode(e, maxEvent)
 	x := encoded{boot: e.Boot, kind: e.Kind, body: body}
 	// A node whose report was taken but whose answer was lost reports again. Its own clock makes the event the same.
 	if e.Boot != "" && e.Offset != 0 {
 		sum := sha256.Sum256(body)
 		x.digest = int64(binary.BigEndian.Uint64(sum[:]))
 	}
-	return x, nil
-}
-
-// clipped returns an event without texts and names longer than most.
-func clipped(e trace.Event, most int) trace.Event {
-	e.Message, e.Hint = cut(e.Message, most), cut(e.Hint, most)
-	e.Stage = trace.Stage(cut(string(e.Stage), most))
-	e.Bytes = maps.Clone(e.Bytes)
-	maps.DeleteFunc(e.Bytes, func(source string, _ int64) bool { return len(source) > most })
-	attrs := make(map[string]string, len(e.Attrs))
-	for k, v := range e.Attrs {
-		if len(k) <= most {
-			attrs[k] = cut(v, most)
-		}
-	}
-	e.Attrs = attrs
-	return e
-}
-
-// cut ends a text after most bytes, and says so.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + " ..."
+	return x, err
 }
 
 // reportedBefore reports whether a node's event is on record.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,13 +34,21 @@ func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.E
 	if len(events) == 0 {
 		return nil, nil
 	}
+	if r.pending.count() > 0 { // they are written together, when the disk has room
+		r.keepPending(events)
+		return events, nil
+	}
 	out := make([]trace.Event, len(events))
 	copy(out, events)
 	var last int64
-	err := r.events.write(ctx, func(tx *sql.Tx) (err error) {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) (err error) {
 		last, err = r.append(ctx, tx, out)
 		return err
 	})
+	if errors.Is(err, ErrFull) && r.disk.reserve != nil {
+		r.keepPending(events)
+		return events, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("append %d events: %w", len(events), err)
 	}
@@ -146,6 +155,9 @@ func shrinkEvents(ctx context.Context, tx *sql.Tx, most int64) error {
 // Events returns recorded events in their order.
 func (r *Registry) Events(ctx context.Context, f EventFilter) ([]trace.Event, error) {
 	out, _, err := r.page(ctx, f)
+	if f.Boot != "" && err == nil {
+		out = append(out, r.pending.of(f.Boot)...)
+	}
 	return out, err
 }
 

@@ -67,10 +67,7 @@ func named(who string, r fleet.Ref, follow bool) error {
 // Tags returns the tags of an image by name; "" for those of all images.
 func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 	tags, err := list(
-		t,
-		scanTag,
-		`SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`,
-		image,
+		t, scanTag, `SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`, image,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
@@ -81,9 +78,7 @@ func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 // Tag returns one tag, or ErrNotFound.
 func (t *Tx) Tag(image, tag string) (fleet.Tag, error) {
 	return one(
-		t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag),
-		scanTag,
-		"tag",
+		t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag), scanTag, "tag",
 		image+":"+tag,
 	)
 }

@@ -36,11 +36,15 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 	defer stmt.Close()
 	for _, id := range boots {
 		_, p, err := scanProgress(stmt.QueryRowContext(ctx, string(id)))
-		if errors.Is(err, sql.ErrNoRows) {
+		waiting := r.pending.of(id)
+		if errors.Is(err, sql.ErrNoRows) && len(waiting) == 0 {
 			continue
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, fmt.Errorf("read progress of boot %s: %w", id, err)
+		}
+		for _, e := range waiting {
+			p.Apply(e)
 		}
 		out[id] = p
 	}
@@ -49,7 +53,7 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 
 // PutStatus keeps the latest status of a boot's node.
 func (r *Registry) PutStatus(ctx context.Context, boot fleet.BootID, status json.RawMessage, now time.Time) error {
-	err := r.events.write(ctx, func(tx *sql.Tx) error {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(
 			ctx,
 			`INSERT INTO progress (boot, updated, events, body, status) VALUES (?, ?, 0, NULL, ?)

@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"pando/internal/diskreserve"
 )
 
 // The files, below Options.Dir.
@@ -29,6 +32,9 @@ type Options struct {
 	MaxEvents int64 // 0: DefaultMaxEvents
 
 	MaxEventBytes int64 // 0: DefaultMaxEventBytes
+
+	Reserve *diskreserve.Reserve // for boots on a full disk; nil: none
+	Now     func() time.Time     // nil: time.Now
 }
 
 // Registry is the open record. It is safe for concurrent use.
@@ -42,6 +48,10 @@ type Registry struct {
 	maxSamples    int64
 	maxFeedings   int64
 	feed          feed
+	now           func() time.Time
+	disk          disk
+	memory        memory
+	pending       pending
 	closing       sync.Once
 }
 
@@ -57,7 +67,12 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	r := &Registry{
+		now:       o.Now,
+		disk:      disk{reserve: o.Reserve},
 		log:       o.Log,
 		maxEvents: o.MaxEvents,
 
@@ -66,17 +81,30 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 		maxSamples:    MaxSamples,
 		maxFeedings:   MaxFeedings,
 	}
-	var err error
-	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
-		return nil, err
+	err := r.open(ctx, o.Dir)
+	if errors.Is(err, ErrFull) && o.Reserve != nil && o.Reserve.Give() {
+		if err = r.open(ctx, o.Dir); err == nil { // what is left of it is for boots
+			_ = o.Reserve.Take()
+			r.giveReserve()
+		}
 	}
-	if r.events, err = openFile(ctx, filepath.Join(o.Dir, EventsFile), eventsSchema); err != nil {
-		return nil, errors.Join(err, r.main.close())
+	if err != nil {
+		return nil, err
 	}
 	if err := r.startFeed(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+func (r *Registry) open(ctx context.Context, dir string) (err error) {
+	if r.main, err = openFile(ctx, filepath.Join(dir, File), mainSchema); err != nil {
+		return err
+	}
+	if r.events, err = openFile(ctx, filepath.Join(dir, EventsFile), eventsSchema); err != nil {
+		return errors.Join(err, r.main.close())
+	}
+	return nil
 }
 
 // Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after
@@ -85,7 +113,14 @@ func (r *Registry) Close() error {
 	var err error
 	r.closing.Do(func() {
 		r.feed.close()
+		if d := r.FullDisk(); d != nil && d.InMemory > 0 {
+			r.log.Error("the disk is full: boots, leases and events that were in memory are lost",
+				"entries", d.InMemory)
+		}
 		err = errors.Join(r.events.close(), r.main.close())
+		if r.disk.reserve != nil {
+			_ = r.disk.reserve.Take() // on a full disk the room of the logs, which are gone now, for the next start
+		}
 	})
 	return err
 }
@@ -97,14 +132,20 @@ func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
 		return fmt.Errorf("read registry: %w", err)
 	}
 	defer tx.Rollback() // nothing was written
-	return fn(&Tx{ctx: ctx, tx: tx})
+	return fn(&Tx{ctx: ctx, tx: tx, over: r.memory.now.Load()})
 }
 
 // Update runs fn on registry.db in a transaction. When it returns nil the change is on disk. An error of fn undoes the
 // change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not call View
-// or Update, and must not wait.
+// or Update, and must not wait. While the disk is full nothing is changed.
 func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
-	err := r.main.write(ctx, func(tx *sql.Tx) error { return fn(&Tx{ctx: ctx, tx: tx}) })
+	if err := r.refused(); err != nil {
+		return err
+	}
+	err := r.update(ctx, fn)
+	if errors.Is(err, ErrFull) {
+		r.foundFull()
+	}
 	if errors.Is(err, ErrDryRun) {
 		return nil
 	}

@@ -201,6 +201,7 @@ func (s *Server) startDuties(start starter) {
 	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
 	start("metrics", s.lookout.CountStore)
 	start("store", s.collector.Run)
+	start("disk", s.registry.WatchDisk)
 }
 
 // serve answers HTTP until ctx ends; secure nil is plain.

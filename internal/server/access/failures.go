@@ -106,7 +106,7 @@ func (g *Guard) auditFailure(ctx context.Context, a registry.Audited, err error)
 
 // writeAudit writes to the audit log, even if the client has gone.
 func (g *Guard) writeAudit(ctx context.Context, a registry.Audited, write func(*registry.Tx) error) (wrote bool) {
-	err := g.registry.Update(context.WithoutCancel(ctx), write)
+	err := g.registry.UpdateReserved(context.WithoutCancel(ctx), write)
 	if err != nil {
 		g.log.Error("audit log cannot be written", "who", a.Who, "path", a.Path, "err", err)
 	}

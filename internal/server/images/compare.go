@@ -283,7 +283,7 @@ func (a *API) deleteVersion(r *http.Request) (any, error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
+	return nil, a.registry.UpdateReserved(r.Context(), func(tx *registry.Tx) error {
 		users, err := a.collector.UsedBy(r.Context(), tx)
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Console != "" {
-		if err := s.consoles.AddReported(r.Context(), b.ID, req.Console); err != nil {
+		if err := unlessFull(s.consoles.AddReported(r.Context(), b.ID, req.Console)); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if req.Status != nil {
-		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
+		if err := unlessFull(s.keepStatus(r.Context(), b, *req.Status)); err != nil {
 			return err
 		}
 	}
@@ -84,6 +84,15 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// unlessFull is nil for what a report does without where the disk has no room for it. Its events are kept all the same,
+// and a log from pstore is reported again.
+func unlessFull(err error) error {
+	if errors.Is(err, registry.ErrFull) {
+		return nil
+	}
+	return err
 }
 
 // alive notes that a node has reported. A report without anything in it says just this.

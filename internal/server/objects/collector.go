@@ -74,7 +74,6 @@ func (k *Collector) LockNames() (unlock func()) {
 
 // Run collects once a day, the first time a while after the start: not in the middle of what started the server.
 func (k *Collector) Run(ctx context.Context) error {
-	k.Reserve()
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
 	for {
@@ -142,7 +141,7 @@ func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.
 		return out, err
 	}
 	if !req.DryRun {
-		defer k.Reserve()
+		defer k.registry.Relieve(ctx)
 		for _, v := range swept.Versions {
 			err = errors.Join(err, k.traces.Forget(v))
 		}
