@@ -178,7 +178,7 @@ func TestDiagnose(t *testing.T) {
 		{"up", toUp, nil, usual, "", "", ""},
 		{"state is away", with(toSystemd, "booted! node state waits for nas:/x"), nil, nil, StateAway, "nas:/x", "on"},
 		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
-		{"lost its root", with(toUp, "shutdown! nobody answers reads of its root"), nil, usual, RootLost, "root", "memory"},
+		{"lost its root", with(toUp, "shutdown! nobody answers"), nil, usual, RootLost, "nobody", "memory"},
 		{"went down early", with(toSystemd, "shutdown- it goes down"), nil, nil, NotStarted, "it goes down", "console"},
 		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
 	} {
