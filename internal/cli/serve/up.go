@@ -79,7 +79,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideDHCP(env, ctx, &f.serveFlags); err != nil {
 		return err
 	}
-	bar := terminal.NewProgress(env.Err, env.Now, buildrun.StepNames)
+	bar := terminal.NewProgress(env.Err, env.Now, buildrun.Steps())
 	cfg, err := serverConfig(env, ctx, f.serveFlags, bar)
 	if err != nil {
 		return err
