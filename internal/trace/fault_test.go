@@ -188,12 +188,9 @@ func TestDiagnose(t *testing.T) {
 			t.Errorf("%s: %v %q (%s), want %q", tt.name, ok, d.Fault, d.Text, tt.fault)
 			continue
 		}
-		if !ok {
-			continue
-		}
 		seen[d.Fault] = true
-		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
-			strings.Contains(d.Text, "\n") || d.Since.IsZero() {
+		if ok && (!strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
+			strings.Contains(d.Text, "\n") || d.Since.IsZero()) {
 			t.Errorf("%s: says %q\n to do: %q\n since %v", tt.name, d.Text, d.Do, d.Since)
 		}
 	}
