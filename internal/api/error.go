@@ -34,6 +34,7 @@ const (
 	Conflict     Code = "conflict"     // 409: exists already, or is still in use
 	TooMany      Code = "too_many"     // 429: too many tries; wait
 	Unavailable  Code = "unavailable"  // 503: something that the server needs for this does not answer; try again
+	DiskFull     Code = "disk_full"    // 507: the disk of the server is full
 	Internal     Code = "internal"     // 500: the server failed
 )
 
@@ -48,6 +49,7 @@ var statuses = [...]struct {
 	{Conflict, http.StatusConflict},
 	{TooMany, http.StatusTooManyRequests},
 	{Unavailable, http.StatusServiceUnavailable},
+	{DiskFull, http.StatusInsufficientStorage},
 }
 
 // Status is the HTTP status that goes with the code, 500 for every code it does not know.

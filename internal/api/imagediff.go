@@ -23,14 +23,29 @@ type ImageDiff struct {
 	Files    []FileChange    `json:"files"` // the most bytes first
 }
 
-// PackageChange is a package that two versions do not have alike.
+// PackageChange is a package that two versions do not have alike, or that is fetched in part with one.
 type PackageChange struct {
-	Name  string `json:"name"`
-	Was   string `json:"was,omitempty"` // version; absent: it is new
-	Is    string `json:"is,omitempty"`  // absent: it is gone
-	Files int    `json:"files"`         // of the changed files, those that it installed
-	Fetch int64  `json:"fetch"`         // bytes of these
+	Name string `json:"name"`
+	// "added", "removed", "changed": its version; "rebuilt": its version is the same and files differ; "together": it
+	// shares chunks with changed files
+	Change PackageKind `json:"change"`
+	Was    string      `json:"was,omitempty"` // version; absent: it is new
+	Is     string      `json:"is,omitempty"`  // absent: it is gone
+	Files  int         `json:"files"`         // of the changed files, those that it installed
+	Fetch  int64       `json:"fetch"`         // bytes of these, and of its files that share chunks with changed ones
 }
+
+// PackageKind is how a package changed.
+type PackageKind string
+
+// The kinds, in the order in which they are told.
+const (
+	PackageAdded    PackageKind = "added"
+	PackageRemoved  PackageKind = "removed"
+	PackageChanged  PackageKind = "changed"
+	PackageRebuilt  PackageKind = "rebuilt"
+	PackageTogether PackageKind = "together"
+)
 
 // FileChange is a file that two versions do not have alike.
 type FileChange struct {

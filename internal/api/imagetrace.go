@@ -25,17 +25,17 @@ type ImageTrace struct {
 
 // TraceBoot is one boot whose read trace is kept.
 type TraceBoot struct {
-	Boot     fleet.BootID `json:"boot"`
-	Node     string       `json:"node"`
-	Class    string       `json:"class,omitempty"` // of its hardware
-	Received time.Time    `json:"received"`
-	Requests int          `json:"requests"`
-	Read     int64        `json:"read"`
-	Pack     string       `json:"pack,omitempty"`   // object of the map of the boot pack that it had
-	Hits     int64        `json:"hits,omitempty"`   // read, and in its pack
-	Misses   int64        `json:"misses,omitempty"` // read, and not in its pack
-	Wasted   int64        `json:"wasted,omitempty"` // in its pack until booted, fetched and not read
-	Late     int64        `json:"late,omitempty"`   // in the rest of it, fetched and not read
+	Boot        fleet.BootID `json:"boot"`
+	Node        string       `json:"node"`
+	Class       string       `json:"class,omitempty"` // of its hardware
+	Received    time.Time    `json:"received"`
+	Requests    int          `json:"requests"`
+	Read        int64        `json:"read"`
+	Pack        string       `json:"pack,omitempty"`   // object of the map of the boot pack that it had
+	Hits        int64        `json:"hits,omitempty"`   // read, and in its pack
+	Misses      int64        `json:"misses,omitempty"` // read, and not in its pack
+	Wasted      int64        `json:"wasted,omitempty"` // in its pack until booted, fetched and not read
+	WastedLater int64        `json:"late,omitempty"`   // in the rest of it, fetched and not read
 }
 
 // Pack is a boot pack of a version.

@@ -184,11 +184,11 @@ type TraceRequest struct {
 	// the same when the time of reads was 0; 0: not known, and about when the device was attached
 	Began time.Duration `json:"began,omitempty"`
 
-	Pack   string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it
-	Hits   int64  `json:"hits,omitempty"`   // bytes read that the pack had
-	Misses int64  `json:"misses,omitempty"` // bytes read that it did not have
-	Wasted int64  `json:"wasted,omitempty"` // bytes of the pack until booted that were fetched and not read
-	Late   int64  `json:"late,omitempty"`   // bytes of the rest of it that were fetched and not read
+	Pack        string `json:"pack,omitempty"`   // object of the boot pack's map that this boot had; the rest is about it
+	Hits        int64  `json:"hits,omitempty"`   // bytes read that the pack had
+	Misses      int64  `json:"misses,omitempty"` // bytes read that it did not have
+	Wasted      int64  `json:"wasted,omitempty"` // bytes of the pack until booted that were fetched and not read
+	WastedLater int64  `json:"late,omitempty"`   // bytes of the rest of it that were fetched and not read
 
 	Until   string `json:"until,omitempty"`   // mark that the assignment said to record until
 	Reached bool   `json:"reached,omitempty"` // it was made

@@ -178,7 +178,8 @@ type Status struct {
 	Policy  Policy    `json:"policy"`
 	DHCP    DHCP      `json:"dhcp"`
 	Loads   Loads     `json:"loads"`
-	// by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
+	// by state: "discovered", "adopted", and of these "booting", "booted", "degraded", "silent", "failed", "down",
+	// "drift"
 	Nodes  map[string]int      `json:"nodes"`
 	Groups []Group             `json:"groups"`
 	Bytes  map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
@@ -186,10 +187,12 @@ type Status struct {
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
 
-	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
+	Failed  int    `json:"failed"`            // nodes whose latest boot is failed or degraded
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
 	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store
+
+	Disk *FullDisk `json:"disk,omitempty"` // the disk of the data directory is full; missing: it has room
 
 	Full []string `json:"full,omitempty"` // nodes whose write layer has less than a fifth left
 
@@ -197,6 +200,25 @@ type Status struct {
 
 	// secrets that are for hardware classes: no node gets them by that
 	ClassSecrets []string `json:"class_secrets,omitempty"`
+}
+
+// FullDisk is a disk without room: known nodes boot, nothing else is changed.
+type FullDisk struct {
+	Since    time.Time `json:"since"`
+	Free     int64     `json:"free"`                // bytes
+	Reserved int64     `json:"reserved,omitempty"`  // bytes that are still reserved for boots of known nodes
+	InMemory int       `json:"in_memory,omitempty"` // boots, leases and events that are not on the disk
+	Do       string    `json:"do"`                  // what makes room
+}
+
+// Text is what people read, everywhere in the same words.
+func (d FullDisk) Text() string {
+	text := "the disk of the server is full since " + d.Since.Local().Format("2 Jan 15:04") +
+		": known nodes boot, changes and uploads are refused"
+	if d.InMemory > 0 {
+		text += fmt.Sprintf("; %d boots, leases and events are in memory only", d.InMemory)
+	}
+	return text
 }
 
 // BrokenVersion is a version that is not whole in the store: its nodes cannot boot.

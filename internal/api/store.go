@@ -22,8 +22,9 @@ type StoreCollected struct {
 	Bytes      int64            `json:"bytes"`
 	Fresh      int              `json:"fresh"` // objects that nothing names, and that are too young to go
 	FreshBytes int64            `json:"fresh_bytes"`
-	Work       []WorkDir        `json:"work"` // directories of builds that nobody went on with
-	Held       []HeldVersion    `json:"held"` // versions that stay, and why
+	Work       []WorkDir        `json:"work"`                 // directories of builds that nobody went on with
+	WorkStays  []WorkDir        `json:"work_stays,omitempty"` // those that stay, and why
+	Held       []HeldVersion    `json:"held"`                 // versions that stay, and why
 }
 
 // CollectVersion is a version to remove, by one of its names.
@@ -45,7 +46,20 @@ type WorkDir struct {
 	Name  string    `json:"name"`
 	Bytes int64     `json:"bytes"`
 	Used  time.Time `json:"used"` // last change
+	Why   WorkWhy   `json:"why,omitempty"`
 }
+
+// WorkWhy is why the directory of an unfinished build stays.
+type WorkWhy string
+
+// The reasons: a build uses it or it is no build's; a change of an image that could not be stored is kept; layers of
+// recipes are kept for the next build; it was used less long ago than what was asked for.
+const (
+	WorkBusy    WorkWhy = "in use"
+	WorkChanged WorkWhy = "a change that could not be stored"
+	WorkLayers  WorkWhy = "layers for the next build"
+	WorkYoung   WorkWhy = "young"
+)
 
 // StoreUsage answers GET /v1/store/usage. Bytes are those of the files.
 type StoreUsage struct {

@@ -23,8 +23,8 @@ func (r Recording) Message() string {
 	}
 	text := fmt.Sprintf("boot pack: %s of %s read were in it, %s of it were not read, %s received",
 		mb(r.Hits), mb(r.Read), mb(r.Wasted), mb(r.Received))
-	if r.Late > 0 {
-		text += ", " + mb(r.Late) + " of what it has for later were not read"
+	if r.WastedLater > 0 {
+		text += ", " + mb(r.WastedLater) + " of what it has for later were not read"
 	}
 	if r.Peers > 0 {
 		text += ", " + mb(r.Peers) + " of it from peers"
@@ -36,7 +36,7 @@ func (r Recording) Message() string {
 func (r Recording) Attrs() map[string]string {
 	out := map[string]string{}
 	for name, n := range map[string]int64{"read": r.Read, "received": r.Received, "peers": r.Peers, "hits": r.Hits,
-		"misses": r.Misses, "wasted": r.Wasted, "late": r.Late} {
+		"misses": r.Misses, "wasted": r.Wasted, "late": r.WastedLater} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
 	if r.Pack != "" {
@@ -57,9 +57,9 @@ type Recording struct {
 	Received int64 `json:"received"`      // bytes of objects that came for them
 	Peers    int64 `json:"peers"`         // of these, from peers
 	// object of the boot pack's map, or ""; the fields below are about it
-	Pack   string `json:"pack,omitempty"`
-	Hits   int64  `json:"hits"`   // bytes read that the pack had
-	Misses int64  `json:"misses"` // bytes read that it did not have
-	Wasted int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
-	Late   int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
+	Pack        string `json:"pack,omitempty"`
+	Hits        int64  `json:"hits"`   // bytes read that the pack had
+	Misses      int64  `json:"misses"` // bytes read that it did not have
+	Wasted      int64  `json:"wasted"` // bytes of it until booted that were fetched and not read
+	WastedLater int64  `json:"late"`   // bytes of the rest of it that were fetched and not read
 }

@@ -64,9 +64,6 @@ type change struct {
 	base *base.Copy
 }
 
-// changedPart is the part of the work directory that says that the command has ended well.
-const changedPart = "upper"
-
 func (c *change) run(ctx context.Context) (result Result, err error) {
 	if os.Geteuid() != 0 {
 		return result, errors.New("it must run as root: it mounts file systems")
@@ -92,7 +89,7 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 	if err := c.inside(ctx); err != nil {
 		return result, err
 	}
-	if err := c.work.PutStamp(changedPart, workdir.Stamp{Of: string(c.Version), Made: time.Now()}); err != nil {
+	if err := c.work.PutStamp(workdir.ChangedPart, workdir.Stamp{Of: string(c.Version), Made: time.Now()}); err != nil {
 		return result, err
 	}
 	result, err = c.build(ctx)
@@ -102,20 +99,20 @@ func (c *change) run(ctx context.Context) (result Result, err error) {
 
 // clear removes what an earlier change left, unless this one resumes it.
 func (c *change) clear() error {
-	_, whole := c.work.Stamped(changedPart, string(c.Version))
+	_, whole := c.work.Stamped(workdir.ChangedPart, string(c.Version))
 	switch {
 	case whole && c.Resume:
 		return nil
 	case c.Resume:
 		return fmt.Errorf("there is no earlier change of version %s to go on with", c.Version.Short())
-	case systree.Exists(c.work.File(changedPart+".stamp")) && !c.Fresh:
-		return &UnfinishedError{c.Image, c.work.File(changedPart)}
+	case systree.Exists(c.work.File(workdir.ChangedPart+".stamp")) && !c.Fresh:
+		return &UnfinishedError{c.Image, c.work.File(workdir.ChangedPart)}
 	}
 	return c.drop()
 }
 
 func (c *change) drop() error {
-	for _, part := range []string{changedPart, "overlay", "tmp"} {
+	for _, part := range []string{workdir.ChangedPart, "overlay", "tmp"} {
 		if err := c.work.Drop(part); err != nil {
 			return err
 		}
@@ -133,7 +130,7 @@ func (c *change) inside(ctx context.Context) error {
 	if err := os.Chmod(command.Tmp, 0o777|os.ModeSticky); err != nil {
 		return err
 	}
-	c.Build.Progress(steps.Progress{Step: StepTree, Note: "inside " + c.Image})
+	c.Build.Progress(steps.Progress{Step: StepTree, Note: "inside " + c.Image, Held: true})
 	err := command.Run(ctx)
 	var exit *mount.ExitError
 	if errors.As(err, &exit) && c.Keep != nil && c.Keep(exit.Code) {

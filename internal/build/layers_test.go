@@ -130,7 +130,8 @@ func TestRecipeLayers(t *testing.T) {
 	if err != nil || len(left) != 2 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	gone, err := workdir.Collect(late.Work, time.Now().Add(time.Hour), false)
+	later := time.Now().Add(time.Hour)
+	gone, _, err := workdir.Collect(late.Work, later, later, false)
 	if err != nil || len(gone) != 2 || gone[0].Bytes < 100_000 {
 		t.Errorf("collected %+v, %v", gone, err)
 	}

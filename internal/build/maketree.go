@@ -202,7 +202,7 @@ func (b *builder) changeBase(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, part := range []string{changedPart, "overlay", "tmp"} {
+	for _, part := range []string{workdir.ChangedPart, "overlay", "tmp"} {
 		if err := b.work.Drop(part); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,18 +57,28 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 		pairs, notes = append(pairs, "made from", strings.TrimSpace(o.Name+"  "+o.Digest)), o.Notes
 	}
 	output.Fields(w, pairs...)
-	for _, n := range notes {
+	for _, n := range output.Counted(notes) {
 		output.Fprintf(w, "note: %s\n", n)
 	}
-	for _, n := range r.Provenance.Warnings {
+	for _, n := range output.Counted(r.Provenance.Warnings) {
 		output.Fprintf(w, "warning: %s\n", n)
 	}
 }
 
-// StepNames describe the steps, until a step has something to count.
-var StepNames = map[string]string{
-	build.StepTree: "installing or unpacking the files of the image", build.StepScan: "looking through the tree",
-	build.StepErofs:  "writing the file system",
-	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
-	build.StepPack: "packing what nodes give each other",
+// Steps are the steps of an image, for people.
+func Steps() []terminal.Step {
+	return []terminal.Step{
+		{Name: build.StepTree, Label: "files", Does: "installing packages, or unpacking what the image is made from"},
+		{Name: build.StepScan, Label: "check", Does: "looking through the files"},
+		{Name: build.StepErofs, Label: "root", Does: "writing the root file system"},
+		{Name: build.StepKernel, Label: "kernel", Does: "storing kernel and drivers"},
+		{Name: build.StepObjects, Label: "compress", Does: "compressing and storing the root"},
+		{Name: build.StepManifest, Label: "sign", Does: "signing the version"},
+	}
+}
+
+// ExtensionSteps are the steps of an extension, for people.
+func ExtensionSteps() []terminal.Step {
+	all := slices.DeleteFunc(Steps(), func(s terminal.Step) bool { return s.Name == build.StepKernel })
+	return append(all, terminal.Step{Name: build.StepPack, Label: "pack", Does: "packing what nodes give each other"})
 }

@@ -1,6 +1,7 @@
 package cmdenv
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -71,4 +72,25 @@ func atOnce(change string) bool {
 		}
 	}
 	return false
+}
+
+// PackageCounts says how many packages changed in which way: "1 added, 2 rebuilt".
+func PackageCounts(packages []api.PackageChange) string {
+	count := map[api.PackageKind]int{}
+	for _, p := range packages {
+		count[p.Change]++
+	}
+	var parts []string
+	for _, kind := range []struct {
+		of   api.PackageKind
+		text string
+	}{
+		{api.PackageAdded, "%d added"}, {api.PackageRemoved, "%d removed"}, {api.PackageChanged, "%d changed"},
+		{api.PackageRebuilt, "%d only rebuilt"}, {api.PackageTogether, "%d unchanged, fetched in part beside these"},
+	} {
+		if n := count[kind.of]; n > 0 {
+			parts = append(parts, fmt.Sprintf(kind.text, n))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

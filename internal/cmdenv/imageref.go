@@ -25,12 +25,13 @@ func FindImage(ctx context.Context, c *api.Client, text string) (api.Image, erro
 	if tag != "" {
 		digest = cmp.Or(i.Tags[tag], "no such tag")
 	}
+	tags := slices.Sorted(maps.Keys(i.Tags))
 	i.Versions = slices.DeleteFunc(i.Versions, func(v api.Version) bool { return !digest.Begins(v.Digest) })
 	if len(i.Versions) > 1 {
 		return i, exitcode.Usagef("image %s: several versions begin so: write more digits", text)
 	}
 	if len(i.Versions) == 0 {
-		return i, noVersion(text, name)
+		return i, noVersion(text, name, tags)
 	}
 	maps.DeleteFunc(i.Tags, func(_ string, d fleet.Digest) bool { return d != i.Versions[0].Digest })
 	return i, nil
@@ -45,10 +46,14 @@ func FindVersion(ctx context.Context, c *api.Client, text string) (fleet.Digest,
 	return i.Versions[0].Digest, nil
 }
 
-func noVersion(text, name string) error {
+func noVersion(text, name string, tags []string) error {
+	kind := "version"
+	if fleet.Ref(text).IsTag() {
+		kind = "tag"
+	}
 	return api.NewError(
 		api.NotFound,
-		"image "+text+": no such tag or version",
+		"no "+kind+" "+text+": image "+name+" has "+fleet.TagList(tags),
 		"`pando image show "+name+"` lists tags and versions",
 	)
 }

@@ -74,7 +74,7 @@ func (c Command) Run(ctx context.Context) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &Error{Program: c.Args[0], Status: exit.ProcessState.String(), Tail: lines}
+		return &Error{Program: c.Args[0], Status: Ended(ctx, err).Error(), Tail: lines}
 	}
 	return fmt.Errorf("%s: %w", c.Args[0], err)
 }
@@ -82,7 +82,7 @@ func (c Command) Run(ctx context.Context) error {
 // Error means that a foreign program failed, with the end of what it said.
 type Error struct {
 	Program string
-	Status  string // "exit status 25"
+	Status  string // "exit status 25", or which signal ended it
 	Tail    []string
 }
 

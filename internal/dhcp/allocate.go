@@ -83,7 +83,7 @@ func (w *allocation) choose(leases Leases) error {
 	return nil
 }
 
-// isBad reports whether it was found out that a stranger uses an address.
+// isBad reports whether a probe found that another machine uses an address.
 func (w *allocation) isBad(a netip.Addr) bool {
 	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
 }

@@ -12,10 +12,10 @@ import (
 	"pando/internal/netboot"
 )
 
-// How long an address that somebody else uses is left alone.
+// How long an address that another machine uses is not offered.
 const (
-	declinedFor = time.Hour        // by the client that declined it
-	conflictFor = 10 * time.Minute // by everybody: our probe was answered
+	declinedFor = time.Hour        // to the client that declined it
+	conflictFor = 10 * time.Minute // because our own probe was answered
 )
 
 // View is what was looked up for one request. Answer knows nothing else.
@@ -164,10 +164,9 @@ func initReboot(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// renew: the client uses the address now. It keeps it also when its node was given another fixed address in
-// the meantime: a running node is not cut off, the new address counts from its next boot. An address of the
-// range that nobody has a record of is taken into the records: they were lost, the client was not. Any other one
-// without a record may be another server's and is left to it; only an address known to be somebody else's is denied.
+// renew answers a client that uses its address now. A node keeps it until its next boot, even if it was given another
+// fixed address since. An address of the range without a record is recorded again. Other addresses without a record
+// may be another server's: no answer. Only an address that is recorded for somebody else is denied.
 func renew(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case v.Subnet == nil:

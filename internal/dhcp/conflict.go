@@ -14,8 +14,8 @@ type prober interface {
 	probe(ctx context.Context, a netip.Addr, own fleet.MAC) (by fleet.MAC, used bool, err error)
 }
 
-// clean probes the reserved address. Where somebody else uses it, the next one is reserved in its place, and the one
-// of a stranger is to be recorded as bad for a while.
+// clean probes the reserved address. If another machine uses it, the next one is reserved in its place, and the first
+// is to be recorded as bad for a while.
 func (w *allocation) clean(ctx context.Context) (bool, error) {
 	a, mac := w.addr, w.r.MAC
 	had := w.now.Before(w.holder.Expires) && !w.holder.Bad

@@ -218,7 +218,7 @@ func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
 	return len(c) >= 9 && c[:9] == "PXEClient" || len(c) >= 10 && c[:10] == "HTTPClient"
 }
 
-// looks reports whether a packet is a question for other servers, ours or another Pando's. Who asks it wants no
+// looks reports whether a packet asks which servers there are: ours, or that of another Pando. Its sender wants no
 // address.
 func (r Request) looks() bool {
 	return r.Type == dhcpv4.MessageTypeDiscover && (r.packet.ClassIdentifier() == DiscoverClass ||

@@ -35,12 +35,13 @@ type Change struct {
 
 // Leases are the records of addresses at one moment.
 //
-// A node's fixed address is a lease with Static set, whether or not it was ever given out: LeaseByMAC
-// returns it in preference to a dynamic one, for each of the node's MACs, and LeaseByAddr finds it, so that nobody
-// else gets the address: MAC and Expires tell which of the node's NICs took it last, and until when it has it (zero:
-// none took it). Host is the name the client is told (option 12), the same for all NICs of a node, "" for none. Known
-// tells that the MAC is a node's that has registered once, or that an operator declared: what a machine says about
-// itself does not make it known.
+// A node's fixed address is a lease with Static set, even before it was ever given out. LeaseByMAC returns it in
+// preference to a dynamic one, for each of the node's MACs. LeaseByAddr finds it too, so that nobody else gets the
+// address. Its MAC and Expires tell which NIC of the node took it last and until when (zero: none did).
+//
+// Host is the name that the client is told (option 12), the same for all NICs of a node, "" for none. Known tells that
+// the MAC belongs to a node that has registered, or that an operator declared. What a machine says about itself does
+// not make it known.
 type Leases interface {
 	// LeaseByMAC returns what is recorded for a MAC, expired or not. Known counts also when nothing is found.
 	LeaseByMAC(mac fleet.MAC) (lease fleet.Lease, found bool, err error)

@@ -16,11 +16,11 @@ import (
 	"pando/internal/netboot"
 )
 
-// iPXE configures IPv6 beside IPv4 and goes on only when both have come to an end. Where no IPv6 router is, that
-// takes it 16 seconds, in every boot, twice in a boot that goes through a firmware's own PXE (measured with the
-// builds of Debian 12: 0.4 s for DHCP, then 15.7 s). So its solicitation is answered with an advertisement that
-// says: no default router here, no prefix, nothing to configure (RFC 4861 section 4.2, router lifetime 0). It
-// goes to the machine that asked, and only while that machine is in iPXE; no other host ever sees one.
+// Why router solicitations of iPXE are answered: iPXE boots only when IPv4 and IPv6 are both configured. On a network
+// without an IPv6 router it waits 16 seconds for one, in every boot, and twice if the firmware's own PXE chains to it.
+//
+// The answer says: no default router here, no prefix, nothing to configure (RFC 4861 section 4.2, router lifetime 0).
+// It goes only to the machine that asked, and only while that machine is in iPXE.
 
 // ethIPv6 is the Ethernet type of IPv6, icmpv6 its protocol number.
 const (

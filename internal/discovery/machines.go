@@ -188,7 +188,7 @@ func (d *Machines) Touch(ctx context.Context, n fleet.Node, uuid, serial string)
 		return
 	}
 	err := d.registry.Update(ctx, func(tx *registry.Tx) error { return d.touch(tx, n.Name, uuid, serial) })
-	if err != nil {
+	if err != nil && !errors.Is(err, registry.ErrFull) { // that is told once, and not for each node
 		d.log.Error("node not updated", "node", n.Name, "err", err)
 	}
 }

@@ -26,9 +26,7 @@ type Assignment struct {
 	Offline bool     `json:"offline,omitempty"`
 	Pack    *PackRef `json:"pack,omitempty"`  // the boot pack of this boot; nil: none, or none yet
 	Swarm   *Swarm   `json:"swarm,omitempty"` // how it shares with its peers; nil: it does not
-	// bytes of memory for the boot pack; 0: as the node's memory allows
-	Share int64  `json:"share,omitempty"`
-	Cache *Cache `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
+	Cache   *Cache   `json:"cache,omitempty"` // what it keeps of what it fetches; nil: no more than it needs
 
 	// RevokedKeys are minisign public keys that the node must not trust, even if its trust archive has them: the one on
 	// a boot medium may be older than the revocation.

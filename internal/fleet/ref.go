@@ -32,6 +32,9 @@ func (r Ref) Split() (name, tag string, digest Digest, err error) {
 	name, d, hasDigest := strings.Cut(string(r), "@")
 	if hasDigest {
 		if digest, err = parseShortDigest(d); err != nil {
+			if ValidName("tag", d) == nil {
+				err = fmt.Errorf("%w; a tag is written %s:%s", err, name, d)
+			}
 			return "", "", "", fmt.Errorf("image %q: %w", r, err)
 		}
 		return name, "", digest, ValidName("image", name)
@@ -51,6 +54,17 @@ func (r Ref) Whole() bool {
 	_, digest, ok := strings.Cut(string(r), "@")
 	_, err := ParseDigest(digest)
 	return !ok || err == nil
+}
+
+// TagList names the tags of an image, for who named another one.
+func TagList(tags []string) string {
+	switch len(tags) {
+	case 0:
+		return "no tags"
+	case 1:
+		return "the tag " + tags[0]
+	}
+	return "the tags " + strings.Join(tags, ", ")
 }
 
 // IsTag reports whether the reference names a tag, which moves, and not one version.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -18,7 +19,6 @@ type Settings struct {
 	RebootAfter    *time.Duration `json:"reboot_after,omitempty"`    // of a stuck boot; negative: never
 	WriteLimit     *string        `json:"write_limit,omitempty"`     // size= of the overlay's tmpfs
 	Peers          *PeerPolicy    `json:"peers,omitempty"`
-	Share          *int64         `json:"share,omitempty"` // bytes of a node's memory for its boot pack
 	Cache          *CachePolicy   `json:"cache,omitempty"` // what nodes keep of what they fetched
 	CacheSize      *int64         `json:"cache_size,omitempty"`
 	Offline        *bool          `json:"offline,omitempty"` // boots from disk when no server answers
@@ -86,13 +86,6 @@ var settingTable = []Setting{
 		Values: []string{string(PeersOn), string(PeersOff), string(PeersRack)},
 		Usage:  "whether nodes give each other what they have: on, off, or rack for those of the same place only",
 		slot:   func(s *Settings) slot { return textSlot(&s.Peers) },
-	},
-	{
-		Key: "share", Flag: "share", Kind: KindSize, Default: "as the node has memory",
-		Usage: "memory of a node for its boot pack, which its peers are served from too, such as 64MB; 0B: as much " +
-			"as its memory allows",
-		slot:  func(s *Settings) slot { return sizeSlot(&s.Share) },
-		check: func(s Settings) error { return validShare(ValueOf(s.Share)) },
 	},
 	{
 		Key: SettingCache, Flag: "cache", Kind: KindText, Default: string(CacheNone),
@@ -259,7 +252,8 @@ func (s Settings) Normal() Settings {
 func (s *Settings) Drop(key string) error {
 	x, ok := FindSetting(key)
 	if !ok {
-		return fmt.Errorf("there is no setting %q that a node has of its own: they are %q", key, SettingKeys())
+		return fmt.Errorf("there is no setting %q that a node has of its own: they are %s", key,
+			strings.Join(SettingKeys(), ", "))
 	}
 	x.slot(s).clear()
 	for _, other := range settingTable {

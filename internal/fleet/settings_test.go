@@ -19,7 +19,6 @@ func every() Settings {
 		RebootAfter:    as(time.Minute),
 		WriteLimit:     as("2g"),
 		Peers:          as(PeersOff),
-		Share:          as(int64(64e6)),
 		Cache:          as(CacheDisk),
 		CacheSize:      as(int64(8e9)),
 		Offline:        as(true),
@@ -127,7 +126,7 @@ func TestSettingWords(t *testing.T) {
 			t.Errorf("%s takes two values", x.Key)
 		}
 	}
-	for key, texts := range map[string][]string{"unlock_root": {"maybe"}, "share": {"much", "-1MB"},
+	for key, texts := range map[string][]string{"unlock_root": {"maybe"}, "cache_size": {"much", "-1MB"},
 		"reboot_after": {"soon"}} {
 		x, _ := FindSetting(key)
 		for _, text := range texts {
@@ -276,7 +275,6 @@ func TestEffective(t *testing.T) {
 		"reboot_after = 10m0s (default)",
 		"write_limit = 2g (group lab)",
 		"peers = off (node) rack of group lab",
-		"share = as the node has memory (default)",
 		"cache = ram (node) disk of group lab",
 		"cache_size = 64MB (node) 9GB of group lab",
 		"offline = false (node)",

@@ -192,19 +192,6 @@ func validHours(h Hours) error {
 	return err
 }
 
-// Bounds of the memory of a node that its peers are served from. It is locked, and the image has the rest.
-const (
-	MinShare int64 = 1e6
-	MaxShare int64 = 4e9
-)
-
-func validShare(n int64) error {
-	if n != 0 && (n < MinShare || n > MaxShare) {
-		return fmt.Errorf("share %d bytes: use %d to %d MB, or 0 for the default", n, MinShare/1e6, MaxShare/1e6)
-	}
-	return nil
-}
-
 // isWriteLimit reports whether s is a share of memory, 1% to 100%, or a size in bytes, k, m or g.
 func isWriteLimit(s string) bool {
 	if share, ok := strings.CutSuffix(s, "%"); ok {

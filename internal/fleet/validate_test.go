@@ -63,7 +63,6 @@ func TestGroupValidate(t *testing.T) {
 		"reboot after":    func(g *Group) { g.RebootAfter = as(time.Second) },
 		"write limit":     func(g *Group) { g.WriteLimit = as("150%") },
 		"on, off or rack": func(g *Group) { g.Peers = as(PeerPolicy("some")) },
-		"share 5 bytes":   func(g *Group) { g.Share = as(int64(5)) },
 		"none, ram or":    func(g *Group) { g.Cache = as(CachePolicy("tape")) },
 		"64 to 64000 MB":  func(g *Group) { g.Cache, g.CacheSize = as(CacheDisk), as(int64(1e6)) },
 		"1 to 4000 MB":    func(g *Group) { g.Cache, g.CacheSize = as(CacheRAM), as(int64(8e9)) },

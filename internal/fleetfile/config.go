@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -54,7 +55,7 @@ func (f *fileReader) configFile(item string, c *fleet.ConfigFile, n *yaml.Node) 
 		}
 		f.out.From[len(f.out.Config)] = from
 	case c.Content == nil && len(f.list) == 0:
-		f.add(n.Line, "", "%s: it has no content (keys given: %q)", item, given)
+		f.add(n.Line, "", "%s: it has no content (keys given: %s)", item, strings.Join(given, ", "))
 	}
 }
 

@@ -42,7 +42,7 @@ nodes:
     address: 10.0.0.11
     write_limit: default
     peers: off
-  pc002: {serial: CZC1234567, image: debian:next, share: 64MB, authorized_keys: []}
+  pc002: {serial: CZC1234567, image: debian:next, cache: disk, cache_size: 64MB, authorized_keys: []}
 `
 
 func TestParse(t *testing.T) {
@@ -67,7 +67,7 @@ func TestParse(t *testing.T) {
 	}
 	g2 := g
 	g2.Name = "lab2"
-	off, limit, share, keys := fleet.PeersOff, "", int64(64e6), []string{}
+	off, limit, cache, size, keys := fleet.PeersOff, "", fleet.CacheDisk, int64(64e6), []string{}
 	want := api.Declaration{
 		Policy: &api.Policy{Adoption: "approve", Naming: "pc[001-]"},
 		Classes: []fleet.Class{
@@ -89,7 +89,7 @@ func TestParse(t *testing.T) {
 				},
 			},
 			{NodeCreate: api.NodeCreate{Name: "pc002", Serial: "CZC1234567", Version: "debian:next",
-				Settings: fleet.Settings{Share: &share, AuthorizedKeys: &keys}}},
+				Settings: fleet.Settings{Cache: &cache, CacheSize: &size, AuthorizedKeys: &keys}}},
 		},
 		Owns: api.Owns{Nodes: "@lab", Groups: []string{"lab", "old*"}},
 	}
@@ -111,8 +111,7 @@ func TestParseRefuses(t *testing.T) {
 		"groups:\n  lab: {imag: x}":              `x.yaml:2: group lab: unknown key "imag"; did you mean "image"?`,
 		"groups:\n  lab: {xxxxxxx: 1}":           `unknown key "xxxxxxx"; the keys are authorized_keys`,
 		"groups:\n  a: {}\n  a: {}":              `x.yaml:3: group: "a" stands in line 2 already`,
-		"groups:\n  a:\n    share: much":         `x.yaml:3: share: "much" is no size`,
-		"groups:\n  a:\n    share: 5B":           "x.yaml:2: group a: share 5 bytes",
+		"groups:\n  a:\n    cache_size: much":    `x.yaml:3: cache size: "much" is no size`,
 		"groups:\n  a:\n    peers: some":         "x.yaml:2: group a: peers",
 		"groups:\n  a:\n    reboot_after: soon":  `x.yaml:3: reboot after: "soon" is no time`,
 		"groups:\n  a:\n    unlock_root: maybe":  `x.yaml:3: unlock root: "maybe": want true or false`,
@@ -187,10 +186,6 @@ func random(r *rand.Rand) api.Declaration {
 		if some() {
 			v := []fleet.PeerPolicy{"", "on", "off", "rack"}[r.IntN(4)]
 			o.Peers = &v
-		}
-		if some() {
-			v := []int64{0, 64e6, 1e6 + 1, 123456 * 1000}[r.IntN(4)]
-			o.Share = &v
 		}
 		if some() {
 			v, size, offline := fleet.CacheDisk, []int64{0, 8e9, 64e6 + 512}[r.IntN(3)], some()

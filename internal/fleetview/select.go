@@ -58,11 +58,12 @@ func CheckRef(tx *registry.Tx, ref fleet.Ref) error {
 	if ref == "" {
 		return nil
 	}
-	if _, _, _, err := ref.Split(); err != nil {
+	image, _, _, err := ref.Split()
+	if err != nil {
 		return httpapi.Invalid(err)
 	}
 	if _, err := tx.Resolve(ref); err != nil {
-		return httpapi.WithHint(err, "`pando image list` shows what there is")
+		return httpapi.WithHint(err, "`pando image list` shows all images, `pando image show "+image+"` its versions")
 	}
 	return nil
 }

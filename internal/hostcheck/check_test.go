@@ -209,6 +209,19 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	}
 }
 
+// TestFullDiskFinding: little room is a problem, and where the server says that its disk is full its words are there.
+func TestFullDiskFinding(t *testing.T) {
+	got := littleRoom(api.Status{Disk: &api.FullDisk{Do: "remove images"}}, 0, "/data")
+	if len(got) != 1 || got[0].Level != Problem || got[0].Fix != "remove images" ||
+		!strings.HasPrefix(got[0].Message, "0 B free for /data: the disk of the server is full since ") {
+		t.Errorf("%+v", got)
+	}
+	got = littleRoom(api.Status{}, 5000, "/data")
+	if len(got) != 1 || got[0].Level != Problem || got[0].Fix != makeRoom {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestImageFindings: a version that is not whole is a problem, with what to do.
 func TestImageFindings(t *testing.T) {
 	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
@@ -221,5 +234,15 @@ func TestImageFindings(t *testing.T) {
 	if got := imageFindings(s); len(got) != 1 || got[0].Level != Problem || got[0].Fix != "repair it" ||
 		got[0].Message != "lab, kiosk cannot boot: its kernel is damaged" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A hint does not end where the names of the interfaces should be.
+func TestHintWithoutInterfaces(t *testing.T) {
+	if got := nameOne("the interfaces are", nil); strings.Contains(got, "the interfaces are") {
+		t.Errorf("without any: %q", got)
+	}
+	if got := nameOne("the interfaces are", []string{"eth0", "eth1"}); got != "the interfaces are eth0, eth1" {
+		t.Errorf("with two: %q", got)
 	}
 }

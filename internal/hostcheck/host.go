@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pando/internal/api"
+	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/netboot"
 	"pando/internal/output"
@@ -25,7 +27,7 @@ func checkInterface(_ context.Context, o Options) []Finding {
 	}
 	i, err := net.InterfaceByName(o.Interface)
 	if err != nil {
-		return found(Problem, "name one of: "+strings.Join(InterfaceNames(), ", "), "there is no interface "+
+		return found(Problem, NameOne("name one of"), "there is no interface "+
 			"%s", o.Interface)
 	}
 	return interfaceState(*i)
@@ -71,8 +73,18 @@ func checkAnyInterface() []Finding {
 	return found(Fine, "", "%s (look at one with --interface)", strings.Join(names, "; "))
 }
 
-// InterfaceNames are the network interfaces of this machine.
-func InterfaceNames() []string {
+// NameOne is a hint that ends in the network interfaces of this machine, or tells that there are none.
+func NameOne(begin string) string { return nameOne(begin, interfaceNames()) }
+
+func nameOne(begin string, names []string) string {
+	if len(names) == 0 {
+		return "this machine has no network interface but the loopback: is its driver loaded, and is this process in " +
+			"the machine's own network namespace?"
+	}
+	return begin + " " + strings.Join(names, ", ")
+}
+
+func interfaceNames() []string {
 	var names []string
 	all, err := net.Interfaces()
 	if err != nil {
@@ -176,14 +188,15 @@ const (
 	diskWarning = 5_000_000_000
 )
 
-func checkDisk(_ context.Context, o Options) []Finding {
+const makeRoom = "make room, or move the data directory with --data"
+
+func checkDisk(ctx context.Context, o Options) []Finding {
 	dir := existing(o.Data)
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return found(Problem, "", "cannot ask for the free space of %s: %v", dir, err)
 	}
 	free := int64(s.Bavail) * s.Bsize
-	fix := "make room, or move the data directory with --data"
 	switch {
 	case s.Flags&unix.ST_RDONLY != 0:
 		return found(
@@ -193,13 +206,26 @@ func checkDisk(_ context.Context, o Options) []Finding {
 			dir,
 		)
 	case free < diskProblem:
-		return found(Problem, fix, "%s free for %s", output.Size(free), o.Data)
+		c := api.OverSocket(cmdenv.SocketPath(o.Data))
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		s, _ := c.Status(ctx) // without a server nothing is known of what goes on
+		return littleRoom(s, free, o.Data)
 	case free < diskWarning:
-		return found(Warning, fix, "%s free for %s: room for few images", output.Size(free), o.Data)
+		return found(Warning, makeRoom, "%s free for %s: room for few images", output.Size(free), o.Data)
 	case s.Files > 0 && s.Ffree < 100_000:
-		return found(Warning, fix, "%d inodes free for %s: an image takes about 15,000", s.Ffree, o.Data)
+		return found(Warning, makeRoom, "%d inodes free for %s: an image takes about 15,000", s.Ffree, o.Data)
 	}
 	return found(Fine, "", "%s free for %s", output.Size(free), o.Data)
+}
+
+// littleRoom is what a server says of its full disk, or else how much is free.
+func littleRoom(s api.Status, free int64, data string) []Finding {
+	if s.Disk != nil {
+		return found(Problem, s.Disk.Do, "%s free for %s: %s", output.Size(free), data, s.Disk.Text())
+	}
+	return found(Problem, makeRoom, "%s free for %s", output.Size(free), data)
 }
 
 // existing is the nearest directory at or above path that exists.

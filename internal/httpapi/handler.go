@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"pando/internal/api"
@@ -108,12 +109,8 @@ func ErrorOf(err error) *api.Error {
 		e = api.NewError(api.Forbidden, err.Error(), "another token may do this")
 	case errors.Is(err, registry.ErrExists), errors.Is(err, registry.ErrInUse):
 		e = api.NewError(api.Conflict, err.Error(), "")
-	case errors.Is(err, registry.ErrFull):
-		e = api.NewError(
-			api.Internal,
-			err.Error(),
-			"make room on the disk of the data directory and repeat this; what was recorded is safe",
-		)
+	case errors.Is(err, registry.ErrFull), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		e = api.NewError(api.DiskFull, err.Error(), registry.MakeRoom+"; then repeat this: what was recorded is safe")
 	case errors.Is(err, fs.ErrPermission):
 		e = api.NewError(api.Internal, err.Error(), "look at owner and mode of the data directory")
 	default:

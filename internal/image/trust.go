@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"aead.dev/minisign"
 )
@@ -54,7 +55,7 @@ func (t Trust) VerifyBytes(data, signature []byte, comment string) error {
 	if wrong != nil {
 		return wrong
 	}
-	return fmt.Errorf("%w: by key%s, trusted are %s", ErrWrongSignature, by, t.Accepted())
+	return fmt.Errorf("%w: by key%s, trusted are %s", ErrWrongSignature, by, strings.Join(t.Accepted(), ", "))
 }
 
 // check finds the key that made a signature, "" if it is none of t. A signature of such a key that is wrong is an

@@ -11,6 +11,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/image/bootpack"
 	"pando/internal/rundir"
+	"pando/internal/testkit/cachekit"
 )
 
 // noise is what nothing can make smaller.
@@ -23,7 +24,7 @@ func noise(seed uint64, n int) []byte {
 // cacheRecords are the records of an empty cache, with those of a release before.
 func cacheRecords(t *testing.T) Records {
 	t.Helper()
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	r, err := cache.OpenRecords(disk.File, disk.Size, cache.Options{})
 	for _, old := range []string{"boot", "boot before"} {
 		err = errors.Join(err, r.SetRecord(old, []byte("{}")))
@@ -156,7 +157,7 @@ func TestUnknownIndexes(t *testing.T) {
 
 // A boot counts as good when the node came up: it is noted on a disk that another process has open.
 func TestNoteOnADisk(t *testing.T) {
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	records, err := cache.OpenRecords(disk.File, disk.Size, cache.Options{})
 	if err != nil {
 		t.Fatal(err)

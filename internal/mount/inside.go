@@ -11,6 +11,10 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/command"
 )
 
 // Command runs inside a tree: the tree is its root, it sees only its own processes, and it has this machine's network.
@@ -37,8 +41,15 @@ type ExitError struct {
 }
 
 func (e *ExitError) Error() string {
-	return fmt.Sprintf("%s ended with status %d", e.Program, e.Code)
+	text := fmt.Sprintf("%s ended with status %d", e.Program, e.Code)
+	if s := syscall.Signal(e.Code - statusOfSignal); s > 0 && unix.SignalName(s) != "" {
+		text += ": " + command.KilledText(s)
+	}
+	return text
 }
+
+// statusOfSignal is what a shell adds to the number of the signal that ended a command.
+const statusOfSignal = 128
 
 // insideMark is the variable by which a process knows that it is the first one of a Command's namespaces.
 const insideMark = "PANDO_INSIDE"
@@ -129,7 +140,7 @@ func (c Command) start(ctx context.Context, config *os.File) error {
 // statusOf is the exit status as a shell counts.
 func statusOf(w syscall.WaitStatus) int {
 	if w.Signaled() {
-		return 128 + int(w.Signal())
+		return statusOfSignal + int(w.Signal())
 	}
 	return w.ExitStatus()
 }

@@ -191,3 +191,19 @@ func Few(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Counted has each line once, with how often it was there.
+func Counted(lines []string) (out []string) {
+	count := map[string]int{}
+	for _, l := range lines {
+		if count[l]++; count[l] == 1 {
+			out = append(out, l)
+		}
+	}
+	for i, l := range out {
+		if count[l] > 1 {
+			out[i] = fmt.Sprintf("%s (%d times)", l, count[l])
+		}
+	}
+	return out
+}

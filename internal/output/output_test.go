@@ -1,6 +1,7 @@
 package output
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -23,5 +24,13 @@ func TestSpan(t *testing.T) {
 		if got := Span(d); got != want {
 			t.Errorf("%s: %q, want %q", d, got, want)
 		}
+	}
+}
+
+// TestCounted: equal warnings are one, with their count.
+func TestCounted(t *testing.T) {
+	got := Counted([]string{"b", "a", "b", "b"})
+	if strings.Join(got, ", ") != "b (3 times), a" || Counted(nil) != nil {
+		t.Errorf("%q", got)
 	}
 }

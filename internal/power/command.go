@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pando/internal/command"
 )
 
 // maxOutput bounds what is kept of what a program prints.
@@ -45,7 +47,8 @@ func (s Switch) command(ctx context.Context, r Request) (State, error) {
 	err = c.Run()
 	last := out.last()
 	if err != nil {
-		return Unknown, errors.New(strings.TrimSuffix(r.To.Command+": "+err.Error()+": "+last, ": "))
+		return Unknown, errors.New(strings.TrimSuffix(
+			r.To.Command+": "+command.Ended(ctx, err).Error()+": "+last, ": "))
 	}
 	if r.Action == Status && (State(last) == IsOn || State(last) == IsOff) {
 		return State(last), nil

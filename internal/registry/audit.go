@@ -42,14 +42,7 @@ func (t *Tx) AmendAudited(a Audited) error {
 func (t *Tx) AppendAuditedSeq(a Audited) (seq int64, err error) {
 	_, err = t.exec(
 		`INSERT INTO audit (at, who, source, method, path, body, status, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		stamp(a.At),
-		a.Who,
-		a.From,
-		a.Method,
-		a.Path,
-		a.Body,
-		a.Status,
-		a.Error,
+		stamp(a.At), a.Who, a.From, a.Method, a.Path, a.Body, a.Status, a.Error,
 	)
 	if err == nil {
 		_, err = t.exec(`DELETE FROM audit WHERE seq <= (SELECT max(seq) FROM audit) - ?`, maxAudited)
@@ -66,12 +59,7 @@ func (t *Tx) AppendAuditedSeq(a Audited) (seq int64, err error) {
 // Audit returns up to limit lines of the audit log, the newest first, with numbers below before; 0: from the newest on.
 func (t *Tx) Audit(before int64, limit int) ([]Audited, error) {
 	all, err := list(
-		t,
-		scanAudited,
-		auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`,
-		before,
-		before,
-		limit,
+		t, scanAudited, auditColumns+` WHERE ? = 0 OR seq < ? ORDER BY seq DESC LIMIT ?`, before, before, limit,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit log: %w", err)

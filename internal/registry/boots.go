@@ -84,7 +84,7 @@ func (t *Tx) Boots(f BootFilter) ([]Boot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list boots: %w", err)
 	}
-	return b, nil
+	return t.overlaid(b, f), nil
 }
 
 // few is up to how many nodes are looked up one by one by an index. For more of them one scan of all is faster.
@@ -102,8 +102,10 @@ func (t *Tx) LatestBoots(nodes ...string) (map[string]Boot, error) {
 		return nil, fmt.Errorf("list latest boots: %w", err)
 	}
 	out := make(map[string]Boot, len(boots))
-	for _, b := range boots {
-		out[b.Node] = b
+	for _, b := range append(boots, t.only(func(b Boot) bool { return b.Node != "" })...) {
+		if b = t.over.boot(b); !b.Started.Before(out[b.Node].Started) {
+			out[b.Node] = b
+		}
 	}
 	return out, nil
 }
@@ -127,8 +129,12 @@ func (t *Tx) latestBootsOf(nodes []string) (map[string]Boot, error) {
 
 // Boot returns one boot, or ErrNotFound.
 func (t *Tx) Boot(id fleet.BootID) (Boot, error) {
+	if b := t.only(func(b Boot) bool { return b.ID == id }); len(b) > 0 {
+		return b[0], nil
+	}
 	clause, arg := t.limitNodes("node")
-	return one(t.row(bootColumns+` WHERE id = ?`+clause, string(id), arg), scanBoot, "boot", string(id))
+	b, err := one(t.row(bootColumns+` WHERE id = ?`+clause, string(id), arg), scanBoot, "boot", string(id))
+	return t.over.boot(b), err
 }
 
 // BootBySession returns the boot that a session's digest belongs to, or ErrNotFound.
@@ -136,14 +142,24 @@ func (t *Tx) BootBySession(h Hash) (Boot, error) {
 	if h.IsZero() {
 		return Boot{}, notFound("boot of", "no session")
 	}
-	return one(t.row(bootColumns+` WHERE session = ?`, h[:]), scanBoot, "boot of", "this session")
+	if b := t.only(func(b Boot) bool { return b.Session == h }); len(b) > 0 {
+		return b[0], nil
+	}
+	b, err := one(t.row(bootColumns+` WHERE session = ?`, h[:]), scanBoot, "boot of", "this session")
+	if err == nil && t.over.boot(b).Session != h {
+		return Boot{}, notFound("boot of", "this session")
+	}
+	return b, err
 }
 
 // EndSessions makes the credentials of a MAC's other boots worthless: a node speaks by its latest boot.
 func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
+	if t.change != nil {
+		t.change.endSessions(m, except)
+		return nil
+	}
 	_, err := t.exec(
-		`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`,
-		m.String(),
+		`UPDATE boots SET session = NULL WHERE mac = ? AND id != ? AND session IS NOT NULL`, m.String(),
 		string(except),
 	)
 	if err != nil {
@@ -156,6 +172,10 @@ func (t *Tx) EndSessions(m fleet.MAC, except fleet.BootID) error {
 func (t *Tx) CreateBoot(b Boot) error {
 	if _, err := t.Boot(b.ID); !errors.Is(err, ErrNotFound) {
 		return taken(err, "boot", string(b.ID))
+	}
+	if t.change != nil {
+		t.change.boots[b.ID] = b
+		return nil
 	}
 	_, err := t.exec(
 		`INSERT INTO boots (mac, node, addr, firmware, started, exchanged, scripted, version, image, token, token_made,
@@ -181,6 +201,13 @@ func (t *Tx) CreateBoot(b Boot) error {
 
 // PutBoot replaces the boot of this id, or returns ErrNotFound.
 func (t *Tx) PutBoot(b Boot) error {
+	if t.change != nil {
+		_, err := t.Boot(b.ID)
+		if err == nil {
+			t.change.boots[b.ID] = b
+		}
+		return err
+	}
 	n, err := t.exec(
 		`UPDATE boots SET mac = ?, node = ?, addr = ?, firmware = ?, started = ?, exchanged = ?, scripted = ?, version = ?,
 		image = ?, token = ?, token_made = ?, token_used = ?, nonce = ?, session = ?, init = ?, hardware = ?, drivers = ?, server = ?, config = ?, approved = ?, proof = ?, pxe_menu = ? WHERE id = ?`,
@@ -196,29 +223,11 @@ func (t *Tx) PutBoot(b Boot) error {
 
 func bootValues(b Boot) []any {
 	return []any{
-		b.MAC.String(),
-		b.Node,
-		addrText(b.Addr),
-		b.Firmware,
-		stamp(b.Started),
-		stamp(b.Exchanged),
-		stamp(b.Scripted),
-		string(b.Version),
-		string(b.Image),
-		b.Token.bytes(),
-		stamp(b.TokenMade),
-		stamp(b.TokenUsed),
-		b.Nonce.bytes(),
-		b.Session.bytes(),
-		stamp(b.Init),
-		string(b.Hardware),
-		strings.Join(b.Drivers, "\n"),
-		addrText(b.Server),
-		pack(b.Config, len(b.Config) == 0),
-		stamp(b.Approved),
-		b.Proof,
-		b.PXEMenu,
-		string(b.ID),
+		b.MAC.String(), b.Node, addrText(b.Addr), b.Firmware, stamp(b.Started), stamp(b.Exchanged),
+		stamp(b.Scripted), string(b.Version), string(b.Image), b.Token.bytes(), stamp(b.TokenMade),
+		stamp(b.TokenUsed), b.Nonce.bytes(), b.Session.bytes(), stamp(b.Init), string(b.Hardware),
+		strings.Join(b.Drivers, "\n"), addrText(b.Server), pack(b.Config, len(b.Config) == 0), stamp(b.Approved),
+		b.Proof, b.PXEMenu, string(b.ID),
 	}
 }
 
@@ -227,28 +236,8 @@ func scanBoot(s scanner) (Boot, error) {
 	var mac, addr, hardware, drivers, server, config string
 	var started, exchanged, scripted, made, used, init, approved int64
 	err := s.Scan(
-		&b.ID,
-		&mac,
-		&b.Node,
-		&addr,
-		&b.Firmware,
-		&started,
-		&exchanged,
-		&scripted,
-		&b.Version,
-		&b.Image,
-		&b.Token,
-		&made,
-		&used,
-		&b.Nonce,
-		&b.Session,
-		&init,
-		&hardware,
-		&drivers,
-		&server,
-		&config,
-		&approved,
-		&b.Proof,
+		&b.ID, &mac, &b.Node, &addr, &b.Firmware, &started, &exchanged, &scripted, &b.Version, &b.Image, &b.Token,
+		&made, &used, &b.Nonce, &b.Session, &init, &hardware, &drivers, &server, &config, &approved, &b.Proof,
 		&b.PXEMenu,
 	)
 	if err != nil {

@@ -28,9 +28,7 @@ func (t *Tx) ConfigFile(scope fleet.Scope, path string) (fleet.ConfigFile, error
 		return fleet.ConfigFile{}, notFound("config file", path+" of "+scope.String())
 	}
 	return one(
-		t.row(configColumns+` WHERE scope = ? AND path = ?`, scope.String(), path),
-		scanConfigFile,
-		"config file",
+		t.row(configColumns+` WHERE scope = ? AND path = ?`, scope.String(), path), scanConfigFile, "config file",
 		path+" of "+scope.String(),
 	)
 }
@@ -45,9 +43,7 @@ func (t *Tx) PutConfigFile(f fleet.ConfigFile) error {
 		return err
 	}
 	_, err := t.exec(
-		`INSERT OR REPLACE INTO config_files (scope, path, body) VALUES (?, ?, ?)`,
-		f.For.String(),
-		f.Path,
+		`INSERT OR REPLACE INTO config_files (scope, path, body) VALUES (?, ?, ?)`, f.For.String(), f.Path,
 		pack(f, false),
 	)
 	if err != nil {
@@ -100,11 +96,9 @@ func (t *Tx) endScope(kind fleet.ScopeKind, name string) error {
 // moveScope gives what was for a node to its new name.
 func (t *Tx) moveScope(old, name string) error {
 	was, is := fleet.Scope{
-		Kind: fleet.ForNode,
-		Name: old,
+		Kind: fleet.ForNode, Name: old,
 	}.String(), fleet.Scope{
-		Kind: fleet.ForNode,
-		Name: name,
+		Kind: fleet.ForNode, Name: name,
 	}.String()
 	for _, table := range []string{"config_files", "secret_scopes"} {
 		if _, err := t.exec(`UPDATE OR REPLACE `+table+` SET scope = ? WHERE scope = ?`, is, was); err != nil {

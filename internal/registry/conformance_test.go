@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -169,7 +170,7 @@ func testGroups(t *testing.T, r *Registry) {
 			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),
-			Share:          new(int64(64e6)),
+			CacheSize:      new(int64(64e6)),
 			Keeping:        fleet.Keeping{StateOn: new("disk"), Persist: &[]string{"/var/log"}},
 		},
 	}
@@ -547,11 +548,22 @@ func testEventsPerBoot(t *testing.T, r *Registry) {
 			t.Fatal(err)
 		}
 	}
-	kept, err := r.Events(t.Context(), EventFilter{})
-	if err != nil || len(kept) != EventsPerBoot+1 {
-		t.Errorf("%d events are kept, %v", len(kept), err)
+	kept, err := r.Events(t.Context(), EventFilter{Boot: "b1"})
+	const facts = EventsPerBoot * 3 / 4
+	if err != nil || len(kept) != facts+2 {
+		t.Fatalf("%d events are kept, %v", len(kept), err)
+	}
+	left := fmt.Sprintf("%d events left out", len(batch)+10-facts)
+	if told := kept[facts]; !strings.HasPrefix(told.Message, left) || told.Node != "pc1" || told.Boot != "b1" {
+		t.Errorf("the timeline does not say %q: %+v", left, told)
+	}
+	if end := kept[facts+1]; end.Stage != trace.Booted {
+		t.Errorf("a flood of facts left no room for what the boot reached: %+v", end)
 	}
 	if p, err := r.Progress(t.Context(), "b1"); err != nil || p["b1"].State != trace.Up {
 		t.Errorf("what was not kept counts: %+v, %v", p, err)
+	}
+	if other, err := r.Events(t.Context(), EventFilter{Boot: "b2"}); err != nil || len(other) != 1 {
+		t.Errorf("another boot has %d events, %v", len(other), err)
 	}
 }

@@ -16,7 +16,7 @@ const MaxConsole = 64 << 10
 
 // PutConsole adds text to a boot's console.
 func (r *Registry) PutConsole(ctx context.Context, boot fleet.BootID, text []byte, now time.Time) error {
-	err := r.events.write(ctx, func(tx *sql.Tx) error {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		var old []byte
 		err := tx.QueryRowContext(ctx, `SELECT text FROM consoles WHERE boot = ?`, string(boot)).Scan(&old)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

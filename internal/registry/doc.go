@@ -12,5 +12,9 @@
 // making it, return ErrDryRun. Append is the only way to add an event: it numbers it, updates the progress of its
 // boot, and wakes the followers.
 //
+// On a full disk Update changes nothing. UpdateBoot goes on for boots of known nodes, from a reserve, and then in
+// memory; events take the room of the oldest ones, and then wait in memory. What is in memory is written first of all
+// when there is room.
+//
 // The rooms of the server call it. It must never store a secret: of tokens and sessions it has only the SHA-256.
 package registry

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,155 +12,196 @@ import (
 	"pando/internal/trace"
 )
 
-// EventsPerBoot bounds the timeline of one boot, so that a node that reports for months, or maliciously, does not
-// displace the history of others. Events beyond it update the progress and are dropped.
-const EventsPerBoot = 4096
+// Bounds of the timeline of one boot, so that a node that reports for months, or maliciously, neither displaces the
+// history of others nor makes a timeline that nobody can read. Events beyond them update the progress and are counted.
+const (
+	EventsPerBoot = 4096
+	BytesPerBoot  = 1 << 20 // encoded; the last quarter of both is for what is more than a fact
+)
 
 // EventFilter selects events. The zero filter selects all that are kept.
 type EventFilter struct {
 	After int64        // with a higher sequence number
 	Boot  fleet.BootID // of this boot
 	Limit int          // the first so many; 0: all
+	Bytes int64        // no more when they have so many; 0: as many as a boot may have, or all
 }
 
 // Append records events in their order and returns them with their sequence numbers. An event that a node reported
-// before, or that is beyond EventsPerBoot, gets none. It is the only way to add events: timelines, followers and
-// counters read what it wrote.
+// before, or that is beyond the bounds of its boot, gets none. It is the only way to add events: timelines, followers
+// and counters read what it wrote.
 func (r *Registry) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
+	if r.pending.count() > 0 { // they are written together, when the disk has room
+		r.keepPending(events)
+		return events, nil
+	}
 	out := make([]trace.Event, len(events))
 	copy(out, events)
-	err := r.events.write(ctx, func(tx *sql.Tx) error { return r.append(ctx, tx, out) })
+	var last int64
+	err := r.writeHistory(ctx, func(tx *sql.Tx) (err error) {
+		last, err = r.append(ctx, tx, out)
+		return err
+	})
+	if errors.Is(err, ErrFull) && r.disk.reserve != nil {
+		r.keepPending(events)
+		return events, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("append %d events: %w", len(events), err)
 	}
-	r.feed.publish(highest(out))
+	r.feed.publish(last)
 	return out, nil
 }
 
-func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event) error {
+// append returns the highest sequence number that it gave.
+func (r *Registry) append(ctx context.Context, tx *sql.Tx, events []trace.Event) (last int64, err error) {
 	progress := make(map[fleet.BootID]*Progress)
+	var added int64
 	for i := range events {
 		e := &events[i]
 		e.Seq = 0 // given by the table
-		if again, err := reportedBefore(ctx, tx, *e); err != nil || again {
+		x, err := encode(*e)
+		if err != nil {
+			return 0, err
+		}
+		if again, err := x.reportedBefore(ctx, tx); err != nil || again {
 			if err != nil {
-				return err
+				return 0, err
 			}
 			continue
 		}
 		p, err := progressOf(ctx, tx, progress, e.Boot)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		p.Apply(*e)
-		if p.events++; p.events > EventsPerBoot && e.Boot != "" {
+		if e.Boot != "" && !p.keeps(x) {
+			p.LeftOut++
+			p.dropped = *e
 			continue
 		}
-		if err := insertEvent(ctx, tx, e); err != nil {
-			return err
+		if e.Seq, err = x.insert(ctx, tx); err != nil {
+			return 0, err
 		}
+		p.kept++
+		p.bytes += int64(len(x.body))
+		added += int64(len(x.body))
+		last = e.Seq
 	}
 	for id, p := range progress {
-		if err := putProgress(ctx, tx, id, p); err != nil {
-			return err
+		told, bytes, err := p.tellLeftOut(ctx, tx, id)
+		if err == nil {
+			err = putProgress(ctx, tx, id, p)
 		}
+		if err != nil {
+			return 0, err
+		}
+		last, added = max(last, told), added+bytes
 	}
-	return r.prune(ctx, tx, highest(events), len(events))
-}
-
-// reportedBefore reports whether a node's event is on record: a node whose report was taken but whose answer was lost
-// reports again. Its own clock (Offset) makes the event the same to the byte.
-func reportedBefore(ctx context.Context, tx *sql.Tx, e trace.Event) (bool, error) {
-	if e.Boot == "" || e.Offset == 0 {
-		return false, nil
+	if _, err := tx.ExecContext(ctx, `UPDATE event_bytes SET total = total + ?`, added); err != nil {
+		return 0, err
 	}
-	body, err := json.Marshal(e)
-	if err != nil {
-		return false, fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
-	}
-	var n int
-	err = tx.QueryRowContext(ctx, `SELECT count(*) FROM events WHERE boot = ? AND body = ?`, string(e.Boot), body).
-		Scan(&n)
-	return n > 0, err
-}
-
-func insertEvent(ctx context.Context, tx *sql.Tx, e *trace.Event) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode event %s %s: %w", e.Stage, e.Kind, err)
-	}
-	res, err := tx.ExecContext(ctx, `INSERT INTO events (boot, body) VALUES (?, ?)`, string(e.Boot), body)
-	if err != nil {
-		return err
-	}
-	e.Seq, err = res.LastInsertId()
-	return err
+	return last, r.prune(ctx, tx, last, len(events))
 }
 
 // prune forgets what is beyond the bounds, now and then.
 func (r *Registry) prune(ctx context.Context, tx *sql.Tx, last int64, n int) error {
 	const every = 1000
-	if last%every >= int64(n) {
+	if last == 0 || last%every >= int64(n) {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM events WHERE seq <= ?`, last-r.maxEvents)
-	if err != nil {
+	if err := forgetEvents(ctx, tx, last-r.maxEvents); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM progress WHERE boot IN
+	if err := shrinkEvents(ctx, tx, r.maxEventBytes); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM progress WHERE boot IN
 		(SELECT boot FROM progress ORDER BY updated DESC LIMIT -1 OFFSET ?)`, max(r.maxEvents/20, 1000))
 	return err
 }
 
+// forgetEvents removes the events up to a sequence number.
+func forgetEvents(ctx context.Context, tx *sql.Tx, upto int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE event_bytes SET total = total -
+		(SELECT coalesce(sum(length(body)), 0) FROM events WHERE seq <= ?)`, upto)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM events WHERE seq <= ?`, upto)
+	return err
+}
+
+// shrinkEvents removes the oldest events until those that stay have no more bytes than most.
+func shrinkEvents(ctx context.Context, tx *sql.Tx, most int64) error {
+	const some = 100
+	for {
+		var total, upto int64
+		err := tx.QueryRowContext(ctx, `SELECT total,
+			(SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM events ORDER BY seq LIMIT ?)) FROM event_bytes`, some).
+			Scan(&total, &upto)
+		if err != nil || total <= most || upto == 0 {
+			return err
+		}
+		if err := forgetEvents(ctx, tx, upto); err != nil {
+			return err
+		}
+	}
+}
+
 // Events returns recorded events in their order.
 func (r *Registry) Events(ctx context.Context, f EventFilter) ([]trace.Event, error) {
+	out, _, err := r.page(ctx, f)
+	if f.Boot != "" && err == nil {
+		out = append(out, r.pending.of(f.Boot)...)
+	}
+	return out, err
+}
+
+// page returns events, and whether there may be more of them than the filter's bounds let pass.
+func (r *Registry) page(ctx context.Context, f EventFilter) (out []trace.Event, more bool, err error) {
 	where, args := []string{"seq > ?"}, []any{f.After}
 	if f.Boot != "" {
 		where, args = append(where, "boot = ?"), append(args, string(f.Boot))
+		if f.Bytes == 0 {
+			f.Bytes = BytesPerBoot + 2*maxEvent // an older release kept more
+		}
 	}
-	if f.Limit <= 0 {
-		f.Limit = -1
+	limit := f.Limit
+	if limit <= 0 {
+		limit = -1
 	}
 	rows, err := r.events.read.QueryContext(ctx, `SELECT seq, body FROM events WHERE `+strings.Join(where, " AND ")+
-		` ORDER BY seq LIMIT ?`, append(args, f.Limit)...)
+		` ORDER BY seq LIMIT ?`, append(args, limit)...)
 	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+		return nil, false, fmt.Errorf("read events: %w", err)
 	}
 	defer rows.Close()
-	var out []trace.Event
 	for rows.Next() {
-		e, err := scanEvent(rows)
+		e, size, err := scanEvent(rows)
 		if err != nil {
-			return nil, fmt.Errorf("read events: %w", err)
+			return nil, false, fmt.Errorf("read events: %w", err)
 		}
 		out = append(out, e)
+		if f.Bytes -= size; f.Bytes <= 0 && f.Bytes+size > 0 {
+			return out, true, nil
+		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+		return nil, false, fmt.Errorf("read events: %w", err)
 	}
-	return out, nil
+	return out, len(out) == limit, nil
 }
 
-func scanEvent(s scanner) (trace.Event, error) {
-	var e trace.Event
+func scanEvent(s scanner) (e trace.Event, size int64, err error) {
 	var seq int64
-	var body []byte
-	err := s.Scan(&seq, &body)
-	if err == nil {
+	var body sql.RawBytes
+	if err = s.Scan(&seq, &body); err == nil {
 		err = json.Unmarshal(body, &e)
 	}
 	e.Seq = seq
-	return e, err
-}
-
-// highest is the highest sequence number among events; those that were not kept have none.
-func highest(events []trace.Event) int64 {
-	var seq int64
-	for _, e := range events {
-		seq = max(seq, e.Seq)
-	}
-	return seq
+	return e, int64(len(body)), err
 }

@@ -61,11 +61,11 @@ func (r *Registry) Last() int64 {
 // Follow calls fn for every event after a sequence number: those that are recorded, then those that come. It
 // returns the error of fn or of ctx, or nil when the registry is closed.
 func (r *Registry) Follow(ctx context.Context, after int64, fn func(trace.Event) error) error {
-	const page = 256
+	const page, bytes = 256, 256 << 10 // in memory, for each of those who follow
 	for {
 		last, news, end := r.feed.state()
 		for after < last {
-			events, err := r.Events(ctx, EventFilter{After: after, Limit: page})
+			events, more, err := r.page(ctx, EventFilter{After: after, Limit: page, Bytes: bytes})
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func (r *Registry) Follow(ctx context.Context, after int64, fn func(trace.Event)
 				}
 				after = e.Seq
 			}
-			if len(events) < page {
+			if !more {
 				after = max(after, last)
 			}
 		}

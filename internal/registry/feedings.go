@@ -37,15 +37,11 @@ func (r *Registry) PutFeeding(ctx context.Context, f Feeding) error {
 	if err != nil {
 		return fmt.Errorf("encode senders of boot %s: %w", f.Boot, err)
 	}
-	err = r.events.write(ctx, func(tx *sql.Tx) error {
+	err = r.writeHistory(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(
 			ctx,
 			`INSERT INTO feedings (boot, started, node, place, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (boot) DO NOTHING`,
-			string(f.Boot),
-			stamp(f.Started),
-			f.Node,
-			f.Place,
-			body,
+			string(f.Boot), stamp(f.Started), f.Node, f.Place, body,
 		)
 		if err != nil {
 			return err

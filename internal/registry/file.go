@@ -29,6 +29,9 @@ type file struct {
 func openFile(ctx context.Context, path string, s schema) (*file, error) {
 	f := &file{path: path, queue: make(chan *job), stop: make(chan struct{}), done: make(chan struct{})}
 	if err := f.open(ctx, s); err != nil {
+		if isFull(err) {
+			err = fmt.Errorf("%w: %w", ErrFull, err)
+		}
 		return nil, errors.Join(fileError(path, s, err), f.closeDBs())
 	}
 	go f.run()
@@ -85,6 +88,12 @@ func (f *file) migrate(ctx context.Context, s schema) error {
 		return fmt.Errorf("%w: it has schema %d, this release knows %d", errNewer, version, len(s.steps))
 	case version > 0 && id != s.id:
 		return fmt.Errorf("not this kind of file: its application id is %#x, not %#x", id, s.id)
+	}
+	if version == len(s.steps) { // nothing is written: the disk may be full
+		if s.check {
+			err = quickCheck(ctx, tx)
+		}
+		return err
 	}
 	for _, step := range s.steps[version:] {
 		if _, err := tx.ExecContext(ctx, step); err != nil {

@@ -3,7 +3,10 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +35,38 @@ func smallDisk(t *testing.T, bytes int) string {
 		}
 	})
 	return dir
+}
+
+// eachDisk runs a test on a small disk of each kind: they tell different things of how much is free.
+func eachDisk(t *testing.T, bytes int, test func(t *testing.T, dir string)) {
+	t.Run("tmpfs", func(t *testing.T) { test(t, smallDisk(t, bytes)) })
+	t.Run("ext4", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("needs root: mounts a small disk")
+		}
+		disk, dir := filepath.Join(t.TempDir(), "disk"), t.TempDir()
+		f, err := os.Create(disk)
+		if err == nil {
+			err = errors.Join(f.Truncate(int64(bytes)), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range [][]string{
+			{"mkfs.ext4", "-q", "-O", "^has_journal", "-m", "0", disk},
+			{"mount", "-o", "loop", disk, dir},
+		} {
+			if out, err := exec.CommandContext(t.Context(), c[0], c[1:]...).CombinedOutput(); err != nil {
+				t.Skipf("this machine does not mount an ext4 of its own: %v: %v\n%s", c, err, out)
+			}
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+				t.Errorf("unmount: %v", err)
+			}
+		})
+		test(t, dir)
+	})
 }
 
 // fill takes all the room that is left, and gives it back with the file.
@@ -154,3 +189,5 @@ func TestOpenOnFullDisk(t *testing.T) {
 	}
 	openIn(t, dir)
 }
+
+func logTo(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

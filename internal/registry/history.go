@@ -57,7 +57,7 @@ type HistoryFilter struct {
 // PutHistory adds boots to the history or updates them, and records the sequence number of the last event that was
 // read.
 func (r *Registry) PutHistory(ctx context.Context, seq int64, boots ...PastBoot) error {
-	err := r.events.write(ctx, func(tx *sql.Tx) error {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		for _, b := range boots {
 			if err := putPast(ctx, tx, b); err != nil {
 				return err

@@ -67,10 +67,7 @@ func named(who string, r fleet.Ref, follow bool) error {
 // Tags returns the tags of an image by name; "" for those of all images.
 func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 	tags, err := list(
-		t,
-		scanTag,
-		`SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`,
-		image,
+		t, scanTag, `SELECT image, tag, version FROM tags WHERE ? IN ('', image) ORDER BY image, tag`, image,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list tags: %w", err)
@@ -81,9 +78,7 @@ func (t *Tx) Tags(image string) ([]fleet.Tag, error) {
 // Tag returns one tag, or ErrNotFound.
 func (t *Tx) Tag(image, tag string) (fleet.Tag, error) {
 	return one(
-		t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag),
-		scanTag,
-		"tag",
+		t.row(`SELECT image, tag, version FROM tags WHERE image = ? AND tag = ?`, image, tag), scanTag, "tag",
 		image+":"+tag,
 	)
 }
@@ -128,10 +123,36 @@ func (t *Tx) Resolve(r fleet.Ref) (fleet.Digest, error) {
 		return "", err
 	}
 	if digest != "" {
-		return t.version(image, digest)
+		digest, err = t.version(image, digest)
+	} else {
+		var found fleet.Tag
+		found, err = t.Tag(image, tag)
+		digest = found.Version
 	}
-	tg, err := t.Tag(image, tag)
-	return tg.Version, err
+	if errors.Is(err, ErrNotFound) {
+		return "", t.unresolved(image, err)
+	}
+	return digest, err
+}
+
+// unresolved says what of a reference is wrong: the image, or its tag or version, and which tags there are.
+func (t *Tx) unresolved(image string, missing error) error {
+	versions, err := t.Versions(image)
+	if err != nil {
+		return err
+	}
+	if len(versions) == 0 {
+		return notFound("image", image)
+	}
+	all, err := t.Tags(image)
+	if err != nil {
+		return err
+	}
+	names := make([]string, 0, len(all))
+	for _, tag := range all {
+		names = append(names, tag.Tag)
+	}
+	return fmt.Errorf("%w; image %s has %s", missing, image, fleet.TagList(names))
 }
 
 func (t *Tx) hasVersion(image string, d fleet.Digest) error {

@@ -30,7 +30,7 @@ func (t *Tx) Leases() ([]fleet.Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list leases: %w", err)
 	}
-	return l, nil
+	return t.overLeases(l, func(netip.Addr) bool { return true }), nil
 }
 
 // LeasesIn returns the leases of the addresses from first to last, expired and bad ones too.
@@ -40,26 +40,33 @@ func (t *Tx) LeasesIn(first, last netip.Addr) ([]fleet.Lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list leases of %s-%s: %w", first, last, err)
 	}
-	return l, nil
+	return t.overLeases(l, func(a netip.Addr) bool { return !a.Less(first) && !last.Less(a) }), nil
 }
 
 // LeaseByMAC returns the usable lease of a MAC that runs longest, or ErrNotFound.
 func (t *Tx) LeaseByMAC(m fleet.MAC) (fleet.Lease, error) {
+	if l, found := t.leaseOver(func(l fleet.Lease) bool { return l.MAC == m && !l.Bad }); found {
+		return l, nil
+	}
 	return one(
-		t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()),
-		scanLease,
-		"lease of",
-		m.String(),
+		t.row(leaseColumns+` WHERE mac = ? AND NOT bad ORDER BY expires DESC LIMIT 1`, m.String()), scanLease,
+		"lease of", m.String(),
 	)
 }
 
 // LeaseByAddr returns the lease of an address, or ErrNotFound.
 func (t *Tx) LeaseByAddr(a netip.Addr) (fleet.Lease, error) {
+	if l, found := t.leaseOver(func(l fleet.Lease) bool { return l.Addr == a }); found {
+		return l, nil
+	}
 	return one(t.row(leaseColumns+` WHERE addr = ?`, a.String()), scanLease, "lease of", a.String())
 }
 
 // PutLease records a lease, and replaces an earlier one of its address.
 func (t *Tx) PutLease(l fleet.Lease) error {
+	if t.change != nil {
+		return t.putLease(l)
+	}
 	sort := l.Addr.As16()
 	_, err := t.exec(`INSERT INTO leases (addr, sort, mac, host, static, expires, bad) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (addr) DO UPDATE SET mac = excluded.mac, host = excluded.host, static = excluded.static,
@@ -85,6 +92,10 @@ func (t *Tx) DeleteLease(a netip.Addr) error {
 
 // DeleteLeasesOf deletes a MAC's usable leases of addresses other than except: a machine has one lease.
 func (t *Tx) DeleteLeasesOf(m fleet.MAC, except netip.Addr) error {
+	if t.change != nil {
+		t.change.dropLeases(m, except)
+		return nil
+	}
 	_, err := t.exec(`DELETE FROM leases WHERE mac = ? AND addr != ? AND NOT bad`, m.String(), except.String())
 	if err != nil {
 		return fmt.Errorf("delete leases of %s: %w", m, err)

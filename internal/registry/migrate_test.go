@@ -83,7 +83,6 @@ func TestMigrateSettings(t *testing.T) {
 			RebootAfter:    new(time.Minute),
 			WriteLimit:     new("2g"),
 			Peers:          new(fleet.PeersRack),
-			Share:          new(int64(64e6)),
 			Cache:          new(fleet.CacheDisk),
 			CacheSize:      new(int64(8e9)),
 			Offline:        new(true),

@@ -140,9 +140,7 @@ func (t *Tx) Discovered() (count int, oldest fleet.Node, err error) {
 		return 0, oldest, nil
 	}
 	oldest, err = one(
-		t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)),
-		scanNode,
-		"node",
+		t.row(nodeColumns+` WHERE state = ? ORDER BY seen LIMIT 1`, string(fleet.Discovered)), scanNode, "node",
 		"discovered first",
 	)
 	return count, oldest, err
@@ -167,7 +165,8 @@ func (t *Tx) CreateNode(n fleet.Node) error {
 // PutNode replaces the node called name by n. When n.Name differs the node is renamed and its boots stay its
 // own. Errors are those of CreateNode, and ErrNotFound.
 func (t *Tx) PutNode(name string, n fleet.Node) error {
-	if _, err := t.Node(name); err != nil {
+	was, err := t.Node(name)
+	if err != nil || t.change != nil && onlySeen(was, n) { // that is not worth memory
 		return err
 	}
 	if err := t.checkNode(name, n); err != nil {
@@ -176,7 +175,7 @@ func (t *Tx) PutNode(name string, n fleet.Node) error {
 	if _, err := t.exec(`DELETE FROM macs WHERE node = ?`, name); err != nil {
 		return fmt.Errorf("change node %s: %w", name, err)
 	}
-	_, err := t.exec(
+	_, err = t.exec(
 		`UPDATE nodes SET name = ?, state = ?, grp = ?, labels = ?, address = ?, version = ?, kernel_args = ?,
 		uuid = ?, serial = ?, created = ?, seen = ?, overrides = ?, tpm_key = ?, serial_seen = ? WHERE name = ?`,
 		append(nodeValues(n), name)...)

@@ -15,21 +15,8 @@ func scanNode(s scanner) (fleet.Node, error) {
 	var macs sql.NullString
 	var created, seen int64
 	err := s.Scan(
-		&n.Name,
-		&n.State,
-		&n.Group,
-		&labels,
-		&address,
-		&n.Version,
-		&args,
-		&n.UUID,
-		&n.Serial,
-		&created,
-		&seen,
-		&overrides,
-		&n.TPMKey,
-		&n.SerialSeen,
-		&macs,
+		&n.Name, &n.State, &n.Group, &labels, &address, &n.Version, &args, &n.UUID, &n.Serial, &created, &seen,
+		&overrides, &n.TPMKey, &n.SerialSeen, &macs,
 	)
 	if err != nil {
 		return n, err

@@ -66,10 +66,7 @@ func (t *Tx) PowerWishes() (map[string]fleet.PowerWish, error) {
 // PutPowerWish replaces the wish of a node.
 func (t *Tx) PutPowerWish(w fleet.PowerWish) error {
 	_, err := t.exec(
-		`INSERT OR REPLACE INTO power_wishes (node, is_on, at, who) VALUES (?, ?, ?, ?)`,
-		w.Node,
-		w.On,
-		stamp(w.At),
+		`INSERT OR REPLACE INTO power_wishes (node, is_on, at, who) VALUES (?, ?, ?, ?)`, w.Node, w.On, stamp(w.At),
 		w.Who,
 	)
 	if err != nil {
@@ -135,10 +132,7 @@ func (t *Tx) PutAlive(at time.Time) error {
 
 func (t *Tx) renamePower(was, is string) error {
 	_, err1 := t.exec(
-		`UPDATE OR REPLACE power_passwords SET name = ? WHERE kind = ? AND name = ?`,
-		is,
-		string(PowerOfNode),
-		was,
+		`UPDATE OR REPLACE power_passwords SET name = ? WHERE kind = ? AND name = ?`, is, string(PowerOfNode), was,
 	)
 	_, err2 := t.exec(`UPDATE OR REPLACE power_wishes SET node = ? WHERE node = ?`, is, was)
 	if err := errors.Join(err1, err2); err != nil {

@@ -15,11 +15,16 @@ import (
 // Progress is how far a boot got, and its node's last report.
 type Progress struct {
 	trace.Progress
-	Status json.RawMessage // as the node sent it; nil: never
-	events int
+	Status  json.RawMessage // as the node sent it; nil: never
+	LeftOut int             // events that are beyond the bounds of a boot
+
+	kept    int         // events
+	bytes   int64       // of these
+	told    int64       // the event that says how many are left out; 0: none does
+	dropped trace.Event // the last one that was left out just now
 }
 
-const progressColumns = `SELECT boot, events, body, status FROM progress`
+const progressColumns = `SELECT boot, events, body, status, bytes, left_out, told FROM progress`
 
 // Progress returns the progress of boots; a boot without events is not in the answer.
 func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]Progress, error) {
@@ -31,11 +36,15 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 	defer stmt.Close()
 	for _, id := range boots {
 		_, p, err := scanProgress(stmt.QueryRowContext(ctx, string(id)))
-		if errors.Is(err, sql.ErrNoRows) {
+		waiting := r.pending.of(id)
+		if errors.Is(err, sql.ErrNoRows) && len(waiting) == 0 {
 			continue
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return nil, fmt.Errorf("read progress of boot %s: %w", id, err)
+		}
+		for _, e := range waiting {
+			p.Apply(e)
 		}
 		out[id] = p
 	}
@@ -44,7 +53,7 @@ func (r *Registry) Progress(ctx context.Context, boots ...fleet.BootID) (map[fle
 
 // PutStatus keeps the latest status of a boot's node.
 func (r *Registry) PutStatus(ctx context.Context, boot fleet.BootID, status json.RawMessage, now time.Time) error {
-	err := r.events.write(ctx, func(tx *sql.Tx) error {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(
 			ctx,
 			`INSERT INTO progress (boot, updated, events, body, status) VALUES (?, ?, 0, NULL, ?)
@@ -80,9 +89,10 @@ func putProgress(ctx context.Context, tx *sql.Tx, id fleet.BootID, p *Progress) 
 	if err != nil {
 		return fmt.Errorf("encode progress of boot %s: %w", id, err)
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO progress (boot, updated, events, body) VALUES (?, ?, ?, ?)
-		ON CONFLICT (boot) DO UPDATE SET updated = excluded.updated, events = excluded.events, body = excluded.body`,
-		string(id), stamp(p.Updated), p.events, body)
+	_, err = tx.ExecContext(ctx, `INSERT INTO progress (boot, updated, events, body, bytes, left_out, told)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (boot) DO UPDATE SET updated = excluded.updated, events = excluded.events,
+		body = excluded.body, bytes = excluded.bytes, left_out = excluded.left_out, told = excluded.told`,
+		string(id), stamp(p.Updated), p.kept, body, p.bytes, p.LeftOut, p.told)
 	return err
 }
 
@@ -90,7 +100,7 @@ func scanProgress(s scanner) (fleet.BootID, Progress, error) {
 	var id fleet.BootID
 	var p Progress
 	var body, status []byte
-	if err := s.Scan(&id, &p.events, &body, &status); err != nil {
+	if err := s.Scan(&id, &p.kept, &body, &status, &p.bytes, &p.LeftOut, &p.told); err != nil {
 		return id, p, err
 	}
 	if status != nil {

@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
+
+	"pando/internal/diskreserve"
 )
 
 // The files, below Options.Dir.
@@ -19,11 +22,19 @@ const (
 // DefaultMaxEvents is how many events are kept: about half a year of 300 nodes that boot twice a day.
 const DefaultMaxEvents = 2_000_000
 
+// DefaultMaxEventBytes is how many bytes these may have together.
+const DefaultMaxEventBytes = 1 << 30
+
 // Options are the registry's directory and limits.
 type Options struct {
 	Dir       string // exists
 	Log       *slog.Logger
 	MaxEvents int64 // 0: DefaultMaxEvents
+
+	MaxEventBytes int64 // 0: DefaultMaxEventBytes
+
+	Reserve *diskreserve.Reserve // for boots on a full disk; nil: none
+	Now     func() time.Time     // nil: time.Now
 }
 
 // Registry is the open record. It is safe for concurrent use.
@@ -31,11 +42,17 @@ type Registry struct {
 	main, events *file
 	log          *slog.Logger
 	maxEvents    int64
-	maxHistory   int64
-	maxSamples   int64
-	maxFeedings  int64
-	feed         feed
-	closing      sync.Once
+
+	maxEventBytes int64
+	maxHistory    int64
+	maxSamples    int64
+	maxFeedings   int64
+	feed          feed
+	now           func() time.Time
+	disk          disk
+	memory        memory
+	pending       pending
+	closing       sync.Once
 }
 
 // Open opens both files. It makes missing ones and migrates an older schema. A file that is damaged, or from a newer
@@ -44,27 +61,50 @@ func Open(ctx context.Context, o Options) (*Registry, error) {
 	if o.MaxEvents == 0 {
 		o.MaxEvents = DefaultMaxEvents
 	}
+	if o.MaxEventBytes == 0 {
+		o.MaxEventBytes = DefaultMaxEventBytes
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	r := &Registry{
-		log:         o.Log,
-		maxEvents:   o.MaxEvents,
-		maxHistory:  MaxHistory,
-		maxSamples:  MaxSamples,
-		maxFeedings: MaxFeedings,
+		now:       o.Now,
+		disk:      disk{reserve: o.Reserve},
+		log:       o.Log,
+		maxEvents: o.MaxEvents,
+
+		maxEventBytes: o.MaxEventBytes,
+		maxHistory:    MaxHistory,
+		maxSamples:    MaxSamples,
+		maxFeedings:   MaxFeedings,
 	}
-	var err error
-	if r.main, err = openFile(ctx, filepath.Join(o.Dir, File), mainSchema); err != nil {
+	err := r.open(ctx, o.Dir)
+	if errors.Is(err, ErrFull) && o.Reserve != nil && o.Reserve.Give() {
+		if err = r.open(ctx, o.Dir); err == nil { // what is left of it is for boots
+			_ = o.Reserve.Take()
+			r.giveReserve()
+		}
+	}
+	if err != nil {
 		return nil, err
-	}
-	if r.events, err = openFile(ctx, filepath.Join(o.Dir, EventsFile), eventsSchema); err != nil {
-		return nil, errors.Join(err, r.main.close())
 	}
 	if err := r.startFeed(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+func (r *Registry) open(ctx context.Context, dir string) (err error) {
+	if r.main, err = openFile(ctx, filepath.Join(dir, File), mainSchema); err != nil {
+		return err
+	}
+	if r.events, err = openFile(ctx, filepath.Join(dir, EventsFile), eventsSchema); err != nil {
+		return errors.Join(err, r.main.close())
+	}
+	return nil
 }
 
 // Close waits for the writes that are under way, ends everyone who follows and closes the files. A write after
@@ -73,7 +113,14 @@ func (r *Registry) Close() error {
 	var err error
 	r.closing.Do(func() {
 		r.feed.close()
+		if d := r.FullDisk(); d != nil && d.InMemory > 0 {
+			r.log.Error("the disk is full: boots, leases and events that were in memory are lost",
+				"entries", d.InMemory)
+		}
 		err = errors.Join(r.events.close(), r.main.close())
+		if r.disk.reserve != nil {
+			_ = r.disk.reserve.Take() // on a full disk the room of the logs, which are gone now, for the next start
+		}
 	})
 	return err
 }
@@ -85,14 +132,20 @@ func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
 		return fmt.Errorf("read registry: %w", err)
 	}
 	defer tx.Rollback() // nothing was written
-	return fn(&Tx{ctx: ctx, tx: tx})
+	return fn(&Tx{ctx: ctx, tx: tx, over: r.memory.now.Load()})
 }
 
 // Update runs fn on registry.db in a transaction. When it returns nil the change is on disk. An error of fn undoes the
 // change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not call View
-// or Update, and must not wait.
+// or Update, and must not wait. While the disk is full nothing is changed.
 func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
-	err := r.main.write(ctx, func(tx *sql.Tx) error { return fn(&Tx{ctx: ctx, tx: tx}) })
+	if err := r.refused(); err != nil {
+		return err
+	}
+	err := r.update(ctx, fn)
+	if errors.Is(err, ErrFull) {
+		r.foundFull()
+	}
 	if errors.Is(err, ErrDryRun) {
 		return nil
 	}

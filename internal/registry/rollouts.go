@@ -26,12 +26,9 @@ type RolloutFilter struct {
 func (t *Tx) Rollouts(f RolloutFilter) ([]fleet.Rollout, error) {
 	clause, arg := t.limit("grp")
 	r, err := list(
-		t,
-		scanRollout,
-		rolloutColumns+` WHERE ? IN ('', grp) AND live >= ?`+clause+` ORDER BY created DESC, id DESC`,
-		f.Group,
-		f.Live,
-		arg,
+		t, scanRollout,
+		rolloutColumns+` WHERE ? IN ('', grp) AND live >= ?`+clause+` ORDER BY created DESC, id DESC`, f.Group,
+		f.Live, arg,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list rollouts: %w", err)
@@ -96,14 +93,11 @@ func (t *Tx) CreateRollout(r fleet.Rollout) (fleet.Rollout, error) {
 	r.ID = fmt.Sprintf("%s-%d", r.Group, n)
 	_, err := t.exec(
 		`INSERT INTO rollout_numbers (grp, number) VALUES (?, ?) ON CONFLICT (grp) DO UPDATE SET number = excluded.number`,
-		r.Group,
-		n,
+		r.Group, n,
 	)
 	if err == nil {
 		_, err = t.exec(
-			`INSERT INTO rollouts (id, grp, live, created, body) VALUES (?, ?, 1, ?, '')`,
-			r.ID,
-			r.Group,
+			`INSERT INTO rollouts (id, grp, live, created, body) VALUES (?, ?, 1, ?, '')`, r.ID, r.Group,
 			stamp(r.Created),
 		)
 	}

@@ -28,7 +28,7 @@ type Sample struct {
 
 // PutSamples records samples, and adds each to an existing one of the same time.
 func (r *Registry) PutSamples(ctx context.Context, samples ...Sample) error {
-	err := r.events.write(ctx, func(tx *sql.Tx) error {
+	err := r.writeHistory(ctx, func(tx *sql.Tx) error {
 		for _, s := range samples {
 			_, err := tx.ExecContext(
 				ctx,
@@ -80,8 +80,7 @@ func (r *Registry) thinSamples(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	_, err := tx.ExecContext(
-		ctx,
-		`DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`,
+		ctx, `DELETE FROM samples WHERE at < (SELECT at FROM samples ORDER BY at LIMIT 1 OFFSET ?)`,
 		n-r.maxSamples*3/4,
 	)
 	return err

@@ -15,33 +15,16 @@ var mainSchema = schema{
 	hint: "restore it from a backup; or move it and its -wal and -shm files away to begin with an empty registry " +
 		"(images and keys stay)",
 	steps: []string{
-		mainStep1,
-		mainStep2,
-		mainStep3,
-		mainStep4,
-		mainStep5,
-		mainStep6,
-		mainStep7,
-		mainStep8,
-		mainStep9,
-		mainStep10,
-		mainStep11,
-		mainStep12,
-		mainStep13,
-		mainStep14,
-		mainStep15,
-		mainStep16,
-		mainStep17,
-		mainStep18,
-		mainStep19,
-		mainStep20,
+		mainStep1, mainStep2, mainStep3, mainStep4, mainStep5, mainStep6, mainStep7, mainStep8, mainStep9,
+		mainStep10, mainStep11, mainStep12, mainStep13, mainStep14, mainStep15, mainStep16, mainStep17, mainStep18,
+		mainStep19, mainStep20,
 	},
 }
 
 var eventsSchema = schema{
 	id: 0x506e6532, sync: "NORMAL",
 	hint:  "move it and its -wal and -shm files away: only the timelines of past boots are lost",
-	steps: []string{eventsStep1, eventsStep2, eventsStep3, eventsStep4},
+	steps: []string{eventsStep1, eventsStep2, eventsStep3, eventsStep4, eventsStep5},
 }
 
 const mainStep1 = `
@@ -293,4 +276,17 @@ CREATE TABLE feedings (
 	boot TEXT PRIMARY KEY, started INTEGER NOT NULL, node TEXT NOT NULL, place TEXT NOT NULL, body BLOB NOT NULL
 ) STRICT;
 CREATE INDEX feedings_started ON feedings (started);
+`
+
+// eventsStep5 counts the bytes of events, and finds a node's event again by the beginning of its SHA-256.
+const eventsStep5 = `
+ALTER TABLE progress ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE progress ADD COLUMN told INTEGER NOT NULL DEFAULT 0;
+UPDATE progress SET bytes = coalesce(was.bytes, 0) FROM
+	(SELECT boot, sum(length(body)) AS bytes FROM events GROUP BY boot) AS was WHERE was.boot = progress.boot;
+CREATE TABLE event_bytes (total INTEGER NOT NULL) STRICT;
+INSERT INTO event_bytes SELECT coalesce(sum(length(body)), 0) FROM events;
+ALTER TABLE events ADD COLUMN digest INTEGER;
+CREATE INDEX events_digest ON events (boot, digest) WHERE digest IS NOT NULL;
 `

@@ -14,9 +14,7 @@ func endedKey(id Hash) string { return fmt.Sprintf("%s%x", endedSession, id[:]) 
 // EndSession notes that a session is over before its time, and forgets those whose time has come.
 func (t *Tx) EndSession(id Hash, until, now time.Time) error {
 	_, err := t.exec(
-		`DELETE FROM settings WHERE key LIKE ? AND value < ?`,
-		endedSession+"%",
-		now.UTC().Format(time.RFC3339),
+		`DELETE FROM settings WHERE key LIKE ? AND value < ?`, endedSession+"%", now.UTC().Format(time.RFC3339),
 	)
 	if err != nil {
 		return fmt.Errorf("forget ended sessions: %w", err)

@@ -61,8 +61,7 @@ func (t *Tx) setting(key, otherwise string) (string, error) {
 func (t *Tx) putSetting(key, value string) error {
 	_, err := t.exec(
 		`INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-		key,
-		value,
+		key, value,
 	)
 	if err != nil {
 		return fmt.Errorf("write setting %s: %w", key, err)

@@ -53,11 +53,8 @@ func (t *Tx) StateRecord(node string) (fleet.StateRecord, error) {
 // PutStateRecord replaces what is known.
 func (t *Tx) PutStateRecord(r fleet.StateRecord) error {
 	_, err := t.exec(
-		`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`,
-		r.Node,
-		r.Dir,
-		stamp(r.Deleted),
-		pack(r, false),
+		`INSERT OR REPLACE INTO state_records (node, dir, deleted, body) VALUES (?, ?, ?, ?)`, r.Node, r.Dir,
+		stamp(r.Deleted), pack(r, false),
 	)
 	if err != nil {
 		return fmt.Errorf("note what %s keeps: %w", r.Node, err)

@@ -39,10 +39,8 @@ func (t *Tx) AddTagMove(m TagMove) error {
 // TagMoves returns the moves of an image's tags, newest first; "" for those of all images.
 func (t *Tx) TagMoves(image string) ([]TagMove, error) {
 	m, err := list(
-		t,
-		scanTagMove,
-		`SELECT image, tag, version, was, at, who FROM tag_moves WHERE ? IN ('', image) ORDER BY seq DESC`,
-		image,
+		t, scanTagMove,
+		`SELECT image, tag, version, was, at, who FROM tag_moves WHERE ? IN ('', image) ORDER BY seq DESC`, image,
 	)
 	if err != nil {
 		return nil, fmt.Errorf("list moves of tags: %w", err)

@@ -87,14 +87,8 @@ func (t *Tx) CreateToken(k Token) error {
 		return taken(err, "token", k.Name)
 	}
 	_, err = t.exec(
-		`INSERT INTO tokens (name, hash, role, reach, created, used, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		k.Name,
-		k.Hash[:],
-		string(k.Role),
-		strings.Join(k.Groups, " "),
-		stamp(k.Created),
-		stamp(k.Used),
-		stamp(k.Expires),
+		`INSERT INTO tokens (name, hash, role, reach, created, used, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`, k.Name,
+		k.Hash[:], string(k.Role), strings.Join(k.Groups, " "), stamp(k.Created), stamp(k.Used), stamp(k.Expires),
 	)
 	if err != nil {
 		return fmt.Errorf("create token %s: %w", k.Name, err)

@@ -13,9 +13,15 @@ import (
 type Tx struct {
 	ctx context.Context // of the call of View or Update; a Tx does not outlive it
 	tx  *sql.Tx
+
+	over   *overlay // what is in memory only; nil: nothing
+	change *overlay // where boots and leases are written to; nil: to the disk
 }
 
 func (t *Tx) exec(query string, args ...any) (int64, error) {
+	if t.change != nil {
+		return 0, fmt.Errorf("%w, and this is not kept in memory", ErrFull)
+	}
 	res, err := t.tx.ExecContext(t.ctx, query, args...)
 	if err != nil {
 		return 0, err

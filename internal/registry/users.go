@@ -52,14 +52,8 @@ func (t *Tx) CreateUser(u User) error {
 		return taken(err, "user", u.Name)
 	}
 	_, err := t.exec(
-		`INSERT INTO users (name, role, hash, issuer, subject, created, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		u.Name,
-		string(u.Role),
-		u.Hash,
-		u.Issuer,
-		u.Subject,
-		stamp(u.Created),
-		stamp(u.Used),
+		`INSERT INTO users (name, role, hash, issuer, subject, created, used) VALUES (?, ?, ?, ?, ?, ?, ?)`, u.Name,
+		string(u.Role), u.Hash, u.Issuer, u.Subject, stamp(u.Created), stamp(u.Used),
 	)
 	if err != nil {
 		return fmt.Errorf("create user %s: %w", u.Name, err)
@@ -70,10 +64,7 @@ func (t *Tx) CreateUser(u User) error {
 // SetUser writes role, hash and last login of a user, or returns ErrNotFound.
 func (t *Tx) SetUser(u User) error {
 	n, err := t.exec(
-		`UPDATE users SET role = ?, hash = ?, used = ? WHERE name = ?`,
-		string(u.Role),
-		u.Hash,
-		stamp(u.Used),
+		`UPDATE users SET role = ?, hash = ?, used = ? WHERE name = ?`, string(u.Role), u.Hash, stamp(u.Used),
 		u.Name,
 	)
 	if err != nil {

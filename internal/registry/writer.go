@@ -60,7 +60,7 @@ func (f *file) commit(first *job) {
 	}
 	jobs := []*job{first}
 	first.run(tx)
-	for more := true; more && len(jobs) < batch; {
+	for more := true; more && len(jobs) < batch && !isFull(jobs[len(jobs)-1].err); {
 		select {
 		case j := <-f.queue:
 			jobs = append(jobs, j)
@@ -69,10 +69,38 @@ func (f *file) commit(first *job) {
 			more = false
 		}
 	}
+	last := len(jobs) - 1
+	if last > 0 && isFull(jobs[last].err) { // SQLite has undone all of it: the others have another try
+		f.finish(jobs[last:], ignoreDone(tx.Rollback()))
+		for _, j := range jobs[:last] {
+			f.commitOnly(j)
+		}
+		return
+	}
 	err = tx.Commit()
 	if err != nil {
 		err = f.writeError(errors.Join(err, ignoreDone(tx.Rollback())))
 	}
+	f.finish(jobs, err)
+}
+
+// commitOnly runs a job in a transaction of its own.
+func (f *file) commitOnly(j *job) {
+	tx, err := f.wdb.BeginTx(context.Background(), nil)
+	if err == nil {
+		j.run(tx)
+		if err = tx.Commit(); err != nil {
+			err = errors.Join(err, ignoreDone(tx.Rollback()))
+		}
+	}
+	if err != nil {
+		err = f.writeError(err)
+	}
+	f.finish([]*job{j}, err)
+}
+
+// finish tells who waits for jobs what became of their transaction.
+func (f *file) finish(jobs []*job, err error) {
 	for _, j := range jobs {
 		switch {
 		case j.err == nil:

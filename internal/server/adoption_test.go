@@ -118,7 +118,7 @@ func TestWhyNot(t *testing.T) {
 	s.update(func(tx *registry.Tx) error {
 		return tx.PutGroup(fleet.Group{Name: "default", Image: "lab:nightly", Follow: true})
 	})
-	ask(`image lab:nightly: tag "lab:nightly": not found`)
+	ask(`image lab:nightly: image "lab": not found`)
 	m, version := s.addImage()
 	remove(t, s.store.ObjectPath(m.Kernel.Object))
 	ask("is not in the store")

@@ -261,18 +261,12 @@ func TestExportIsApplied(t *testing.T) {
 				d.Version = []fleet.Ref{"", "lab", "lab:latest"}[r.IntN(3)]
 				d.Follow = d.Version != "" && r.IntN(2) == 0
 				if r.IntN(2) == 0 {
-					d.Share, d.Cache, d.CacheSize = ptr(
-						int64(1e6+r.IntN(1e6)),
-					), ptr(
-						fleet.CacheDisk,
-					), ptr(
-						64_000_000+r.Int64N(1e9),
-					)
+					d.Cache, d.CacheSize = ptr(fleet.CacheDisk), ptr(64_000_000+r.Int64N(1e9))
 				}
 			})
 			g := fleet.Group{
 				Name:       fmt.Sprint("g", r.IntN(4)),
-				Settings:   fleet.Settings{Share: new(1e6 + r.Int64N(1e6))},
+				Settings:   fleet.Settings{Cache: ptr(fleet.CacheDisk), CacheSize: new(64e6 + r.Int64N(1e6))},
 				KernelArgs: []string{fmt.Sprint("x=", r.IntN(9))},
 			}
 			d.Group = g.Name

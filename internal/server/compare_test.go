@@ -202,3 +202,43 @@ func TestCollectLeavesWhatATagJustLeft(t *testing.T) {
 		t.Errorf("moves %+v, %v", moves, err)
 	}
 }
+
+// TestPackagesThatDiffer: of two versions it is told which packages are new, gone, newer and only rebuilt. A package
+// whose files did not change is none of these, though its bytes lie beside those of one that did.
+func TestPackagesThatDiffer(t *testing.T) {
+	s := startSite(t)
+	c := operatorOf(t, s)
+	versions, files := map[string]string{}, map[string][]byte{}
+	for i := range 40 {
+		name := fmt.Sprintf("lib%02d", i)
+		versions[name], files[name] = "1", program(uint64(i+1), 9000)
+	}
+	s.addRoot(debian(versions, files))
+	if _, err := c.SetTag(t.Context(), "lab", "before", api.TagSet{Ref: "lab:latest"}); err != nil {
+		t.Fatal(err)
+	}
+	versions["lib20a"], files["lib20a"] = "1", program(100, 9000)
+	versions["lib05"], files["lib05"] = "2", program(101, 9000)
+	files["lib07"] = program(102, 9000)
+	delete(versions, "lib11")
+	s.addRoot(debian(versions, files))
+	d, err := c.ImageDiff(t.Context(), "lab:before", "lab:latest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[api.PackageKind][]string{}
+	for _, p := range d.Packages {
+		got[p.Change] = append(got[p.Change], p.Name)
+	}
+	for kind, want := range map[api.PackageKind]string{
+		api.PackageAdded: "lib20a", api.PackageChanged: "lib05", api.PackageRebuilt: "lib07",
+		api.PackageRemoved: "lib11",
+	} {
+		if strings.Join(got[kind], " ") != want {
+			t.Errorf("%s: %v, want %s", kind, got[kind], want)
+		}
+	}
+	if len(got[api.PackageTogether]) == 0 {
+		t.Error("no unchanged package lies beside a changed one: the test shows nothing")
+	}
+}

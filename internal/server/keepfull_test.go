@@ -23,7 +23,7 @@ func onSmallDisk(t *testing.T) func(*Config) {
 		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Mount("tmpfs", c.Dir, "tmpfs", 0, "size=40m,mode=0700"); err != nil {
+		if err := unix.Mount("tmpfs", c.Dir, "tmpfs", 0, "size=64m,mode=0700"); err != nil {
 			t.Skipf("this machine does not mount a tmpfs: %v", err)
 		}
 		t.Cleanup(func() {
@@ -54,7 +54,7 @@ func TestCollectOnAFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startSite(t, onSmallDisk(t))
 			v := s.addVersions("first", "second", "third")
-			s.collector.Reserve()
+			s.registry.Relieve(t.Context())
 			if loose {
 				s.demandObject()
 			}
@@ -100,7 +100,7 @@ func (s *site) demandObject() {
 	defer unlock()
 	w := s.store.NewWriter()
 	defer w.Close()
-	if _, _, err := w.Put(s.t.Context(), program(9, 6<<20)); err != nil {
+	if _, _, err := w.Put(s.t.Context(), program(9, 16<<20)); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := w.Sync(s.t.Context()); err != nil {

@@ -70,7 +70,10 @@ func (s *site) reportUp(n *node, boot fleet.BootID, session string) {
 
 func (s *site) bootOf(id fleet.BootID) (b registry.Boot) {
 	s.t.Helper()
-	s.update(func(tx *registry.Tx) (err error) { b, err = tx.Boot(id); return err })
+	err := s.registry.View(s.t.Context(), func(tx *registry.Tx) (err error) { b, err = tx.Boot(id); return err })
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	return b
 }
 

@@ -118,7 +118,7 @@ func TestNodeRefusals(t *testing.T) {
 		{api.NodeCreate{Name: "PC 9", MACs: []fleet.MAC{mac}}, api.BadRequest, "host name"},
 		{api.NodeCreate{Name: "pc09"}, api.BadRequest, "no MAC"},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Group: "nowhere"}, api.NotFound, "nowhere"},
-		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Version: "lab:none"}, api.NotFound, "lab:none"},
+		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Version: "lab:none"}, api.NotFound, `image "lab"`},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, Address: "fe80::1"}, api.BadRequest, "IPv4"},
 		{api.NodeCreate{Name: "pc09", MACs: []fleet.MAC{mac}, KernelArgs: []string{"a b"}}, api.BadRequest,
 			"kernel argument"},

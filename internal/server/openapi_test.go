@@ -123,7 +123,7 @@ func describedTypes() map[string]reflect.Type {
 		fleet.KeptPath{}, fleet.StateOrder{}, fleet.StateResult{}, api.VolumeState{}, api.Snapshot{}, api.StateChange{},
 		api.KeyVersion{}, api.SignatureAdd{}, api.Policy{}, api.MediumCreate{},
 		api.DHCP{}, api.DHCPAddresses{}, api.Loads{}, api.Logs{},
-		api.Status{},
+		api.Status{}, api.FullDisk{},
 		api.Rollout{}, api.RolloutList{}, api.RolloutStart{}, fleet.RolloutPlan{}, fleet.RolloutNode{},
 		api.NodeDiff{}, api.NodeDiffList{},
 		api.Recording{}, api.RecordingList{}, api.RecordingSet{}, api.PastBoot{}, api.History{}, api.BootFigures{},

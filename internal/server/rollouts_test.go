@@ -291,7 +291,7 @@ func TestRolloutVerbs(t *testing.T) {
 			Plan: fleet.RolloutPlan{Gates: []fleet.Gate{"script:../x"}}}},
 		{"is none of the nodes",
 			api.RolloutStart{Group: "default", Image: "lab", Plan: fleet.RolloutPlan{CanaryNodes: []string{"pc9"}}}},
-		{`"none:latest": not found`, api.RolloutStart{Group: "default", Image: "none"}},
+		{`image "none": not found`, api.RolloutStart{Group: "default", Image: "none"}},
 	} {
 		if x, err := r.c.StartRollout(ctx, c.req); err == nil || !strings.Contains(err.Error(), c.why) {
 			t.Errorf("want a refusal with %q: %v, %+v", c.why, err, x)

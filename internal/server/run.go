@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,14 +134,16 @@ func (s *Server) Run(ctx context.Context) error {
 	s.startServices(start, secure, pages)
 	s.startDuties(start)
 	s.log.Info("serving", "data", s.listeners.data.Addr(), "control", s.listeners.control.Addr(),
-		"dhcp", s.cfg.DHCP.Mode, "boot_files", s.files.Names())
+		"dhcp", s.cfg.DHCP.Mode, "boot_files", strings.Join(s.files.Names(), " "))
 	<-ctx.Done()
+	s.log.Info("server stops", "why", context.Cause(ctx))
 	wg.Wait()
 	endHistory()
 	if err := <-written; err != nil {
 		s.log.Error("events lost", "err", err)
 	}
 	s.volumes.Wait()
+	s.log.Info("server stopped; nodes that run go on, and reads wait until a server answers")
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
@@ -198,6 +201,7 @@ func (s *Server) startDuties(start starter) {
 	start("journal", sitemetrics.NewFollower(s.registry, s.metrics, s.log).Run)
 	start("metrics", s.lookout.CountStore)
 	start("store", s.collector.Run)
+	start("disk", s.registry.WatchDisk)
 }
 
 // serve answers HTTP until ctx ends; secure nil is plain.

@@ -19,6 +19,7 @@ import (
 	"pando/internal/bootplan"
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
+	"pando/internal/diskreserve"
 	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
@@ -152,6 +153,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.findPrograms(); err != nil {
 		return err
 	}
+	s.faults = history.NewFaults(s.registry, s.lastSeen.Seen, s.now)
 	s.planner = bootplan.New(s.registry, s.versions, s.agents, s.cfg.RebootAfter)
 	s.nodeAuth = nodeauth.New(s.registry, s.now)
 	s.waker = nodecommand.NewWaker(s.registry, s.log)
@@ -172,7 +174,6 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.storeAPI = objects.NewAPI(s.collector, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
-	s.faults = history.NewFaults(s.registry, s.now)
 	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: s.nodeAuth,
 		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err
@@ -231,7 +232,8 @@ func (s *Server) openRecords(ctx context.Context) (err error) {
 	}
 	s.versions = versions.New(s.store, s.keys.Ring)
 	if s.registry, err = registry.Open(ctx,
-		registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents}); err != nil {
+		registry.Options{Dir: s.cfg.Dir, Log: s.log, MaxEvents: s.cfg.MaxEvents,
+			Reserve: diskreserve.New(s.cfg.Dir), Now: s.now}); err != nil {
 		return err
 	}
 	return nil

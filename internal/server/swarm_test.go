@@ -140,14 +140,13 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 	s.addImage()
 	for i, x := range []struct {
 		peers fleet.PeerPolicy
-		share int64
 		label map[string]string
 		want  string
 	}{
-		{"", 0, nil, `{} 0`},
-		{fleet.PeersOn, 64e6, map[string]string{"rack": "r1", "switch": "s1"}, `{"place":"r1"} 64000000`},
-		{fleet.PeersRack, 0, map[string]string{"switch": "s1"}, `{"place":"s1","near":true} 0`},
-		{fleet.PeersOff, 32e6, map[string]string{"rack": "r1"}, `null 32000000`},
+		{"", nil, `{}`},
+		{fleet.PeersOn, map[string]string{"rack": "r1", "switch": "s1"}, `{"place":"r1"}`},
+		{fleet.PeersRack, map[string]string{"switch": "s1"}, `{"place":"s1","near":true}`},
+		{fleet.PeersOff, map[string]string{"rack": "r1"}, `null`},
 	} {
 		n := s.node(byte(i + 1))
 		cfg := n.load()
@@ -156,7 +155,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			g.Peers, g.Share = &x.peers, &x.share
+			g.Peers = &x.peers
 			if err := tx.PutGroup(g); err != nil {
 				return err
 			}
@@ -169,7 +168,7 @@ func TestAssignmentSaysHowToSwarm(t *testing.T) {
 		})
 		a := checkAssignment(t, cfg, n.register(cfg))
 		swarm, err := json.Marshal(a.Swarm)
-		if got := fmt.Sprintf("%s %d", swarm, a.Share); err != nil || got != x.want {
+		if got := string(swarm); err != nil || got != x.want {
 			t.Errorf("peers %q: assigned %s, want %s", x.peers, got, x.want)
 		}
 	}

@@ -58,6 +58,9 @@ func (d *Directory) Find(_ context.Context, ref fleet.Ref) (fleet.Digest, error)
 	if found != "" || err != nil {
 		return found, err
 	}
+	if tags := names[name]; len(tags) > 0 {
+		return "", noVersion(ref, name, slices.Sorted(maps.Keys(tags)), d.Name())
+	}
 	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s: not found in %s", ref, d.Name()),
 		"its file "+NamesFile+" says what there is; "+name+"@sha256:... names a version by its digest")
 }

@@ -3,6 +3,8 @@ package ship
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"pando/internal/api"
 	"pando/internal/fleet"
@@ -35,7 +37,17 @@ func (s Server) Find(ctx context.Context, ref fleet.Ref) (fleet.Digest, error) {
 	if found, err := beginning(ref, digest, all); found != "" || err != nil {
 		return found, err
 	}
-	return "", api.NewError(api.NotFound, fmt.Sprintf("image %s: not found on %s", ref, s.Name()), "")
+	return "", noVersion(ref, name, slices.Sorted(maps.Keys(i.Tags)), s.Name())
+}
+
+// noVersion says that a tag or version is wrong, and what there is in its place.
+func noVersion(ref fleet.Ref, name string, tags []string, where string) error {
+	kind := "version"
+	if ref.IsTag() {
+		kind = "tag"
+	}
+	return api.NewError(api.NotFound, fmt.Sprintf("no %s %s in %s: image %s has %s", kind, ref, where, name,
+		fleet.TagList(tags)), name+"@sha256:... names a version by its digest")
 }
 
 // beginning is the version that some digits of it name, "" for none.

@@ -46,10 +46,10 @@ func TestAbsurdPatience(t *testing.T) {
 	if a := r.Answer(); a.RetryAfter != maxRetryAfter || a.AnnounceDelay != MaxAnnounceDelay {
 		t.Errorf("answer %+v", a)
 	}
-	if j := (AnnounceReplyMessage{Late: 1 << 60}).Reply(); j.AnnounceDelay != MaxAnnounceDelay {
+	if j := (AnnounceReplyMessage{AnnounceDelay: 1 << 60}).Reply(); j.AnnounceDelay != MaxAnnounceDelay {
 		t.Errorf("joined %+v", j)
 	}
-	if a := (RequestReplyMessage{Wait: -5, Late: -5}).Answer(); a.RetryAfter != 0 || a.AnnounceDelay != 0 {
+	if a := (RequestReplyMessage{Wait: -5, AnnounceDelay: -5}).Answer(); a.RetryAfter != 0 || a.AnnounceDelay != 0 {
 		t.Errorf("answer %+v", a)
 	}
 	s := newSwarm(40, 0)

@@ -32,9 +32,9 @@ type (
 	}
 	// JoinReplyMessage names nodes that have the bootstrap files.
 	JoinReplyMessage struct {
-		Peers []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
-		Again bool             `json:"again,omitempty"` // ask here again before: the server has no room
-		Late  int64            `json:"late_ms,omitempty"`
+		Peers         []netip.AddrPort `json:"peers,omitempty"` // none: ask the server
+		Again         bool             `json:"again,omitempty"` // ask here again before: the server has no room
+		AnnounceDelay int64            `json:"late_ms,omitempty"`
 	}
 	// AnnounceMessage is sent to /swarm/join: where a node serves, and what it has.
 	AnnounceMessage struct {
@@ -49,9 +49,9 @@ type (
 	}
 	// AnnounceReplyMessage names peers.
 	AnnounceReplyMessage struct {
-		Peers  []netip.AddrPort `json:"peers"`
-		Banned []netip.Addr     `json:"banned,omitempty"`
-		Late   int64            `json:"late_ms,omitempty"` // announce delay
+		Peers         []netip.AddrPort `json:"peers"`
+		Banned        []netip.Addr     `json:"banned,omitempty"`
+		AnnounceDelay int64            `json:"late_ms,omitempty"` // announce delay
 	}
 	// RequestMessage is sent to /swarm/ask: which of these pieces may be fetched from the server?
 	RequestMessage struct {
@@ -71,11 +71,11 @@ type (
 	}
 	// RequestReplyMessage has the granted pieces, and tells who has others.
 	RequestReplyMessage struct {
-		Grant pieceList                    `json:"grant,omitempty"`
-		Who   map[netip.AddrPort]pieceList `json:"who,omitempty"`   // the holders of urgent pieces
-		Other pieceList                    `json:"other,omitempty"` // pieces that some node has
-		Wait  int64                        `json:"wait_ms"`
-		Late  int64                        `json:"late_ms,omitempty"`
+		Grant         pieceList                    `json:"grant,omitempty"`
+		Who           map[netip.AddrPort]pieceList `json:"who,omitempty"`   // the holders of urgent pieces
+		Other         pieceList                    `json:"other,omitempty"` // pieces that some node has
+		Wait          int64                        `json:"wait_ms"`
+		AnnounceDelay int64                        `json:"late_ms,omitempty"`
 
 		Banned []netip.Addr `json:"banned,omitempty"`
 	}
@@ -153,12 +153,13 @@ func EncodeAnnouncement(j Announcement) AnnounceMessage {
 
 // EncodeAnnounceReply returns the message of its reply.
 func EncodeAnnounceReply(j AnnounceReply) AnnounceReplyMessage {
-	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, Late: j.AnnounceDelay.Milliseconds()}
+	return AnnounceReplyMessage{Peers: j.Peers, Banned: j.Banned, AnnounceDelay: j.AnnounceDelay.Milliseconds()}
 }
 
 // Reply returns the message's content, within its limits.
 func (r AnnounceReplyMessage) Reply() AnnounceReply {
-	return AnnounceReply{Peers: r.Peers, Banned: r.Banned, AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay)}
+	return AnnounceReply{Peers: r.Peers, Banned: r.Banned,
+		AnnounceDelay: Milliseconds(r.AnnounceDelay, MaxAnnounceDelay)}
 }
 
 // EncodeRequest returns the message of a piece request.
@@ -182,10 +183,10 @@ func EncodeRequest(q PieceRequest) RequestMessage {
 // EncodeAnswer returns the message of its answer.
 func EncodeAnswer(a Answer) RequestReplyMessage {
 	r := RequestReplyMessage{
-		Grant:  a.Grant,
-		Wait:   a.RetryAfter.Milliseconds(),
-		Late:   a.AnnounceDelay.Milliseconds(),
-		Banned: a.Banned,
+		Grant:         a.Grant,
+		Wait:          a.RetryAfter.Milliseconds(),
+		AnnounceDelay: a.AnnounceDelay.Milliseconds(),
+		Banned:        a.Banned,
 	}
 	for _, n := range a.Held {
 		if len(n.Peers) == 0 {
@@ -207,7 +208,7 @@ func (r RequestReplyMessage) Answer() Answer {
 	a := Answer{
 		Grant:         r.Grant,
 		RetryAfter:    Milliseconds(r.Wait, maxRetryAfter),
-		AnnounceDelay: Milliseconds(r.Late, MaxAnnounceDelay),
+		AnnounceDelay: Milliseconds(r.AnnounceDelay, MaxAnnounceDelay),
 		Banned:        r.Banned,
 	}
 	who := r.holdersByPiece()

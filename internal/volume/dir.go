@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"pando/internal/command"
 )
 
 // Dir is a directory of volumes. Make it with Open.
@@ -154,7 +156,7 @@ func put(from, to string) error {
 func run(ctx context.Context, args ...string) error {
 	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", args[0], err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s: %w: %s", args[0], command.Ended(ctx, err), strings.TrimSpace(string(out)))
 	}
 	return nil
 }
@@ -171,7 +173,7 @@ func (d *Dir) read(ctx context.Context, name string) (Info, error) {
 	out, err := exec.CommandContext(ctx, "qemu-img", "info", "--output=json", "-U", "-f", "qcow2", d.file(name)).
 		Output()
 	if err != nil {
-		return Info{}, fmt.Errorf("read volume %s: qemu-img: %w", name, err)
+		return Info{}, fmt.Errorf("read volume %s: qemu-img: %w", name, command.Ended(ctx, err))
 	}
 	var info struct {
 		Size      int64 `json:"virtual-size"`

@@ -24,7 +24,13 @@ type Unfinished struct {
 	Bytes  int64     // on the disk
 	Used   time.Time // last change
 	Layers bool
+
+	Changed bool // it has a change of `image shell` that could not be stored: somebody's work
+	Busy    bool // a build uses it, or it is no build's
 }
+
+// ChangedPart is the part that has what somebody changed in a copy of a version.
+const ChangedPart = "upper"
 
 // List lists the work directories below parent, by name. One that does not exist has none.
 func List(parent string) (out []Unfinished, err error) {
@@ -40,6 +46,8 @@ func List(parent string) (out []Unfinished, err error) {
 		if u.Bytes, u.Used, err = measureWork(filepath.Join(parent, d.Name())); err != nil {
 			return out, fmt.Errorf("look at unfinished builds: %w", err)
 		}
+		_, err := os.Lstat(filepath.Join(parent, d.Name(), ChangedPart+".stamp"))
+		u.Changed = err == nil
 		out = append(out, u)
 	}
 	slices.SortFunc(out, func(a, b Unfinished) int { return cmp.Compare(a.Name, b.Name) })
@@ -76,19 +84,26 @@ func measureWork(dir string) (bytes int64, used time.Time, err error) {
 	return bytes, used, err
 }
 
-// Collect removes the work directories below parent that no build uses now, and that none has used since
-// before. It returns what it removed, or would.
-func Collect(parent string, before time.Time, dryRun bool) (gone []Unfinished, err error) {
+// Collect removes the work directories below parent that no build uses now: unfinished builds that were used before
+// idle, and changes and layers that were used before kept. It returns what it removed, or would, and what stays.
+func Collect(parent string, idle, kept time.Time, dryRun bool) (gone, stay []Unfinished, err error) {
 	all, err := List(parent)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, u := range all {
+		before := idle
+		if u.Layers || u.Changed {
+			before = kept
+		}
 		if !u.Used.Before(before) {
+			stay = append(stay, u)
 			continue
 		}
 		w, ok := OpenIdle(filepath.Join(parent, u.Name))
 		if !ok {
+			u.Busy = true
+			stay = append(stay, u)
 			continue
 		}
 		if !dryRun {
@@ -97,7 +112,7 @@ func Collect(parent string, before time.Time, dryRun bool) (gone []Unfinished, e
 		w.Close()
 		gone = append(gone, u)
 	}
-	return gone, err
+	return gone, stay, err
 }
 
 // OpenIdle takes the lock of a work directory, if it is one and nobody has it.

@@ -30,6 +30,12 @@ func TestCollectWork(t *testing.T) {
 	unfinished("dir-idle", then).Close()
 	unfinished("dir-young", time.Now()).Close()
 	defer unfinished("dir-used", then).Close()
+	change := unfinished("shell-lab", then)
+	if err := change.PutStamp(ChangedPart, Stamp{Of: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	change.Close()
+	unfinished(LayerPrefix+"1", then.Add(time.Hour)).Close()
 	unknown := filepath.Join(parent, "strange")
 	if err := os.Mkdir(unknown, 0o755); err != nil {
 		t.Fatal(err)
@@ -38,16 +44,26 @@ func TestCollectWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		gone, err := Collect(parent, time.Now().Add(-24*time.Hour), dryRun)
-		if err != nil || len(gone) != 1 || gone[0].Name != "dir-idle" || gone[0].Bytes < 100_000 {
-			t.Errorf("dry run %v: %+v, %v", dryRun, gone, err)
+		gone, stay, err := Collect(parent, time.Now().Add(-24*time.Hour), then.Add(-time.Hour), dryRun)
+		if err != nil || len(gone) != 1 || gone[0].Name != "dir-idle" || gone[0].Bytes < 100_000 || len(stay) != 5 {
+			t.Errorf("dry run %v: %+v, %+v, %v", dryRun, gone, stay, err)
+		}
+		for _, u := range stay {
+			if u.Busy != (u.Name == "dir-used" || u.Name == "strange") || u.Changed != (u.Name == "shell-lab") {
+				t.Errorf("%+v", u)
+			}
 		}
 	}
 	left, err := List(parent)
-	if err != nil || len(left) != 3 {
+	if err != nil || len(left) != 5 {
 		t.Errorf("left %+v, %v", left, err)
 	}
-	if gone, err := Collect(filepath.Join(parent, "none"), time.Now(), false); err != nil || gone != nil {
+	later := time.Now().Add(time.Hour)
+	if gone, _, err := Collect(parent, later, then.Add(-time.Hour), true); err != nil || len(gone) != 1 ||
+		gone[0].Name != "dir-young" {
+		t.Errorf("all unfinished builds that none uses: %+v, %v", gone, err)
+	}
+	if gone, _, err := Collect(filepath.Join(parent, "none"), later, later, false); err != nil || gone != nil {
 		t.Errorf("of no directory: %v, %v", gone, err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+
+	"pando/internal/command"
 )
 
 // strongest is zstd's level for what is packed once and sent to every node. Go's package has none above 11.
@@ -52,7 +54,7 @@ func (p Program) Compress(ctx context.Context, raw []byte, nice int, flags ...st
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, cmd.Process.Pid, nice) // it works at any priority
 	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", p, err, bytes.TrimSpace(problem.Bytes()))
+		return nil, fmt.Errorf("%s: %w: %s", p, command.Ended(ctx, err), bytes.TrimSpace(problem.Bytes()))
 	}
 	return out.Bytes(), nil
 }

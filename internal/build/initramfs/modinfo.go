@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"pando/internal/command"
 	"pando/internal/image"
 
 	"github.com/klauspost/compress/gzip"
@@ -63,7 +64,7 @@ func readModule(ctx context.Context, path string) ([]byte, error) {
 	case ".xz":
 		out, err := exec.CommandContext(ctx, "xz", "-dc", "--", path).Output()
 		if err != nil {
-			return nil, fmt.Errorf("unpack %s with xz (package xz-utils): %w", path, err)
+			return nil, fmt.Errorf("unpack %s with xz (package xz-utils): %w", path, command.Ended(ctx, err))
 		}
 		return out, nil
 	case ".gz", ".zst":

@@ -132,10 +132,10 @@ func (r Recording) touch(touches map[uint32]*touch) {
 
 // Fit says how well a pack serves a boot, in blocks.
 type Fit struct {
-	Hits   int64 // read, and in the pack
-	Misses int64 // read, and not in the pack
-	Wasted int64 // in the pack for the time until booted, and not read
-	Late   int64 // in the pack for the time after that, and not read: not every boot goes on for as long
+	Hits        int64 // read, and in the pack
+	Misses      int64 // read, and not in the pack
+	Wasted      int64 // in the pack for the time until booted, and not read
+	WastedLater int64 // in the pack for the time after that, and not read: not every boot goes on for as long
 }
 
 // FitOf compares a pack with what one boot read.
@@ -143,7 +143,7 @@ func FitOf(pack Order, reads []trace.Read) Fit {
 	f, left := Fit{}, map[uint32]*int64{} // where a block counts that is not read; nil: it was
 	for _, e := range pack.Extents {
 		for b := e.Start; uint64(b) < e.End(); b++ {
-			if left[b] = &f.Late; int64(len(left)) <= pack.Booted {
+			if left[b] = &f.WastedLater; int64(len(left)) <= pack.Booted {
 				left[b] = &f.Wasted
 			}
 			*left[b]++

@@ -89,7 +89,7 @@ func TestFitOf(t *testing.T) {
 	reads := []trace.Read{read(0, 1, 0), read(18, 4, 1), read(18, 4, 2)}
 	for booted, want := range map[int64]Fit{
 		11: {Hits: 3, Misses: 2, Wasted: 8}, 9: {Hits: 3, Misses: 2, Wasted: 8},
-		5: {Hits: 3, Misses: 2, Wasted: 5, Late: 3}, 0: {Hits: 3, Misses: 2, Late: 8},
+		5: {Hits: 3, Misses: 2, Wasted: 5, WastedLater: 3}, 0: {Hits: 3, Misses: 2, WastedLater: 8},
 	} {
 		pack.Booted = booted
 		if got := FitOf(pack, reads); got != want {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -74,7 +75,7 @@ func unknownKey(key string, known keys) string {
 	if best != "" {
 		return fmt.Sprintf("unknown key %q; did you mean %q?", key, best)
 	}
-	return fmt.Sprintf("unknown key %q; the keys are %q", key, names)
+	return fmt.Sprintf("unknown key %q; the keys are %s", key, strings.Join(names, ", "))
 }
 
 // editDistance counts the letters to insert, remove or replace to make b of a (Levenshtein).

@@ -14,6 +14,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"pando/internal/command"
 )
 
 // maxWindow bounds the memory that a zstd archive may ask for: 128 MiB is what `zstd --ultra -22` uses.
@@ -72,6 +74,7 @@ type program struct {
 	io.ReadCloser
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
+	why    func(error) error // its end in words
 	ended  bool
 	err    error // of its end
 }
@@ -88,7 +91,8 @@ func xz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
 			"it is packed with xz, which is not installed (Debian, Ubuntu: package xz-utils; Fedora: xz)",
 		)
 	}
-	p := &program{cmd: exec.CommandContext(ctx, path, "-dc", "-M", xzMemory), stderr: &bytes.Buffer{}}
+	p := &program{cmd: exec.CommandContext(ctx, path, "-dc", "-M", xzMemory), stderr: &bytes.Buffer{},
+		why: func(err error) error { return command.Ended(ctx, err) }}
 	p.cmd.Env = []string{"LC_ALL=C.UTF-8"}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	p.cmd.Stdin, p.cmd.Stderr = r, p.stderr
@@ -125,7 +129,7 @@ func (p *program) wait() error {
 		return errors.New("it is packed by xz with a dictionary that needs more than " + xzMemory +
 			" of memory: unpack it first, `xz -d FILE`")
 	}
-	return fmt.Errorf("xz: %w: %s", bad, output)
+	return fmt.Errorf("xz: %w: %s", p.why(bad), output)
 }
 
 func (p *program) Close() error {

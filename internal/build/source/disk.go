@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"pando/internal/command"
 	"pando/internal/mount"
 )
 
@@ -43,7 +44,8 @@ func (d Disk) State(context.Context) (string, error) {
 			d.File,
 		)
 	}
-	return fmt.Sprintf("%d bytes of %d, %q", info.Size(), info.ModTime().UnixNano(), d.Choice.rules()), nil
+	return fmt.Sprintf("%d bytes of %d, %s", info.Size(), info.ModTime().UnixNano(),
+		strings.Join(d.Choice.rules(), " ")), nil
 }
 
 // Fill copies the root file system.
@@ -218,7 +220,7 @@ func qemuImg(ctx context.Context, args ...string) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("qemu-img: %w: %s", err, problem.text())
+		return nil, fmt.Errorf("qemu-img: %w: %s", command.Ended(ctx, err), problem.text())
 	}
 	return out, nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pando/internal/command"
 )
 
 // Machine is a running machine: this one, or another over ssh. Fill copies its root with the file systems that belong
@@ -135,7 +137,7 @@ func (m Machine) ask(ctx context.Context, r *rsync) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("ssh: %w: %s", err, problem.text())
+		return fmt.Errorf("ssh: %w: %s", command.Ended(ctx, err), problem.text())
 	}
 	lines := strings.Fields(out.String())
 	switch {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pando/internal/command"
 )
 
 // fillTar copies a machine that has no rsync: find there lists what may travel, tar sends it, and it is unpacked
@@ -57,7 +59,7 @@ func (m Machine) fillTar(
 	case errors.As(err, &exit) && exit.ExitCode() == changedFiles:
 		err = nil
 	case err != nil:
-		err = fmt.Errorf("tar over ssh: %w: %s", err, problem.text())
+		err = fmt.Errorf("tar over ssh: %w: %s", command.Ended(ctx, err), problem.text())
 	}
 	if err = errors.Join(err, bad); err != nil {
 		return nil, errors.Join(roomHint(fullDisk(err), p.Root), p.clear())

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"pando/internal/command"
 	"pando/internal/systree"
 )
 
@@ -71,7 +72,7 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	case errors.As(err, &exit) && exit.ExitCode() == vanished, err == nil:
 		return talk.hidden, nil
 	}
-	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", err, problem.text())), p.Root)
+	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", command.Ended(ctx, err), problem.text())), p.Root)
 }
 
 // args is the command line. Files appear under their names when they are whole; the rest of a long one is kept.

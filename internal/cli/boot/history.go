@@ -93,7 +93,7 @@ boots of each version are the least with which the test can find anything.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&class, "class", "", "only boots of this kind of hardware, as `boot stats --by class` names it")
+	c.Flags().StringVar(&class, "class", "", "only boots of this kind of hardware, as boot stats --by class names it")
 	return env.ReadFlags(c)
 }
 

@@ -8,6 +8,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/registry"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 	"pando/internal/trace"
 )
 
@@ -17,8 +18,8 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 		p.Apply(e)
 	}
 	b := api.BootDetail{
-		Boot: api.Boot{ID: id, Node: node, Started: zero, State: p.State, Stage: p.Stage, Elapsed: p.Elapsed(),
-			Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes},
+		Boot: api.Boot{ID: id, Node: node, Started: clikit.Start(), State: p.State, Stage: p.Stage,
+			Elapsed: p.Elapsed(), Failure: p.Failure, Hint: p.Hint, Bytes: p.Bytes},
 		Events: events,
 	}
 	for _, s := range trace.NewTimeline(events).Steps {
@@ -30,21 +31,16 @@ func timelineOf(id fleet.BootID, node string, events []trace.Event) api.BootDeta
 
 // TestTimeline: a boot that came up with systemd's figures, and one that failed.
 func TestTimeline(t *testing.T) {
-	var up, failed []trace.Event
-	for _, e := range seedEvents([]registry.Boot{{ID: "a1", Node: "pc001", Started: zero},
-		{ID: "a2", Node: "pc002", Started: zero}}) {
-		if e.Boot == "a1" {
-			up = append(up, e)
-		} else {
-			failed = append(failed, e)
-		}
+	env, out := clikit.Env()
+	shown := func(id fleet.BootID, node string, failed bool) api.BootDetail {
+		boot := registry.Boot{ID: id, Node: node, Started: clikit.Start()}
+		return timelineOf(id, node, clikit.Events(boot, failed))
 	}
-	env, out := testEnv()
-	b := timelineOf("a1", "pc001", up)
-	b.Systemd = seedSystemd()
+	b := shown("a1", "pc001", false)
+	b.Systemd = clikit.Systemd()
 	printTimeline(env, b)
 	env.Printf("\n")
-	b = timelineOf("a2", "pc002", failed)
+	b = shown("a2", "pc002", true)
 	printTimeline(env, b)
 	printEvents(env, b)
 	testkit.Golden(t, *update, "timeline.txt", out.String())
@@ -59,7 +55,7 @@ func TestTimelineHasIncidents(t *testing.T) {
 			Node:  "pc001",
 			Stage: stage,
 			Kind:  kind,
-			Time:  zero.Add(time.Duration(seconds) * time.Second),
+			Time:  clikit.Start().Add(time.Duration(seconds) * time.Second),
 		}
 	}
 	events := []trace.Event{
@@ -76,7 +72,7 @@ func TestTimelineHasIncidents(t *testing.T) {
 	add(20, trace.SwitchRoot, "tracker-up", "")
 	add(8, trace.SwitchRoot, "server-down", "does it run?") // before its stage: it came late
 	add(12, trace.SwitchRoot, "tracker-lost", "does it run?")
-	env, out := testEnv()
+	env, out := clikit.Env()
 	printTimeline(env, timelineOf("a1", "pc001", events))
 	for i := range mostIncidents {
 		add(40+i, trace.Booted, "peer-left", "")

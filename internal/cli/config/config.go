@@ -158,7 +158,7 @@ func printConfigChange(env *cmdenv.Env, what string, ch api.ConfigChange) error 
 		return output.JSON(env.Out, ch)
 	}
 	cmdenv.PrintChange(env, what, ch.Fields, ch.DryRun, len(ch.Nodes))
-	for _, p := range ch.Problems {
+	for _, p := range output.Counted(ch.Problems) {
 		output.Fprintf(env.Err, "warning: %s\n", p)
 	}
 	return nil

@@ -68,18 +68,20 @@ func printDiff(env *cmdenv.Env, d api.ImageDiff, files int) {
 		output.SizeOf(d.Drivers),
 		"boot pack",
 		output.SizeOf(d.Pack),
+		"packages",
+		cmdenv.PackageCounts(d.Packages),
 	)
 	var changed []api.PackageChange
 	for _, p := range d.Packages {
-		if p.Was != p.Is {
+		if p.Change != api.PackageTogether {
 			changed = append(changed, p)
 		}
 	}
 	if len(changed) > 0 {
 		env.Printf("\n")
-		t := output.NewTable(env.Out, "PACKAGE", "WAS", "IS", "FILES", "FETCH")
+		t := output.NewTable(env.Out, "PACKAGE", "CHANGE", "WAS", "IS", "FILES", "FETCH")
 		for _, p := range changed {
-			t.Row(p.Name, p.Was, p.Is, strconv.Itoa(p.Files), output.Size(p.Fetch))
+			t.Row(p.Name, string(p.Change), p.Was, p.Is, strconv.Itoa(p.Files), output.Size(p.Fetch))
 		}
 		t.Flush()
 	}

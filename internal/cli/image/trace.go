@@ -148,8 +148,8 @@ func printPack(env *cmdenv.Env, t api.ImageTrace, p api.Pack) {
 	for _, b := range t.Boots {
 		if b.Pack == p.Object && b.Hits+b.Misses > 0 {
 			later := ""
-			if b.Late > 0 {
-				later = fmt.Sprintf(", nor %s of what it has for later", output.Size(b.Late))
+			if b.WastedLater > 0 {
+				later = fmt.Sprintf(", nor %s of what it has for later", output.Size(b.WastedLater))
 			}
 			env.Printf(
 				"  %s found %s %% of what it read in it; %s of it was not read%s\n",

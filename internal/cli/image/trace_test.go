@@ -9,6 +9,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 	"pando/internal/trace"
 )
 
@@ -18,24 +19,24 @@ func testTrace() api.ImageTrace {
 		Image: "lab", Version: version, RootSize: 673e6, Read: 40e6, Chunks: 15e6,
 		Boots: []api.TraceBoot{
 			{
-				Boot:     "b",
-				Node:     "pc002",
-				Received: zero.Add(-4 * time.Minute),
-				Requests: 843,
-				Read:     40e6,
-				Pack:     "one",
-				Hits:     39_400_000,
-				Misses:   600_000,
-				Wasted:   300_000,
-				Late:     2_100_000,
+				Boot:        "b",
+				Node:        "pc002",
+				Received:    clikit.Start().Add(-4 * time.Minute),
+				Requests:    843,
+				Read:        40e6,
+				Pack:        "one",
+				Hits:        39_400_000,
+				Misses:      600_000,
+				Wasted:      300_000,
+				WastedLater: 2_100_000,
 			},
-			{Boot: "a", Node: "pc001", Received: zero.Add(-time.Hour), Requests: 849, Read: 40e6},
+			{Boot: "a", Node: "pc001", Received: clikit.Start().Add(-time.Hour), Requests: 849, Read: 40e6},
 		},
 		Packs: []api.Pack{
 			{
 				Sequence:   2,
 				Object:     "one",
-				Made:       zero.Add(-5 * time.Minute),
+				Made:       clikit.Start().Add(-5 * time.Minute),
 				Boots:      2,
 				Pieces:     154,
 				Raw:        40e6,
@@ -47,7 +48,7 @@ func testTrace() api.ImageTrace {
 				Class:      "lap-2",
 				Sequence:   1,
 				Object:     "two",
-				Made:       zero.Add(-time.Hour),
+				Made:       clikit.Start().Add(-time.Hour),
 				From:       from,
 				Pieces:     9,
 				Raw:        2e6,
@@ -84,13 +85,13 @@ func testTrace() api.ImageTrace {
 }
 
 func TestPrintTrace(t *testing.T) {
-	env, out := testEnv()
+	env, out := clikit.Env()
 	printTrace(env, testTrace(), 4)
 	testkit.Golden(t, *update, "trace.txt", out.String())
 }
 
 func TestPrintTraceOfWhatNobodyBooted(t *testing.T) {
-	env, out := testEnv()
+	env, out := clikit.Env()
 	carried := testTrace()
 	carried.Boots, carried.Stages, carried.Advice, carried.Packs = nil, nil, nil, carried.Packs[1:]
 	printTrace(env, carried, 1)

@@ -14,6 +14,7 @@ import (
 	"pando/internal/exitcode"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 )
 
 // A disk is given up when its own name was typed, and for nothing less. The question says what would be lost.
@@ -38,7 +39,7 @@ func TestConfirmErase(t *testing.T) {
 			t.Fatal(err)
 		}
 		var asked strings.Builder
-		env, _ := testEnv()
+		env, _ := clikit.Env()
 		env.In, env.Err = slave, &asked
 		err := confirmErase(env, "pc001", x.device, disks)
 		switch {
@@ -64,7 +65,7 @@ func TestConfirmEraseWithoutTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	env, _ := testEnv()
+	env, _ := clikit.Env()
 	env.In = in
 	err = confirmErase(env, "pc001", "/dev/sdb", []api.Disk{{Name: "/dev/sdb"}})
 	if !strings.Contains(exitcode.HintOf(err), "--erase /dev/sdb") {
@@ -128,7 +129,7 @@ func TestNodeCacheSaysWhetherItIsUsed(t *testing.T) {
 	defer s.Close()
 	c := api.OverSocket(socket)
 	defer c.Close()
-	env, out := testEnv()
+	env, out := clikit.Env()
 	if err := runNodeCache(env, t.Context(), c, "pc001",
 		nodeCacheFlags{device: "/dev/sdb", erase: "/dev/sdb"}); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func nodeDiff(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// shownPackages is how many packages of a node are told by name.
+// shownPackages is how many packages of a kind are told by name.
 const shownPackages = 20
 
 func printNodeDiff(env *cmdenv.Env, n api.NodeDiff) {
@@ -79,14 +79,41 @@ func printNodeDiff(env *cmdenv.Env, n api.NodeDiff) {
 	if n.Problem != "" {
 		env.Printf("  root: another one; %s\n", n.Problem)
 	} else if n.Root {
-		env.Printf("  root: %s to fetch, %d packages differ\n", output.Size(n.RootFetches), len(n.Packages))
+		env.Printf("  root: %s to fetch\n", output.Size(n.RootFetches))
 	}
-	for i, p := range n.Packages {
-		if i == shownPackages {
-			env.Printf("    ... and %d more\n", len(n.Packages)-i)
-			break
+	if text := cmdenv.PackageCounts(n.Packages); text != "" {
+		env.Printf("  packages: %s\n", text)
+	}
+	printPackages(env, n.Packages)
+}
+
+// printPackages tells packages by name: first those that are new or gone, then newer ones, then those that were only
+// rebuilt.
+func printPackages(env *cmdenv.Env, packages []api.PackageChange) {
+	for _, kind := range []api.PackageKind{api.PackageAdded, api.PackageRemoved, api.PackageChanged} {
+		shown, left := 0, 0
+		for _, p := range packages {
+			switch {
+			case p.Change != kind:
+			case shown == shownPackages:
+				left++
+			default:
+				shown++
+				env.Printf("    %s\n", packageText(p))
+			}
 		}
-		env.Printf("    %s\n", packageText(p))
+		if left > 0 {
+			env.Printf("    ... and %d more %s\n", left, kind)
+		}
+	}
+	var rebuilt []string
+	for _, p := range packages {
+		if p.Change == api.PackageRebuilt {
+			rebuilt = append(rebuilt, p.Name)
+		}
+	}
+	if len(rebuilt) > 0 {
+		env.Printf("    rebuilt: %s\n", output.Few(rebuilt))
 	}
 }
 
@@ -104,8 +131,6 @@ func packageText(p api.PackageChange) string {
 		return fmt.Sprintf("+ %s %s", p.Name, p.Is)
 	case p.Is == "":
 		return fmt.Sprintf("- %s %s", p.Name, p.Was)
-	case p.Was == p.Is:
-		return fmt.Sprintf("  %s %s: files changed", p.Name, p.Is)
 	}
 	return fmt.Sprintf("  %s %s -> %s", p.Name, p.Was, p.Is)
 }

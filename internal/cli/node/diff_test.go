@@ -6,11 +6,12 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 )
 
 // TestNodeDiffTexts: what a reboot would change, for each answer that there is.
 func TestNodeDiffTexts(t *testing.T) {
-	env, out := testEnv()
+	env, out := clikit.Env()
 	for _, d := range []api.NodeDiff{
 		{Node: "pc1", Desired: version1}, {Node: "pc2", Running: version1},
 		{Node: "pc3", Running: version1, Desired: version1},
@@ -18,8 +19,11 @@ func TestNodeDiffTexts(t *testing.T) {
 			KernelIs: "6.1.0-49", ArgsGone: []string{"quiet"},
 			ArgsNew: []string{"nosmt"}, Method: fleet.MethodKexec, MethodWhy: "the kernel or its drivers " +
 				"change", Drivers: true, Root: true, RootFetches: 12_300_000, Packages: []api.PackageChange{
-				{Name: "a", Is: "1"}, {Name: "b", Was: "1"}, {Name: "c", Was: "1", Is: "2"},
-				{Name: "d", Was: "1", Is: "1", Files: 1}}},
+				{Name: "d", Was: "1", Is: "1", Files: 1, Change: api.PackageRebuilt},
+				{Name: "c", Was: "1", Is: "2", Change: api.PackageChanged},
+				{Name: "a", Is: "1", Change: api.PackageAdded}, {Name: "b", Was: "1", Change: api.PackageRemoved},
+				{Name: "e", Was: "1", Is: "1", Fetch: 7, Change: api.PackageTogether},
+				{Name: "f", Was: "1", Is: "1", Fetch: 7, Change: api.PackageTogether}}},
 		{Node: "pc5", Running: version1, Desired: version2, Changes: true, Root: true, Problem: "index page is " +
 			"damaged"},
 	} {

@@ -8,13 +8,14 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/output"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 )
 
 // The table has a line for each path, on whichever backend, and for what is not there any more or not yet.
 func TestStateTable(t *testing.T) {
-	env, out := testEnv()
+	env, out := clikit.Env()
 	const nfs = "nfs 10.0.0.1:/srv/state"
-	week, told := zero.Add(-7*24*time.Hour), zero.Add(-time.Hour)
+	week, told := clikit.Start().Add(-7*24*time.Hour), clikit.Start().Add(-time.Hour)
 	reset := fleet.StateOrder{ID: "A", Kind: fleet.ResetState, Place: nfs, Paths: []string{"/var/log"}}
 	through := fleet.StateOrder{Kind: fleet.CopyState, From: "pc005", Through: true}
 	coming, sent, now := through, through, through

@@ -10,6 +10,7 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/listing"
 	"pando/internal/testkit"
+	"pando/internal/testkit/clikit"
 )
 
 // TestRolloutTexts: what people see of a rollout: the live table, cut to the terminal; the waves of one that
@@ -30,7 +31,7 @@ func TestRolloutTexts(t *testing.T) {
 			Clock:   10 * time.Minute,
 			Usual:   50 * time.Second,
 			Who:     "token desk",
-			Created: zero,
+			Created: clikit.Start(),
 			Plan:    fleet.RolloutPlan{Drain: "free"}.WithDefaults(),
 		},
 		Phases: map[fleet.RolloutPhase]int{},
@@ -50,8 +51,8 @@ func TestRolloutTexts(t *testing.T) {
 		}
 		r.Nodes, r.Phases[p] = append(r.Nodes, n), r.Phases[p]+1
 	}
-	env, out := testEnv()
-	table := rolloutTable(r, 80, 24, zero.Add(time.Minute))
+	env, out := clikit.Env()
+	table := rolloutTable(r, 80, 24, clikit.Start().Add(time.Minute))
 	fmt.Fprintf(out, "%s\n", strings.ReplaceAll(strings.ReplaceAll(table, "\x1b[K", ""), "\r", ""))
 	printWaves(env, r)
 	env.Printf("\n")

@@ -127,7 +127,7 @@ func policySet(env *cmdenv.Env) *cobra.Command {
 			return printPolicy(env, p)
 		}),
 	}
-	c.Flags().StringVar(&adoption, "adoption", "", "open: adopt at once; approve: wait for `pando node adopt`")
+	c.Flags().StringVar(&adoption, "adoption", "", "open: adopt at once; approve: wait for pando node adopt")
 	c.Flags().StringVar(&naming, "naming", "", "names of nodes adopted without one, such as 'pc[001-]'")
 	return c
 }

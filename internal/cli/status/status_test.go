@@ -58,3 +58,14 @@ func TestTroubleComesFirst(t *testing.T) {
 		t.Errorf("nothing wrong:\n%s", got)
 	}
 }
+
+// TestFullDiskWarning: status warns of a full disk of the server, with what is in memory only and what makes room.
+func TestFullDiskWarning(t *testing.T) {
+	s := api.Status{Disk: &api.FullDisk{Since: zero, InMemory: 3, Do: "make room"}}
+	got := strings.Join(statusWarnings(s), "\n")
+	want := "WARNING: the disk of the server is full since 21 Nov 12:00: known nodes boot, changes and uploads are " +
+		"refused; 3 boots, leases and events are in memory only\n  to do: make room"
+	if got != want {
+		t.Errorf("%q", got)
+	}
+}

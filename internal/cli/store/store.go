@@ -27,9 +27,10 @@ func storeCollect(env *cmdenv.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove versions that nothing holds, and objects that nothing names",
-		Long: `Remove versions that nothing holds, then objects that no version names, then the work of builds that nobody went on
-with, and layers of recipes that no build used for a day. The server does it once a day by itself. A version is held by a tag, by a group or node that wants it, by a
-node that runs it or boots it, and for a day after it was written; the newest three of each image stay to go back to.`,
+		Long: `Remove versions that nothing holds, objects that no version names, unfinished builds that no build is using, and
+layers of recipes that no build used for a day. The server does it once a day by itself, and keeps unfinished builds for a day.
+A version is held by a tag, by a group or node that wants it, by a node that runs it or boots it, and for a day after it was
+written; the newest three of each image stay to go back to.`,
 		Example: `  pando store gc --dry-run
   pando store gc --keep 0 --grace 1h`,
 		Args: cobra.NoArgs,
@@ -74,22 +75,32 @@ func printCollected(env *cmdenv.Env, c api.StoreCollected) {
 	for _, v := range c.Versions {
 		env.Printf("version %s of %s: nothing holds it\n", v.Version.Short(), orNone(v.Image))
 	}
+	work, bytes := 0, int64(0)
 	for _, w := range c.Work {
-		env.Printf(
-			"work of a build, %s: %s, last used %s\n",
-			w.Name,
-			output.Size(w.Bytes),
-			output.Ago(env.Now(), w.Used),
-		)
+		work, bytes = work+1, bytes+w.Bytes
+		env.Printf("unfinished build %s: %s, last used %s\n", w.Name, output.Size(w.Bytes),
+			output.Ago(env.Now(), w.Used))
+	}
+	for _, w := range c.WorkStays {
+		env.Printf("%s of unfinished build %s stay: %s\n", output.Size(w.Bytes), w.Name, staysBecause[w.Why])
 	}
 	done := "removed"
 	if c.DryRun {
 		done = "would be removed"
 	}
-	env.Printf("%d versions and %d objects of %s %s\n", len(c.Versions), c.Objects, output.Size(c.Bytes), done)
+	env.Printf("%d versions, %d objects of %s and %d unfinished builds of %s %s\n", len(c.Versions), c.Objects,
+		output.Size(c.Bytes), work, output.Size(bytes), done)
 	if c.Fresh > 0 {
 		env.Printf("%d objects of %s that nothing names are too young to go\n", c.Fresh, output.Size(c.FreshBytes))
 	}
+}
+
+// staysBecause is why an unfinished build stays, and how it goes.
+var staysBecause = map[api.WorkWhy]string{
+	api.WorkBusy:    "a build is using it, or it is no build's",
+	api.WorkChanged: "`pando image shell` could not store a change; --continue goes on with it, --grace 0s removes it",
+	api.WorkLayers:  "the next build of a recipe begins with it; --grace 0s removes it",
+	api.WorkYoung:   "it was used within --grace",
 }
 
 // orNone is the name of an image, for a version that has one.

@@ -70,19 +70,19 @@ func (x *reads) end(ctx context.Context) error {
 		return err
 	}
 	x.trace = &api.TraceRequest{
-		Boot:    x.who.Self().Boot,
-		Version: x.who.session.Version,
-		Reads:   r.Reads,
-		Partial: r.Partial,
-		Uptime:  x.who.offset(),
-		Began:   x.sinceInit(r.Began),
-		Pack:    r.Pack,
-		Hits:    r.Hits,
-		Misses:  r.Misses,
-		Wasted:  r.Wasted,
-		Late:    r.Late,
-		Until:   x.who.session.Until,
-		Reached: x.who.session.Until != "" && x.record.Until,
+		Boot:        x.who.Self().Boot,
+		Version:     x.who.session.Version,
+		Reads:       r.Reads,
+		Partial:     r.Partial,
+		Uptime:      x.who.offset(),
+		Began:       x.sinceInit(r.Began),
+		Pack:        r.Pack,
+		Hits:        r.Hits,
+		Misses:      r.Misses,
+		Wasted:      r.Wasted,
+		WastedLater: r.WastedLater,
+		Until:       x.who.session.Until,
+		Reached:     x.who.session.Until != "" && x.record.Until,
 	}
 	x.sender.event(trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: r.Message(), Attrs: r.Attrs()})
 	return nil

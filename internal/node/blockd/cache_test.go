@@ -15,6 +15,7 @@ import (
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
+	"pando/internal/testkit/cachekit"
 )
 
 // readAlone runs a daemon of its own, reads the whole root with it, and returns what it says of itself at the end.
@@ -152,7 +153,7 @@ func TestBlockDaemonWithACacheInMemory(t *testing.T) {
 // A daemon that takes over has the cache as well.
 func TestSupervisorPassesTheCacheOn(t *testing.T) {
 	o, c := aloneConfig(t, 200)
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	c.Disk = disk
 	readAlone(t, o, c)
 	k, client, ready, stop := supervise(t, o, blockapi.Config{ChunkSize: c.ChunkSize, Disk: c.Disk})
@@ -184,7 +185,7 @@ func TestSupervisorPassesTheCacheOn(t *testing.T) {
 // anything is read.
 func TestNextVersionWithACacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	c.Disk = disk
 	readAlone(t, o.testOrigin, c)
 
@@ -217,7 +218,7 @@ func TestNextVersionWithACacheInASwarm(t *testing.T) {
 // In a swarm a node with a warm cache fetches nothing, and its peers get from it what it has.
 func TestWarmCacheInASwarm(t *testing.T) {
 	o, c := newTrackedOrigin(t, 400)
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	cold := c
 	c.Disk = disk
 	readAlone(t, o.testOrigin, c)

@@ -9,6 +9,7 @@ import (
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
+	"pando/internal/testkit/cachekit"
 )
 
 // stuck is a disk whose reads do not come back.
@@ -25,7 +26,7 @@ func (k *stuck) Get(chunk.ID, int64) (chunk.Verified, bool) {
 // A cache that answers nothing is on the timeline, once.
 func TestCacheThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &blockDaemon{log: quietLog(), ledger: testLedger(t), cfg: blockapi.Config{Disk: newCacheDisk(t)}}
+		d := &blockDaemon{log: quietLog(), ledger: testLedger(t), cfg: blockapi.Config{Disk: cachekit.NewDisk(t)}}
 		d.openCache(t.Context())
 		k := &stuck{reads: make(chan struct{})}
 		d.through.Backend = k

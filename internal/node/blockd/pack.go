@@ -110,7 +110,7 @@ func (d *blockDaemon) endReads() blockapi.Recording {
 		}
 		r.Pack = chunk.Sum(d.cfg.Pack).String()
 		r.Hits = d.ledger.get(bytesPack) + d.ledger.get(bytesSpared)
-		r.Wasted, r.Late = d.ledger.get(bytesUnread), d.ledger.get(bytesLate)
+		r.Wasted, r.WastedLater = d.ledger.get(bytesUnread), d.ledger.get(bytesLate)
 		r.Misses = max(0, r.Read-r.Hits)
 	})
 }

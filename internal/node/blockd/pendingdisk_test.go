@@ -15,6 +15,7 @@ import (
 	"pando/internal/cache"
 	"pando/internal/chunk"
 	"pando/internal/rootdaemon"
+	"pando/internal/testkit/cachekit"
 )
 
 // pendingDisk is a disk that is still to come, and the end at which it is sent.
@@ -79,7 +80,7 @@ func TestPendingDisk(t *testing.T) {
 	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			o, c := config(t)
-			disk := newCacheDisk(t)
+			disk := cachekit.NewDisk(t)
 			var ours *os.File
 			c.Pending, ours = pendingDisk(t, 0)
 			a, err := startAlone(t.Context(), t, c)
@@ -122,7 +123,7 @@ func TestKnownPendingDisk(t *testing.T) {
 	for name, config := range pendingConfigs(t) {
 		t.Run(name, func(t *testing.T) {
 			o, c := config(t)
-			disk := newCacheDisk(t)
+			disk := cachekit.NewDisk(t)
 			cold := c
 			cold.Disk = disk
 			readAlone(t, o.testOrigin, cold)
@@ -214,7 +215,7 @@ func TestDiskThatNeverComes(t *testing.T) {
 // Whenever a daemon dies, the one that takes over gets the disk: before it came, and after.
 func TestSupervisorPassesPendingDisk(t *testing.T) {
 	o, c := aloneConfig(t, 400)
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	warm := c
 	warm.Disk = disk
 	readAlone(t, o, warm)

@@ -78,7 +78,7 @@ func TestRecordingMessage(t *testing.T) {
 			"received": {Count: 1526, Read: 62e6, Received: 33.1e6},
 		"boot pack: 61.5 MB of 62.0 MB read were in it, 1.2 MB of it were not read, 21.0 MB received, 3.4 MB of " +
 			"what it has for later were not read": {
-			Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, Late: 3.4e6, Received: 21e6},
+			Pack: "p", Read: 62e6, Hits: 61.5e6, Wasted: 1.2e6, WastedLater: 3.4e6, Received: 21e6},
 		"32768 reads of 900.0 MB recorded for the boot pack, 400.0 MB received; only the first 32768 reads are " +
 			"recorded": {
 			Count: 32768, Cut: true, Read: 900e6, Received: 400e6},

@@ -30,7 +30,7 @@ func (d *rootDevice) attachDevice(ctx context.Context, s *Session, v *Verified, 
 	}
 	defer log.Close()
 	r, as := v.Manifest.Root, &s.Assignment
-	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Pack: v.Pack, Keep: as.Share,
+	config := blockapi.Config{Index: r.Index, Size: r.Size, ChunkSize: r.ChunkSize, Pack: v.Pack,
 		Servers: as.Servers, Stores: as.Stores, Network: lease.Network(), Device: d.at.device}
 	if as.Swarm != nil { // the node shares its boot pack
 		config.Swarm = bootfiles.SwarmConfig(as.Swarm, v.Sources)

@@ -3,6 +3,7 @@ package initrd
 import (
 	"errors"
 	"os"
+	"pando/internal/testkit/cachekit"
 	"pando/internal/testkit/nodekit"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,7 @@ func TestDiskThatNeverAnswers(t *testing.T) {
 // Nor does one that answers no more while something is kept on it.
 func TestRecordsOnADiskThatStops(t *testing.T) {
 	const wait = 200 * time.Millisecond
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	m := cacheMachine("..") // of /dev
 	m.cacheDisk.diskWait = wait
 	m.cacheDisk.disks.name += disk.Name

@@ -12,12 +12,13 @@ import (
 	"pando/internal/lastboot"
 	"pando/internal/link"
 	"pando/internal/rundir"
+	"pando/internal/testkit/cachekit"
 	"pando/internal/trace"
 )
 
 // What is too large to be kept is told to who can change that, and takes nothing away.
 func TestBootThatIsTooLarge(t *testing.T) {
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	boots := func() (index []byte) {
 		t.Helper()
 		index, err := lastboot.OnRecords(

@@ -169,7 +169,7 @@ func (k *cacheDisk) settleCache() *blockapi.CacheDisk {
 // are less. An unknown memory is 0. What is kept is locked in memory, of a program that the kernel does not end
 // when memory runs out.
 func cacheRAM(asked, memory int64) (int64, string) {
-	most := memory / blockapi.SharePart
+	most := memory / 4
 	if memory <= 0 || asked <= most {
 		return asked, ""
 	}

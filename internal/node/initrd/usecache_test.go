@@ -9,6 +9,7 @@ import (
 	"pando/internal/blockapi"
 	"pando/internal/fleet"
 	"pando/internal/hardware"
+	"pando/internal/testkit/cachekit"
 	"pando/internal/trace"
 )
 
@@ -174,7 +175,7 @@ func TestWhichDiskIsAwaited(t *testing.T) {
 
 // An attempt that is repeated gets the disk that the one before it opened, and nobody else has opened it meanwhile.
 func TestNextAttemptHasTheDisk(t *testing.T) {
-	disk := newCacheDisk(t)
+	disk := cachekit.NewDisk(t)
 	m := cacheMachine("")
 	m.cacheDisk.disks = &diskFinder{done: make(chan struct{})}
 	var first, next blockapi.Config

@@ -51,7 +51,7 @@ func (g *Guard) audited(h httpapi.Handler) httpapi.Handler {
 		// The change is made or refused by now. It is recorded even if the client has gone.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
 		defer cancel()
-		if e := g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
+		if e := g.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.AppendAudited(a) }); e != nil {
 			g.log.Error("audit log cannot be written", "who", a.Who, "method", a.Method, "path", a.Path, "err", e)
 		}
 		return err

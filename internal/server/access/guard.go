@@ -101,7 +101,8 @@ func (g *Guard) validToken(ctx context.Context, hash registry.Hash) (registry.To
 		)
 	}
 	if err == nil && now.Sub(token.Used) > touchEvery {
-		err = g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) })
+		err = unlessFull(g.registry.UpdateReserved(ctx,
+			func(tx *registry.Tx) error { return tx.TouchToken(token.Name, now) }))
 	}
 	return token, err
 }

@@ -100,7 +100,7 @@ func (g *Guard) Login(ctx context.Context, from, name, password string) (digest 
 		return digest, errNoLogin
 	}
 	g.attempts.forgive(byName, byFrom)
-	err = g.registry.Update(ctx, func(tx *registry.Tx) error {
+	err = g.registry.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		u, err := tx.User(name)
 		if err != nil {
 			return err
@@ -108,7 +108,15 @@ func (g *Guard) Login(ctx context.Context, from, name, password string) (digest 
 		u.Used = now
 		return tx.SetUser(u)
 	})
-	return sessionDigest(u), err
+	return sessionDigest(u), unlessFull(err)
+}
+
+// unlessFull is nil where the disk has no room to note that somebody was here: who looks why may log in.
+func unlessFull(err error) error {
+	if errors.Is(err, registry.ErrFull) {
+		return nil
+	}
+	return err
 }
 
 // auditLogin records a login in the audit log, also one that failed.

@@ -83,7 +83,7 @@ func (e *OIDC) explained(err error) error {
 // any more is deleted, which ends all sessions.
 func (g *Guard) vouchedFor(ctx context.Context, p openid.Person) (u registry.User, err error) {
 	now := g.now()
-	err = g.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+	err = g.registry.UpdateReserved(ctx, func(tx *registry.Tx) (err error) {
 		u, err = tx.UserBySubject(g.provider.Issuer(), p.Subject)
 		switch known := err == nil; {
 		case err != nil && !errors.Is(err, registry.ErrNotFound):

@@ -9,7 +9,7 @@ import (
 
 // EndSession makes a session of the dashboard invalid, which would end by itself at a time.
 func (g *Guard) EndSession(ctx context.Context, id [32]byte, until time.Time) error {
-	return g.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSession(id, until, g.now()) })
+	return g.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.EndSession(id, until, g.now()) })
 }
 
 // SessionEnded reports whether somebody has logged out of a session.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"pando/internal/command"
 	"pando/internal/hint"
 	"pando/internal/media"
 )
@@ -67,7 +68,8 @@ func makeGRUB(ctx context.Context, format, dir, modules, config string) ([]byte,
 		strings.Fields(modules)...)
 	output, err := exec.CommandContext(ctx, "grub-mkimage", args...).CombinedOutput()
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", err, strings.TrimSpace(string(output))), NeedsGRUB)
+		return nil, hint.With(fmt.Errorf("grub-mkimage: %w: %s", command.Ended(ctx, err),
+			strings.TrimSpace(string(output))), NeedsGRUB)
 	}
 	return os.ReadFile(out)
 }

@@ -53,7 +53,7 @@ func (s *Service) Assign(
 		), WriteLimit: fleet.ValueOf(group.WriteLimit), WriteLayer: group.WriteLayerText(),
 		RebootAfter: s.planner.RebootAfter(
 			group,
-		), Pack: pack, Swarm: swarmOf(node, group), Share: fleet.ValueOf(group.Share),
+		), Pack: pack, Swarm: swarmOf(node, group),
 		Cache: group.CacheOf(), Offline: fleet.ValueOf(group.Offline),
 		RevokedKeys: s.keys.Ring.Trust().Revoked, RecordUntil: s.recordings.Until(node.Name),
 		Extensions: over, ExtensionPacks: s.packs.ForExtensions(over), Problems: problems,

@@ -41,6 +41,10 @@ func (r *counted) Update(ctx context.Context, write func(*registry.Tx) error) er
 	return r.Registry.Update(ctx, write)
 }
 
+func (r *counted) UpdateBoot(ctx context.Context, _ fleet.MAC, write func(*registry.Tx) error) error {
+	return r.Update(ctx, write)
+}
+
 func (r *counted) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	select {
 	case <-r.blocked:

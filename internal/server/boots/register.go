@@ -151,7 +151,10 @@ func (s *Service) redeem(
 		return resp, err
 	}
 	c.Token, c.Kernel = "", ""
-	err = s.registry.Update(ctx, func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
+	c.Arrived()
+	s.boots.NoteEnded(ctx, c)
+	err = s.registry.UpdateBoot(ctx, c.MAC,
+		func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
 	if err != nil {
 		return resp, err
 	}

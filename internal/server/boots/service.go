@@ -44,7 +44,7 @@ type journalSource interface {
 // Registry is where machines and their boots are recorded.
 type Registry interface {
 	View(context.Context, func(*registry.Tx) error) error
-	Update(context.Context, func(*registry.Tx) error) error
+	UpdateBoot(context.Context, fleet.MAC, func(*registry.Tx) error) error
 	Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]registry.Progress, error)
 }
 

@@ -58,3 +58,12 @@ func TestLogFindings(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestFullDiskFinding: the page says that the disk of the server is full, and what makes room.
+func TestFullDiskFinding(t *testing.T) {
+	got := findings(api.Status{Disk: &api.FullDisk{Since: noon, Do: "make room"}})
+	if len(got) == 0 || !strings.HasPrefix(got[0].Text, "The disk of the server is full since ") ||
+		got[0].Do != "Make room." {
+		t.Errorf("%+v", got)
+	}
+}

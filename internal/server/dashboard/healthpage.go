@@ -58,7 +58,7 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	for _, n := range nodes {
-		for _, t := range troubles(n, d.Now()) {
+		for _, t := range troubles(n) {
 			if len(v.Nodes) == mostTroubled {
 				v.Missing++
 				continue
@@ -75,6 +75,9 @@ func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] 
 // findings looks at the site as a whole.
 func findings(s api.Status) []finding {
 	var out []finding
+	if s.Disk != nil {
+		out = append(out, finding{true, sentence(s.Disk.Text()), sentence(s.Disk.Do)})
+	}
 	if text := s.DHCP.Stopped(); text != "" {
 		out = append(out, finding{true, sentence(text), sentence(api.StoppedHint)})
 	} else if s.DHCP.Mode == "proxy" && len(s.DHCP.Others) == 0 {
@@ -137,9 +140,8 @@ func findings(s api.Status) []finding {
 }
 
 // troubles is what is wrong with one node besides its latest boot.
-func troubles(n api.Node, now time.Time) []nodeTrouble {
+func troubles(n api.Node) []nodeTrouble {
 	t := newTile(n)
-	t.listen(now)
 	var out []nodeTrouble
 	if t.mood() == silent {
 		out = append(

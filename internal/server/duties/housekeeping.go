@@ -39,7 +39,7 @@ func Housekeeping(
 
 // once does all of it; what fails keeps nothing else from being done.
 func once(ctx context.Context, reg *registry.Registry, now time.Time, tasks []func(context.Context) error) error {
-	err := reg.Update(ctx, func(tx *registry.Tx) error {
+	err := reg.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		_, err := tx.DeleteExpired(now.Add(-leaseKept))
 		return err
 	})

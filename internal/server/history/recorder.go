@@ -29,6 +29,9 @@ func NewRecorder(reg *registry.Registry, log *slog.Logger) *Recorder {
 // historyBatch is how many events are read together: a boot storm has thousands in a second, of the same boots.
 const historyBatch = 1000
 
+// historyBytes bounds what these have together.
+const historyBytes = 4 << 20
+
 // Run keeps the history up to date until the registry closes or ctx ends.
 func (h *Recorder) Run(ctx context.Context) error {
 	seq, err := h.registry.HistoryMark(ctx)
@@ -71,7 +74,7 @@ func (h *Recorder) Run(ctx context.Context) error {
 
 // catchUp records the boots of the next events.
 func (h *Recorder) catchUp(ctx context.Context, seq int64) (int64, error) {
-	events, err := h.registry.Events(ctx, registry.EventFilter{After: seq, Limit: historyBatch})
+	events, err := h.registry.Events(ctx, registry.EventFilter{After: seq, Limit: historyBatch, Bytes: historyBytes})
 	if err != nil || len(events) == 0 {
 		return seq, err
 	}

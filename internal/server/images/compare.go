@@ -71,8 +71,7 @@ func (a *API) Compare(ctx context.Context, out *api.ImageDiff) error {
 	return err
 }
 
-// packageChanges lists packages that were added, removed or have another version, the most bytes first, and then
-// those whose files changed all the same.
+// packageChanges lists packages that are not alike, or of which files are fetched, the most bytes first.
 func packageChanges(was, is []image.Package, files []api.FileChange) []api.PackageChange {
 	all := map[string]*api.PackageChange{}
 	at := func(name string) *api.PackageChange {
@@ -90,14 +89,29 @@ func packageChanges(was, is []image.Package, files []api.FileChange) []api.Packa
 	for _, f := range files {
 		if f.Package != "" {
 			p := at(f.Package)
-			p.Files, p.Fetch = p.Files+1, p.Fetch+f.Fetch
+			p.Fetch += f.Fetch
+			if f.Change != compare.Shared {
+				p.Files++
+			}
 		}
 	}
 	out := []api.PackageChange{}
 	for _, p := range all {
-		if p.Was != p.Is || p.Files > 0 {
-			out = append(out, *p)
+		switch {
+		case p.Was == "" && p.Is != "":
+			p.Change = api.PackageAdded
+		case p.Was != "" && p.Is == "":
+			p.Change = api.PackageRemoved
+		case p.Was != p.Is:
+			p.Change = api.PackageChanged
+		case p.Files > 0:
+			p.Change = api.PackageRebuilt
+		case p.Fetch > 0:
+			p.Change = api.PackageTogether
+		default:
+			continue
 		}
+		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(a, b api.PackageChange) int {
 		return cmp.Or(cmp.Compare(b.Fetch, a.Fetch), strings.Compare(a.Name, b.Name))
@@ -269,7 +283,7 @@ func (a *API) deleteVersion(r *http.Request) (any, error) {
 	if _, err := fleet.ParseDigest(string(v)); err != nil {
 		return nil, httpapi.Invalid(err)
 	}
-	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
+	return nil, a.registry.UpdateReserved(r.Context(), func(tx *registry.Tx) error {
 		users, err := a.collector.UsedBy(r.Context(), tx)
 		if err != nil {
 			return err

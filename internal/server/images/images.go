@@ -330,7 +330,7 @@ func (a *API) setTag(r *http.Request) (any, error) {
 
 func (a *API) deleteTag(r *http.Request) (any, error) {
 	name, tag := r.PathValue("name"), r.PathValue("tag")
-	return nil, a.registry.Update(r.Context(), func(tx *registry.Tx) error {
+	return nil, a.registry.UpdateReserved(r.Context(), func(tx *registry.Tx) error {
 		user, err := tagUser(tx, name, tag)
 		if err != nil {
 			return err

@@ -55,7 +55,7 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if req.Console != "" {
-		if err := s.consoles.AddReported(r.Context(), b.ID, req.Console); err != nil {
+		if err := unlessFull(s.consoles.AddReported(r.Context(), b.ID, req.Console)); err != nil {
 			return err
 		}
 	}
@@ -65,11 +65,18 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if req.Status != nil {
-		if err := s.keepStatus(r.Context(), b, *req.Status); err != nil {
+		if err := unlessFull(s.keepStatus(r.Context(), b, *req.Status)); err != nil {
 			return err
 		}
 	}
 	s.alive(r, b)
+	for _, e := range events {
+		if e.Attrs[trace.AttrRootLost] != "" && !b.Session.IsZero() {
+			if err := s.boots.Ended(r.Context(), b.MAC, e.Message); err != nil {
+				return err
+			}
+		}
+	}
 	goesDown := func(e trace.Event) bool { return e.Stage == trace.Shutdown }
 	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
 		s.lastSeen.Left(b.MAC)
@@ -84,6 +91,15 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// unlessFull is nil for what a report does without where the disk has no room for it. Its events are kept all the same,
+// and a log from pstore is reported again.
+func unlessFull(err error) error {
+	if errors.Is(err, registry.ErrFull) {
+		return nil
+	}
+	return err
 }
 
 // alive notes that a node has reported. A report without anything in it says just this.

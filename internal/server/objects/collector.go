@@ -74,7 +74,6 @@ func (k *Collector) LockNames() (unlock func()) {
 
 // Run collects once a day, the first time a while after the start: not in the middle of what started the server.
 func (k *Collector) Run(ctx context.Context) error {
-	k.Reserve()
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
 	for {
@@ -84,7 +83,8 @@ func (k *Collector) Run(ctx context.Context) error {
 		case <-t.C:
 			t.Reset(keepEvery)
 		}
-		c, err := k.collect(ctx, api.StoreCollect{})
+		grace := time.Duration(keepGrace)
+		c, err := k.collect(ctx, api.StoreCollect{Grace: &grace})
 		if err != nil && ctx.Err() == nil {
 			k.log.Error("garbage collection failed", "err", err)
 		}
@@ -141,16 +141,37 @@ func (k *Collector) collect(ctx context.Context, req api.StoreCollect) (out api.
 		return out, err
 	}
 	if !req.DryRun {
-		defer k.Reserve()
+		defer k.registry.Relieve(ctx)
 		for _, v := range swept.Versions {
 			err = errors.Join(err, k.traces.Forget(v))
 		}
 	}
-	left, e := workdir.Collect(k.work, before, req.DryRun)
-	for _, w := range left {
+	return out, errors.Join(err, k.collectWork(before, req, &out))
+}
+
+// collectWork removes unfinished builds. Who asks for it and names no time removes all that no build uses now.
+func (k *Collector) collectWork(before time.Time, req api.StoreCollect, out *api.StoreCollected) error {
+	idle := before
+	if req.Grace == nil {
+		idle = k.Written().Add(time.Minute) // file times may be ahead of the clock by a tick
+	}
+	gone, stay, err := workdir.Collect(k.work, idle, before, req.DryRun)
+	for _, w := range gone {
 		out.Work = append(out.Work, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used})
 	}
-	return out, errors.Join(err, e)
+	for _, w := range stay {
+		why := api.WorkYoung
+		switch {
+		case w.Busy:
+			why = api.WorkBusy
+		case w.Changed:
+			why = api.WorkChanged
+		case w.Layers:
+			why = api.WorkLayers
+		}
+		out.WorkStays = append(out.WorkStays, api.WorkDir{Name: w.Name, Bytes: w.Bytes, Used: w.Used, Why: why})
+	}
+	return err
 }
 
 // plan is what stays and why.

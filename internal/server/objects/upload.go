@@ -16,6 +16,7 @@ import (
 	"pando/internal/httpapi"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/registry"
 	"pando/internal/store"
 )
 
@@ -80,6 +81,9 @@ func (a *API) missingObjects(r *http.Request) (any, error) {
 
 // writing runs write with the store's lock held.
 func (a *API) writing(ctx context.Context, write func(*store.Writer) error) error {
+	if a.collector.registry.FullDisk() != nil {
+		return fmt.Errorf("upload: %w", registry.ErrFull)
+	}
 	unlock, err := a.store.Lock(ctx, "image push")
 	if err != nil {
 		return err

@@ -130,7 +130,8 @@ func (a *configAPI) setConfig(r *http.Request) (any, error) {
 	return out, err
 }
 
-// tryConfig renders a file for all nodes that get it, and tells for which that fails.
+// tryConfig renders a file for all nodes that get it, and tells for which that fails: one mistake once, however many
+// nodes have it.
 func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, problems []string, err error) {
 	all, err := tx.ConfigFiles()
 	if err != nil {
@@ -149,6 +150,8 @@ func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, probl
 		return nil, nil, err
 	}
 	nodes = getters[configKey{f.For, f.Path}]
+	var mistakes []string
+	have := map[string][]string{} // nodes of each mistake
 	for _, name := range nodes {
 		n := nodeconfig.Node{Boot: boots[name]}
 		if n.Node, err = tx.Node(name); err != nil {
@@ -158,8 +161,18 @@ func (a *configAPI) tryConfig(tx *registry.Tx, f fleet.ConfigFile) (nodes, probl
 			return nil, nil, err
 		}
 		if _, err := configfile.Render(f, a.renderer.Data(n), masked); err != nil {
-			problems = append(problems, "node "+name+" boots without "+err.Error())
+			if have[err.Error()] == nil {
+				mistakes = append(mistakes, err.Error())
+			}
+			have[err.Error()] = append(have[err.Error()], name)
 		}
+	}
+	for _, mistake := range mistakes {
+		who := "node " + have[mistake][0] + " boots"
+		if n := len(have[mistake]); n > 1 {
+			who = fmt.Sprintf("%d nodes (%s) boot", n, fleet.Fold(have[mistake]))
+		}
+		problems = append(problems, who+" without "+mistake)
 	}
 	return nodes, problems, nil
 }

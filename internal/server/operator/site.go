@@ -38,6 +38,10 @@ func (a *siteAPI) status(r *http.Request) (any, error) {
 		Release: a.release, Started: a.started, Time: a.now(), Loads: a.loads(), Logs: a.logs(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
+	if d := a.reg.FullDisk(); d != nil {
+		out.Disk = &api.FullDisk{Since: d.Since, Free: d.Free, Reserved: d.Reserved, InMemory: d.InMemory,
+			Do: registry.MakeRoom}
+	}
 	err := a.reg.View(r.Context(), func(tx *registry.Tx) error {
 		p, err := tx.Policy()
 		if err != nil {
@@ -121,7 +125,7 @@ func countNode(out *api.Status, n api.Node) {
 	if n.Drift {
 		out.Nodes["drift"]++
 	}
-	if n.Status != nil && n.Boot.State == trace.Up && n.Status.Fullness() > fleet.Roomy {
+	if n.Status != nil && n.Boot.State.Runs() && n.Status.Fullness() > fleet.Roomy {
 		out.Full = append(out.Full, n.Name)
 	}
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {

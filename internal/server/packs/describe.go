@@ -100,7 +100,8 @@ func bootViews(traces []measured) []api.TraceBoot {
 				Read: merge(
 					[]measured{t},
 				).Blocks() *
-					chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted, Late: t.Late},
+					chunk.BlockSize, Pack: t.Pack, Hits: t.Hits, Misses: t.Misses, Wasted: t.Wasted,
+				WastedLater: t.WastedLater},
 		)
 	}
 	return out

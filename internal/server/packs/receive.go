@@ -82,7 +82,7 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 		return k, api.NewError(api.BadRequest, err.Error(), "")
 	}
 	reads = within(reads, uint64(m.Root.Size/chunk.BlockSize))
-	if min(req.Hits, req.Misses, req.Wasted, req.Late) < 0 {
+	if min(req.Hits, req.Misses, req.Wasted, req.WastedLater) < 0 {
 		return k, api.NewError(api.BadRequest, "read trace: a negative count", "")
 	}
 	events, err := a.registry.Events(r.Context(), registry.EventFilter{Boot: b.ID})
@@ -92,8 +92,9 @@ func (a *API) traceOf(r *http.Request, b registry.Boot, req api.TraceRequest) (k
 	return Trace{
 		Boot: b.ID, Node: b.Node, Class: fleetview.BootClass(b), Moments: momentsOf(events, req.Began),
 		Reads: trace.EncodeReads(reads),
-		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted, Late: req.Late,
-		Until: httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
+		Pack:  httpapi.Clip(req.Pack, 128), Hits: req.Hits, Misses: req.Misses, Wasted: req.Wasted,
+		WastedLater: req.WastedLater,
+		Until:       httpapi.Clip(req.Until, 64), Reached: req.Reached && req.Until != "",
 	}, nil
 }
 

@@ -39,11 +39,11 @@ type Trace struct {
 	Moments  []moment     `json:"moments,omitempty"` // in their order
 	Reads    []byte       `json:"reads"`             // as trace.EncodeReads makes them
 
-	Pack   string `json:"pack,omitempty"` // the boot pack that the boot had, and the node's account of it, in bytes
-	Hits   int64  `json:"hits,omitempty"`
-	Misses int64  `json:"misses,omitempty"`
-	Wasted int64  `json:"wasted,omitempty"`
-	Late   int64  `json:"late,omitempty"`
+	Pack        string `json:"pack,omitempty"` // the boot pack that the boot had, and the node's account of it, in bytes
+	Hits        int64  `json:"hits,omitempty"`
+	Misses      int64  `json:"misses,omitempty"`
+	Wasted      int64  `json:"wasted,omitempty"`
+	WastedLater int64  `json:"late,omitempty"`
 
 	Until   string `json:"until,omitempty"` // mark that an operator had it recorded until
 	Reached bool   `json:"reached,omitempty"`

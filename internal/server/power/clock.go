@@ -43,8 +43,8 @@ func (p *Controller) Run(ctx context.Context) error {
 		}
 		if p.now().Sub(noted) >= aliveEvery {
 			noted = p.now()
-			if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) }); err != nil &&
-				ctx.Err() == nil {
+			err := p.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.PutAlive(noted) })
+			if err != nil && ctx.Err() == nil {
 				p.log.Error("sign of life of the server cannot be recorded", "err", err)
 			}
 		}
@@ -74,7 +74,7 @@ func (p *Controller) SwitchByHours(ctx context.Context) error {
 	now := p.now()
 	var due []powered
 	var ons []bool
-	err := p.registry.Update(ctx, func(tx *registry.Tx) error {
+	err := p.registry.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		due, ons = nil, nil
 		marks, err := tx.PowerHours()
 		if err != nil {

@@ -216,7 +216,8 @@ func (p *Controller) do(ctx context.Context, x powered, do api.PowerDo, who stri
 	}
 	if do.Action != api.PowerStatus && !do.DryRun {
 		wish := fleet.PowerWish{Node: x.node.Name, On: do.Action != api.PowerOff, At: p.now(), Who: who}
-		if err := p.registry.Update(ctx, func(tx *registry.Tx) error { return tx.PutPowerWish(wish) }); err != nil {
+		err := p.registry.UpdateReserved(ctx, func(tx *registry.Tx) error { return tx.PutPowerWish(wish) })
+		if err != nil {
 			return out, err
 		}
 	}

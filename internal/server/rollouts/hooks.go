@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"pando/internal/command"
 	"pando/internal/fleet"
 	"pando/internal/hooks"
 	"pando/internal/httpapi"
@@ -96,7 +97,7 @@ func (d *Runner) hook(ctx context.Context, r fleet.Rollout, h rollout.Hook) roll
 	case ctx.Err() != nil:
 		says = fmt.Sprintf("it has not ended in %s", hookMost)
 	case err != nil:
-		says = strings.TrimSuffix(err.Error()+": "+says, ": ")
+		says = strings.TrimSuffix(command.Ended(ctx, err).Error()+": "+says, ": ")
 	}
 	if err != nil {
 		d.log.Info("hook failed", "rollout", r.ID, "hook", h.Name, "for", h.Use, "node", h.Node, "says", says)

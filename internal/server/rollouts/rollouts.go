@@ -157,7 +157,7 @@ func (d *Runner) step(ctx context.Context, id string) error {
 	var next fleet.Rollout
 	var act rollout.Actions
 	var ends []rollout.Note
-	err = d.registry.Update(ctx, func(tx *registry.Tx) error {
+	err = d.registry.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		r, err := tx.Rollout(id)
 		if err != nil {
 			return err
@@ -249,11 +249,12 @@ func (d *Runner) Observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) 
 
 func (d *Runner) observeNode(n fleet.Node, b registry.Boot, p registry.Progress) (rollout.Node, error) {
 	view := api.Node{Node: n}
-	if err := fleetview.AddBoot(&view, b, p); err != nil {
+	if err := fleetview.AddStatus(&view, b, p); err != nil {
 		return rollout.Node{}, err
 	}
 	seen := d.now().Sub(d.views.LastSeen(n)) <= lastseen.Within
-	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Speaks: seen && !b.Session.IsZero()}
+	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Off: p.Off,
+		Speaks: seen && !b.Session.IsZero()}
 	if seen && p.State == trace.Up {
 		out.Up, out.Running = true, view.Running
 	}

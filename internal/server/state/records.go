@@ -65,7 +65,7 @@ func (s *Service) stateRecord(
 	if err != nil || r.In(place) != nil {
 		return r, gone, err
 	}
-	err = s.registry.Update(ctx, func(tx *registry.Tx) (err error) {
+	err = s.registry.UpdateReserved(ctx, func(tx *registry.Tx) (err error) {
 		r, err = keptIn(tx, node, k)
 		return err
 	})
@@ -182,7 +182,7 @@ func (s *Service) KeepReport(ctx context.Context, b registry.Boot, text string) 
 	report := readStateReport(text, s.now())
 	report.place.Boot = b.ID
 	var ended []fleet.StateResult
-	err := s.registry.Update(ctx, func(tx *registry.Tx) error {
+	err := s.registry.UpdateReserved(ctx, func(tx *registry.Tx) error {
 		ended = nil
 		r, err := tx.StateRecord(b.Node)
 		if errors.Is(err, registry.ErrNotFound) {

@@ -76,7 +76,7 @@ func Join(ctx context.Context, client *http.Client, trackers []string, q JoinOpt
 				asks.Answered(time.Since(begin), s.try.Tracker, swarm.JoinReply{
 					Peers:         s.a.Peers,
 					Again:         s.a.Again,
-					AnnounceDelay: swarm.Milliseconds(s.a.Late, swarm.MaxAnnounceDelay),
+					AnnounceDelay: swarm.Milliseconds(s.a.AnnounceDelay, swarm.MaxAnnounceDelay),
 				})
 			}
 		case <-wait.C:

@@ -37,7 +37,8 @@ func (s *Server) join(r *http.Request, q swarm.JoinMessage) (swarm.JoinReplyMess
 	s.mu.Unlock()
 	select {
 	case a := <-answer:
-		return swarm.JoinReplyMessage{Peers: a.Peers, Again: a.Again, Late: a.AnnounceDelay.Milliseconds()}, true
+		return swarm.JoinReplyMessage{Peers: a.Peers, Again: a.Again,
+			AnnounceDelay: a.AnnounceDelay.Milliseconds()}, true
 	case <-r.Context().Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -1,17 +1,21 @@
-package initrd
+// Package cachekit is a cache on a disk, for tests of what reads and writes one.
+//
+// It owns no state, and only tests use it: those of node/blockd, node/initrd and lastboot. It stands apart from
+// nodekit because packages below the cache use that.
+package cachekit
 
 import (
 	"errors"
 	"os"
 	"path/filepath"
-	"testing"
 
 	"pando/internal/blockapi"
 	"pando/internal/cache"
+	"pando/internal/testkit/nodekit"
 )
 
-// newCacheDisk is an empty cache on a disk.
-func newCacheDisk(t *testing.T) *blockapi.CacheDisk {
+// NewDisk is an empty cache on a disk of 80 MiB.
+func NewDisk(t nodekit.T) *blockapi.CacheDisk {
 	t.Helper()
 	const size = 80 << 20
 	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"pando/internal/diskreserve"
+	"pando/internal/fleet"
+)
+
+// least is how many bytes are free on a disk that is not full.
+const least = 1 << 20
+
+// enough is how many bytes have to be free for a full disk to be so no longer: a new reserve and some more, so that it
+// is not full again with the next write.
+func enough(all int64) int64 { return min(diskreserve.Size+2*least, all/4) }
+
+// diskEvery is how often the disk is looked at.
+const diskEvery = 5 * time.Second
+
+// disk is what is known of the disk that the files are on.
+type disk struct {
+	reserve *diskreserve.Reserve // nil: nothing is reserved, and a write that fails fails
+
+	mu    sync.Mutex
+	since time.Time // it is full; zero: it is not
+}
+
+// FullDisk is how a full disk stands.
+type FullDisk struct {
+	Since    time.Time
+	Free     int64 // bytes
+	Reserved int64 // bytes that are still reserved
+	InMemory int   // boots, leases and events that are not on the disk
+}
+
+// FullDisk returns nil while the disk has room.
+func (r *Registry) FullDisk() *FullDisk {
+	r.disk.mu.Lock()
+	defer r.disk.mu.Unlock()
+	if r.disk.since.IsZero() {
+		return nil
+	}
+	out := FullDisk{Since: r.disk.since, Reserved: r.disk.reserve.Held(), InMemory: r.pending.count()}
+	out.Free, _, _ = r.disk.reserve.Room() // it was asked a moment ago
+	if o := r.memory.now.Load(); o != nil {
+		out.InMemory += len(o.boots) + len(o.leases)
+	}
+	return &out
+}
+
+// refused is the error of a change that has no use of the reserve while the disk is full.
+func (r *Registry) refused() error {
+	r.disk.mu.Lock()
+	defer r.disk.mu.Unlock()
+	if r.disk.since.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: what is left is for boots of known nodes", ErrFull)
+}
+
+// UpdateReserved is Update for what must go on while the disk is full: it may use the reserve.
+func (r *Registry) UpdateReserved(ctx context.Context, fn func(*Tx) error) error {
+	err := r.update(ctx, fn)
+	if errors.Is(err, ErrFull) && r.giveReserve() {
+		err = r.update(ctx, fn)
+	}
+	if errors.Is(err, ErrDryRun) {
+		return nil
+	}
+	return err
+}
+
+// UpdateBoot is Update for a boot of the machine with a MAC. On a full disk it uses the reserve if the machine is a
+// known node; without any room it goes on in memory, where fn can write boots and leases, until there is room again.
+func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) error) error {
+	err := r.refused()
+	if err == nil {
+		err = r.update(ctx, fn)
+	}
+	if !errors.Is(err, ErrFull) || r.disk.reserve == nil {
+		return err
+	}
+	var known bool
+	if e := r.View(ctx, func(tx *Tx) (err error) { known, err = tx.KnownMAC(mac); return err }); e != nil || !known {
+		return errors.Join(err, e)
+	}
+	err = r.UpdateReserved(ctx, fn)
+	if !errors.Is(err, ErrFull) {
+		return err
+	}
+	first := r.memory.now.Load() == nil
+	if err := r.remember(ctx, fn); err != nil {
+		return err
+	}
+	if first {
+		r.log.Error("boots and leases are not on the disk but in memory: it is full, and so is its reserve", "mac", mac,
+			"hint", MakeRoom)
+	}
+	return nil
+}
+
+// MakeRoom is what to do about a full disk.
+const MakeRoom = "make room: `pando store gc --grace 0s`, `pando image delete`, or what else is on this disk"
+
+// giveReserve gives the reserve to the files, and reports whether a write is worth another try.
+func (r *Registry) giveReserve() bool {
+	d := &r.disk
+	if d.reserve == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.begin()
+	some := d.reserve.Held() / 4
+	d.reserve.Give(
+		diskreserve.Share{Path: r.main.path + "-wal", Bytes: some},
+		diskreserve.Share{Path: r.events.path + "-wal", Bytes: some},
+		diskreserve.Share{Path: r.main.path, Bytes: some},
+		diskreserve.Share{Path: r.events.path, Bytes: some},
+	)
+	return true
+}
+
+// foundFull notes that a write found no room.
+func (r *Registry) foundFull() {
+	if r.disk.reserve == nil {
+		return
+	}
+	r.disk.mu.Lock()
+	defer r.disk.mu.Unlock()
+	r.begin()
+}
+
+// begin notes that the disk is full; its lock is held.
+func (r *Registry) begin() {
+	if !r.disk.since.IsZero() {
+		return
+	}
+	r.disk.since = r.now()
+	r.log.Error("the disk is full: known nodes boot from the reserve, changes and uploads are refused",
+		"dir", filepath.Dir(r.main.path), "hint", MakeRoom)
+}
+
+// WatchDisk looks at the disk until ctx ends.
+func (r *Registry) WatchDisk(ctx context.Context) error {
+	t := time.NewTicker(diskEvery)
+	defer t.Stop()
+	for {
+		r.Relieve(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// Relieve looks at the disk once. When it has room, what was in memory only is written, and the reserve is taken.
+func (r *Registry) Relieve(ctx context.Context) {
+	d := &r.disk
+	if d.reserve == nil {
+		return
+	}
+	free, all, err := d.reserve.Room()
+	if err != nil {
+		r.log.Error("the disk cannot be asked for its room", "err", err)
+		return
+	}
+	d.mu.Lock()
+	full := !d.since.IsZero()
+	if !full && free < least {
+		r.begin()
+	}
+	d.mu.Unlock()
+	if free < least || full && free < enough(all) {
+		return
+	}
+	if full {
+		err := r.update(ctx, func(*Tx) error { return nil })
+		if err == nil {
+			err = r.writePending(ctx)
+		}
+		if err != nil {
+			r.log.Error("what is in memory only is not written yet", "err", err)
+			return
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err = d.reserve.Take()
+	if err != nil {
+		r.log.Debug("no room is reserved for a full disk", "err", err)
+	}
+	none := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if full && !none { // there is as much room as the disk says
+		d.since = time.Time{}
+		r.log.Info("the disk has room again: changes are taken, and all that was in memory is written",
+			"dir", filepath.Dir(r.main.path), "free", free)
+	}
+}
+
+// rolled is how many bytes of the oldest events make room for new ones on a full disk.
+const rolled = 256 << 10
+
+// writeHistory writes to the events' file. On a full disk it uses the reserve, and then the room of the oldest events.
+func (r *Registry) writeHistory(ctx context.Context, do func(*sql.Tx) error) error {
+	err := r.events.write(ctx, do)
+	if !errors.Is(err, ErrFull) || !r.giveReserve() {
+		return err
+	}
+	if err = r.events.write(ctx, do); !errors.Is(err, ErrFull) {
+		return err
+	}
+	return r.events.write(ctx, func(tx *sql.Tx) error {
+		var total int64
+		if err := tx.QueryRowContext(ctx, `SELECT total FROM event_bytes`).Scan(&total); err != nil {
+			return err
+		}
+		if err := shrinkEvents(ctx, tx, total-rolled); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
