@@ -112,7 +112,7 @@ func buildFrom(env *cmdenv.Env, ctx context.Context, name string, tags []string,
 		}
 	}
 	b.options = opt
-	result, err := b.run(func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
+	result, err := b.run(buildrun.Steps(), func(o build.Options) (build.Result, error) { return build.Image(ctx, o) })
 	if err != nil {
 		return buildrun.WithHint(err)
 	}

@@ -109,12 +109,12 @@ func (b *builder) sameArchitecture(ctx context.Context, architecture string) err
 }
 
 // run does it, with progress on the screen.
-func (b *builder) run(do func(build.Options) (build.Result, error)) (build.Result, error) {
+func (b *builder) run(all []terminal.Step, do func(build.Options) (build.Result, error)) (build.Result, error) {
 	out := b.env.Out
 	if b.env.JSON {
 		out = b.env.Err
 	}
-	p := terminal.NewProgress(out, b.env.Now, buildrun.StepNames)
+	p := terminal.NewProgress(out, b.env.Now, all)
 	opt := b.options
 	opt.Progress = p.Show
 	r, err := do(opt)

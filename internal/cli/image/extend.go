@@ -83,7 +83,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	if len(command) > 0 {
 		opt.Command = inside(env, command)
 	}
-	result, err := b.run(func(o build.Options) (build.Result, error) {
+	result, err := b.run(buildrun.ExtensionSteps(), func(o build.Options) (build.Result, error) {
 		opt.Build = o
 		return build.Extend(ctx, opt)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pando/internal/build"
+	"pando/internal/buildrun"
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/fleet"
@@ -102,7 +103,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 			version.Short(),
 		)
 	}
-	result, err := b.run(func(o build.Options) (build.Result, error) {
+	result, err := b.run(buildrun.Steps(), func(o build.Options) (build.Result, error) {
 		opt.Build = o
 		return build.Change(ctx, opt)
 	})

@@ -79,7 +79,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideDHCP(env, ctx, &f.serveFlags); err != nil {
 		return err
 	}
-	bar := terminal.NewProgress(env.Err, env.Now, buildrun.StepNames)
+	bar := terminal.NewProgress(env.Err, env.Now, buildrun.Steps())
 	cfg, err := serverConfig(env, ctx, f.serveFlags, bar)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	if len(names) != 1 {
 		return exitcode.WithHint(
 			exitcode.Usagef("up: which interface are the nodes on?"),
-			"say --interface with one of "+strings.Join(hostcheck.InterfaceNames(), ", "),
+			hostcheck.NameOne("say --interface with one of"),
 		)
 	}
 	f.interfaces = names
