@@ -260,7 +260,7 @@ func (f *serveFlags) dhcpConfig() (dhcp.Config, error) {
 	if len(c.Interfaces) == 0 {
 		if c.Interfaces = hostcheck.UsableInterfaces(); len(c.Interfaces) != 1 {
 			return c, exitcode.WithHint(exitcode.Usagef("DHCP: which interface are the nodes on?"),
-				"say --interface with one of "+strings.Join(hostcheck.InterfaceNames(), ", ")+"; or --dhcp off")
+				hostcheck.NameOne("say --interface with one of")+"; or --dhcp off")
 		}
 	}
 	if mode == dhcp.Own {

@@ -115,7 +115,7 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	if len(names) != 1 {
 		return exitcode.WithHint(
 			exitcode.Usagef("up: which interface are the nodes on?"),
-			"say --interface with one of "+strings.Join(hostcheck.InterfaceNames(), ", "),
+			hostcheck.NameOne("say --interface with one of"),
 		)
 	}
 	f.interfaces = names
