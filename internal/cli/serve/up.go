@@ -70,7 +70,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideInterface(env, &f.serveFlags); err != nil {
 		return err
 	}
-	if err := server.CheckFree(env.Data); err != nil { // a server that runs here would answer the search for DHCP servers
+	if err := server.CheckFree(env.Data); err != nil { // a server here would answer the search for others
 		return err
 	}
 	if err := checksBeforeUp(env, ctx, f); err != nil {

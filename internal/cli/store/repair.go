@@ -86,7 +86,7 @@ func nodeSeconds(env *cmdenv.Env, ctx context.Context, set string) ([]store.Repa
 type nodeSecond struct {
 	store.HTTP
 	node string
-	lost bool // it does not answer or shares nothing, and is not asked again: a time-out for each object would take hours
+	lost bool // it does not answer or shares nothing: a time-out for each object would take hours
 }
 
 // busyWait is the pause before a node is asked again whose uploads are all taken.

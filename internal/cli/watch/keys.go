@@ -80,7 +80,7 @@ func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 			}
 		}
 	}()
-	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // an error means that the terminal is gone
+	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // fails if the terminal is gone
 }
 
 // errQuit ends the table after the key q.
