@@ -107,7 +107,7 @@ func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) e
 }
 
 // MakeRoom is what to do about a full disk.
-const MakeRoom = "make room: `pando store gc --grace 0s`, `pando image delete`, or what else is on this disk"
+const MakeRoom = "make room: `pando store gc --grace 1h`, `pando image delete`, or what else is on this disk"
 
 // giveReserve gives the reserve to the files, and reports whether a write is worth another try.
 func (r *Registry) giveReserve() bool {
