@@ -42,7 +42,8 @@ type BootList struct {
 type BootDetail struct {
 	Boot
 	Steps   []Step        `json:"steps"`
-	Events  []trace.Event `json:"events"` // all of them, in order
+	Gaps    []Gap         `json:"gaps,omitempty"` // longer times between them
+	Events  []trace.Event `json:"events"`         // all of them, in order
 	Systemd *Systemd      `json:"systemd,omitempty"`
 	// SystemdStart is where on this timeline systemd's clock has its zero: the start of the kernel.
 	SystemdStart time.Duration `json:"systemd_start,omitempty"`
@@ -62,6 +63,14 @@ type Step struct {
 	Hint     string           `json:"hint,omitempty"`
 	Bytes    map[string]int64 `json:"bytes,omitempty"`
 	Message  string           `json:"message,omitempty"`
+}
+
+// Gap is a time in which no stage was under way, and what is known of it.
+type Gap struct {
+	Start  time.Duration `json:"start"`
+	Took   time.Duration `json:"took"`
+	Before trace.Stage   `json:"before"` // the stage that came next
+	Text   string        `json:"text"`
 }
 
 // EventList answers GET /v1/events.

@@ -46,8 +46,17 @@ func (b BootDetail) Spans() []trace.Span {
 			Detail: map[string]string{"state": b.Systemd.State},
 		},
 	)
+	return append(out, b.Units()...)
+}
+
+// Units returns the units of systemd's account that took a time, on the clock of the boot; nil: there is no account.
+func (b BootDetail) Units() []trace.Span {
+	if b.Systemd == nil {
+		return nil
+	}
+	out := []trace.Span{}
 	for _, u := range b.Systemd.Units {
-		span := trace.Span{Track: "units", Name: u.Unit, Start: zero + u.Start, Took: u.Active - u.Start}
+		span := trace.Span{Track: "units", Name: u.Unit, Start: b.SystemdStart + u.Start, Took: u.Active - u.Start}
 		if u.Chain {
 			span.Detail = map[string]string{"critical": "the default target waited for it"}
 		}

@@ -178,7 +178,8 @@ type Status struct {
 	Policy  Policy    `json:"policy"`
 	DHCP    DHCP      `json:"dhcp"`
 	Loads   Loads     `json:"loads"`
-	// by state: "discovered", "adopted", and of these "booting", "booted", "failed", "down", "drift"
+	// by state: "discovered", "adopted", and of these "booting", "booted", "degraded", "silent", "failed", "down",
+	// "drift"
 	Nodes  map[string]int      `json:"nodes"`
 	Groups []Group             `json:"groups"`
 	Bytes  map[string]int64    `json:"bytes,omitempty"` // by source, sum over the latest boots
@@ -186,7 +187,7 @@ type Status struct {
 
 	Rollouts []Rollout `json:"rollouts,omitempty"` // that are under way, without their nodes
 
-	Failed  int    `json:"failed"`            // nodes whose latest boot has something wrong with it
+	Failed  int    `json:"failed"`            // nodes whose latest boot is failed or degraded
 	Trouble []Boot `json:"trouble,omitempty"` // some of these boots, each with its fault
 
 	Broken []BrokenVersion `json:"broken,omitempty"` // versions that groups boot and that are not whole in the store

@@ -2,10 +2,9 @@ package bench
 
 import (
 	"pando/internal/api"
-	"pando/internal/trace"
 )
 
 // Up reports whether a node runs what it should run.
 func Up(n api.Node) bool {
-	return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+	return n.Boot != nil && n.Boot.State.Reached() && n.Running != "" && n.Running == n.Desired
 }

@@ -29,6 +29,7 @@ type Registry interface {
 	View(context.Context, func(*registry.Tx) error) error
 	UpdateBoot(context.Context, fleet.MAC, func(*registry.Tx) error) error
 	Append(context.Context, ...trace.Event) ([]trace.Event, error)
+	Progress(context.Context, ...fleet.BootID) (map[fleet.BootID]registry.Progress, error)
 }
 
 // Boots has the latest boot of each MAC. It is a write-through cache of the registry. Boots of unknown machines without
@@ -69,6 +70,8 @@ type Entry struct {
 	offers  int           // of its boot file in a row that it did not ask for
 	Token   string        // in the initramfs that was sent, while it may be asked for again
 	knocked time.Time     // first packet that may be of a next boot, of a machine that seems to run
+	next    []trace.Event // what was seen since then: of the next boot, if it was one
+	sent    time.Time     // when the initramfs was taken whole: what comes long after is of another boot
 	last    uint64        // place in the queue of the last event that is written behind
 }
 
@@ -191,10 +194,35 @@ func (c *Entry) UnderWay(now time.Time) bool {
 	return c.Boot.ID != "" && c.Boot.Init.IsZero() && c.Boot.TokenUsed.IsZero() && recent
 }
 
-// Knocked notes a packet of a machine that seems to run: it may be of its next boot. Its lock is held.
-func (c *Entry) Knocked(now time.Time) {
+// kernelStarts is how soon after its initramfs iPXE asks again, on the same boot, when it cannot start the kernel.
+const kernelStarts = 30 * time.Second
+
+// Loaded notes that the machine has taken its initramfs: it starts its kernel now. Its lock is held.
+func (c *Entry) Loaded(now time.Time) { c.sent = now }
+
+// Restarted reports whether a packet or a request that a boot under way gets is of another boot: the machine was sent
+// its script, and its firmware runs again (anew), or it comes long after its kernel was started. Its lock is held.
+func (c *Entry) Restarted(now time.Time, anew bool) bool {
+	if c.Boot.Scripted.IsZero() {
+		return false
+	}
+	return anew || !c.Knock(now).IsZero() || !c.sent.IsZero() && now.Sub(c.sent) > kernelStarts
+}
+
+// Knocked notes what is seen of a machine that seems to run or to load: it may be of its next boot, which the request
+// for a script begins. Anybody can send a packet. Its lock is held.
+func (c *Entry) Knocked(now time.Time, what string, seen ...trace.Event) {
 	if c.Knock(now).IsZero() {
-		c.knocked = now
+		c.knocked, c.next = now, nil
+		seen = append([]trace.Event{{Time: now, Stage: trace.DHCP, Kind: trace.Begin, Message: what}}, seen...)
+	}
+	for i := range seen {
+		if seen[i].Time.IsZero() {
+			seen[i].Time = now
+		}
+	}
+	if len(c.next)+len(seen) <= maxWaiting {
+		c.next = append(c.next, seen...)
 	}
 }
 
@@ -206,13 +234,59 @@ func (c *Entry) Knock(now time.Time) time.Time {
 	return c.knocked
 }
 
-// Begin makes c a new boot, in memory. Its lock is held.
+// Arrived notes that the boot goes on: what knocked meanwhile was not its machine. Its lock is held.
+func (c *Entry) Arrived() { c.knocked, c.next = time.Time{}, nil }
+
+// Follow begins the machine's next boot at the time at which it was seen first, with what was seen of it since. The
+// boot before it has ended, whether its machine said so or not. Its lock is held.
+func (b *Boots) Follow(ctx context.Context, c *Entry, now time.Time) {
+	began, seen := now, c.next
+	if at := c.Knock(now); !at.IsZero() {
+		began = at
+	} else {
+		seen = nil
+	}
+	b.conclude(ctx, c, began)
+	c.Begin(began)
+	for _, e := range seen {
+		if e.Stage == trace.DHCP {
+			c.DHCP = e.Kind
+		}
+	}
+	b.RecordBehind(c, seen...)
+}
+
+// conclude records that the boot of c is over, of which its machine did not say that. The boot's lock is held.
+func (b *Boots) conclude(ctx context.Context, c *Entry, at time.Time) {
+	if !c.Saved {
+		return
+	}
+	known, err := b.registry.Progress(ctx, c.Boot.ID)
+	if err != nil {
+		b.lost(c, err)
+		return
+	}
+	e := trace.Event{Time: at, Stage: trace.Shutdown, Kind: trace.Fail,
+		Message: "it began anew before it was booted", Hint: "if nobody reset it: what its screen said, and " +
+			"`pando boot show " + string(c.Boot.ID) + " --console`"}
+	switch p := known[c.Boot.ID]; {
+	case p.State == trace.Down, p.Waits: // what waited for an operator did not fail
+		return
+	case p.State == trace.Up:
+		e.Kind, e.Hint = trace.End, ""
+		e.Message = "it began anew without saying that it goes down: it was reset, or had no power"
+	}
+	b.RecordBehind(c, e)
+}
+
+// Begin makes c a new boot, in memory, of a machine that has said what became of the boot before. Its lock is held.
 func (c *Entry) Begin(now time.Time) {
 	c.Boot = registry.Boot{
 		ID: fleet.BootID(identity.NewBootID()), MAC: c.MAC, Started: now, PXEMenu: c.Boot.PXEMenu,
 	}
 	c.Saved, c.waiting, c.Kernel, c.DHCP, c.Failure, c.Token = false, nil, "", "", "", ""
 	c.Queued, c.Told, c.knocked, c.failed = time.Time{}, false, time.Time{}, 0
+	c.next, c.sent = nil, time.Time{}
 }
 
 // Save writes the boot through, after change. A boot that was not saved yet is created. Its lock is held.

@@ -79,7 +79,7 @@ func (m *Chooser) change(ctx context.Context, n fleet.Node, b registry.Boot) (fl
 		return c, err
 	}
 	view := api.Node{Node: n}
-	if err := fleetview.AddBoot(&view, b, progress[b.ID]); err != nil {
+	if err := fleetview.AddStatus(&view, b, progress[b.ID]); err != nil {
 		return c, err
 	}
 	runs := cmp.Or(view.Running, b.Version)

@@ -3,6 +3,7 @@ package fleetview
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"pando/internal/api"
@@ -20,6 +21,8 @@ type Nodes struct {
 	Registry *registry.Registry
 	LastSeen func(fleet.Node) time.Time // the last sign of life of a node
 	Address  func(fleet.MAC) netip.Addr // from where a node reported last; nil: not known
+	// State is how a node's latest boot is; nil: what its events say, for who asks for nobody's eyes
+	State func(context.Context, fleet.Node, registry.Progress) (trace.State, error)
 }
 
 // Views joins nodes with what they should run and with their latest boots.
@@ -63,7 +66,7 @@ func (v Nodes) Views(ctx context.Context, tx *registry.Tx, nodes []fleet.Node) (
 		if !ok {
 			continue
 		}
-		if err := AddBoot(&out[i], b, progress[b.ID]); err != nil {
+		if err := v.addBoot(ctx, &out[i], b, progress[b.ID]); err != nil {
 			return nil, err
 		}
 		if out[i].Boot.State != trace.Down {
@@ -83,10 +86,19 @@ func (v Nodes) address(b registry.Boot) netip.Addr {
 	return b.Addr
 }
 
-// AddBoot adds a node's latest boot to the node's view.
-func AddBoot(n *api.Node, b registry.Boot, p registry.Progress) error {
-	view := Boot(b, p)
+// addBoot adds a node's latest boot to the node's view.
+func (v Nodes) addBoot(ctx context.Context, n *api.Node, b registry.Boot, p registry.Progress) error {
+	state, err := p.State, error(nil)
+	if v.State != nil {
+		state, err = v.State(ctx, n.Node, p)
+	}
+	view := Boot(b, p, state)
 	n.Boot = &view
+	return errors.Join(err, AddStatus(n, b, p))
+}
+
+// AddStatus adds what a node's latest boot runs, and what the node reported of itself.
+func AddStatus(n *api.Node, b registry.Boot, p registry.Progress) error {
 	if len(p.Status) > 0 {
 		n.Status = new(api.NodeStatus)
 		if err := json.Unmarshal(p.Status, n.Status); err != nil {
@@ -115,13 +127,13 @@ func joinHardware(n *api.Node, hardware map[string]fleet.Hardware, classes []fle
 	}
 }
 
-// Boot is the API view of a boot. A boot without events has only begun.
-func Boot(b registry.Boot, p registry.Progress) api.Boot {
+// Boot is the API view of a boot that is in a state. A boot without events has only begun.
+func Boot(b registry.Boot, p registry.Progress, state trace.State) api.Boot {
 	v := api.Boot{
-		ID: b.ID, Node: b.Node, MAC: b.MAC, Started: b.Started, Updated: p.Updated, State: p.State, Stage: p.Stage,
+		ID: b.ID, Node: b.Node, MAC: b.MAC, Started: b.Started, Updated: p.Updated, State: state, Stage: p.Stage,
 		Elapsed: p.Elapsed(), Failure: p.Failure, Hint: p.Hint, Version: b.Version, Bytes: p.Bytes,
 	}
-	if v.State == "" {
+	if p.State == "" {
 		v.State, v.Stage, v.Updated = trace.Booting, trace.DHCP, b.Started
 	}
 	return v

@@ -41,7 +41,7 @@ type Look struct {
 	Journals Journals
 }
 
-// Standing is the group, version and state of an adopted node: booting, failed, booted, down, or new (it never booted).
+// Standing is the group, version and state of an adopted node, in the words of trace.State, or new (it never booted).
 type Standing struct {
 	Run
 	State string
@@ -65,7 +65,7 @@ var (
 	nodesDesc = desc(
 		"pando_nodes",
 		"Adopted nodes by group, image and version of their latest boot, and state: booting, failed, booted, "+
-			"down, new.",
+			"degraded, silent, down, new.",
 		append(runNames, "state")...)
 	discoveredDesc = desc("pando_nodes_discovered", "Machines that were seen and wait to be adopted.")
 	stagesDesc     = desc(

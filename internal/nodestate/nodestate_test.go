@@ -143,3 +143,32 @@ func TestUnitName(t *testing.T) {
 		}
 	}
 }
+
+// While what state is kept on cannot be had, the reason is where the node's agent reads it; then it is gone. So is
+// why the state cannot be put in place.
+func TestWhyStateWaits(t *testing.T) {
+	dir := t.TempDir()
+	helpers := stateScript[strings.Index(stateScript, "\nsay() {"):strings.Index(stateScript, "\nmounted() {")]
+	run := func(steps string) string {
+		c := exec.Command("sh", "-c", "waits="+dir+"/waits what=nas:/export\n"+helpers+"\n"+steps)
+		c.Dir = dir
+		out, _ := c.CombinedOutput() // fail ends it
+		return string(out)
+	}
+	out := run(`sleep() { cp waits seen; }
+try() { [ -e seen ] || { cp waits begun; echo "mount: timed out"; return 1; }; }
+again try`)
+	for name, want := range map[string]string{
+		"begun": "node state waits for nas:/export\n",
+		"seen":  "node state waits for nas:/export: mount: timed out\n",
+		"waits": "",
+	} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q\n%s", name, got, err, want, out)
+		}
+	}
+	run(`fail "cannot be made"`)
+	if got, _ := os.ReadFile(filepath.Join(dir, "waits")); string(got) != "node state: cannot be made\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -21,6 +21,9 @@ type Input struct {
 // stateDir is where what state is kept on is mounted.
 const stateDir = ownDir + "state"
 
+// waitsFile is where the node's agent reads what the boot waits for.
+const waitsFile = ownDir + "waits"
+
 // stateUnit is the service that puts state in place.
 const stateUnit = "pando-state.service"
 
@@ -102,6 +105,7 @@ func script(in Input, st fleet.State, base string) string {
 	set("list", keptList)
 	set("told", toldFile)
 	set("report", reportProgram)
+	set("waits", waitsFile)
 	switch st.Kind {
 	case fleet.StateNetwork:
 		m := fleet.Mount{What: st.What, Where: stateDir, Type: st.FileSystem, Options: st.Options}

@@ -7,19 +7,23 @@ say() { echo "Pando state: $*"; }
 
 fail() {
 	say "$*"
+	echo "node state: $*" >"$waits"
 	exit 1
 }
 
-# again COMMAND...: until it works, telling why it does not, less and less often.
+# again COMMAND...: until it works, telling why it does not, less and less often. A mount may be tried for minutes.
 again() {
-	n=0
+	n=0 out=
+	echo "node state waits for $what" >"$waits"
 	until out=$("$@" 2>&1); do
+		echo "node state waits for $what: ${out:-$1 failed}" >"$waits"
 		n=$((n + 1))
 		case $n in
 		1 | 5 | 20 | *00) say "$what: ${out:-$1 failed}; waiting" ;;
 		esac
 		sleep 1
 	done
+	: >"$waits"
 }
 
 mounted() { grep -q " $dir " /proc/mounts; }

@@ -15,8 +15,8 @@ func steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Plain is text as a terminal may get it: much of what is shown was said by machines that nobody has to trust. Line
-// breaks and tabs stay.
+// Plain is text as a terminal or a page may get it: much of what is shown was said by machines that nobody has to
+// trust. Line breaks and tabs stay.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if steers(r) && r != '\n' && r != '\t' {

@@ -13,5 +13,6 @@ const (
 	MarksName    = "marks"       // one JSON object per line, appended by `pando-init mark`
 	PstoreName   = "pstore"      // what the kernel of the last boot left; the unit pando-pstore puts it there
 	ProgressName = "agent.json"  // how far the agent has come with marks
+	WaitsName    = "waits"       // why the boot waits: a line, by the unit that puts node state in place
 	AgentSocket  = "agent.sock"  // a datagram to it makes the agent look at the marks
 )

@@ -75,7 +75,7 @@ func (s *Server) newLookout() *sitemetrics.Lookout {
 		}
 	}
 	return sitemetrics.New(sitemetrics.Config{
-		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, LastSeen: s.lastSeen.Seen,
+		Registry: s.registry, Store: s.store, Dir: s.cfg.Dir, Addresses: addresses, State: s.faults.State,
 		Loads: s.admission.Status, Packs: s.packs.Waiting, Swarm: s.swarm.Nodes, Journals: s.journals.Status,
 		Now: s.now, Log: s.log,
 	})

@@ -76,7 +76,8 @@ func (s *Server) operatorOptions() operator.Options {
 
 // nodeViews puts together what is known of nodes.
 func (s *Server) nodeViews() fleetview.Nodes {
-	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen, Address: s.lastSeen.Address}
+	return fleetview.Nodes{Registry: s.registry, LastSeen: s.lastSeen.Seen, Address: s.lastSeen.Address,
+		State: s.faults.State}
 }
 
 // nodeData has what is kept of nodes outside of the registry follow their names.

@@ -153,6 +153,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	if err := s.findPrograms(); err != nil {
 		return err
 	}
+	s.faults = history.NewFaults(s.registry, s.lastSeen.Seen, s.now)
 	s.planner = bootplan.New(s.registry, s.versions, s.agents, s.cfg.RebootAfter)
 	s.nodeAuth = nodeauth.New(s.registry, s.now)
 	s.waker = nodecommand.NewWaker(s.registry, s.log)
@@ -173,7 +174,6 @@ func (s *Server) open(ctx context.Context) (err error) {
 	s.storeAPI = objects.NewAPI(s.collector, s.keys.Ring)
 	s.methods = bootmethod.New(s.registry, s.store, s.versions, s.cfg.Release, s.nextVersion)
 	s.wireActions()
-	s.faults = history.NewFaults(s.registry, s.now)
 	if s.volumes, err = volumes.Open(volumes.Options{Dir: s.cfg.Dir, Registry: s.registry, Nodes: s.nodeAuth,
 		Port: func() uint16 { return s.ports.Data }, Now: s.now, Log: s.log}); err != nil {
 		return err

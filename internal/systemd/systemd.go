@@ -50,8 +50,9 @@ func Read(
 	if s.Failed, err = Failed(ctx, systemctl); err != nil {
 		return s, false
 	}
-	text, err := systemctl(ctx, "show", "*", "--property=Id", "--property=After",
-		"--property=InactiveExitTimestampMonotonic", "--property=ActiveEnterTimestampMonotonic")
+	// Without --all those are left out that have ended.
+	text, err := systemctl(ctx, "show", "*", "--all", "--property=Id,After,"+
+		"InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic,InactiveEnterTimestampMonotonic")
 	if err != nil {
 		return s, false
 	}
@@ -67,7 +68,13 @@ func Read(
 // Failed returns the units that have failed.
 func Failed(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) ([]string, error) {
 	failed, err := systemctl(ctx, "list-units", "--state=failed", "--plain", "--no-legend")
-	return firstWords(failed), err
+	return words(failed, 0, ""), err
+}
+
+// Waits are the units of the jobs that run, which is what a boot waits for that does not go on.
+func Waits(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) []string {
+	jobs, _ := systemctl(ctx, "list-jobs", "--plain", "--no-legend")
+	return words(jobs, 1, "running")
 }
 
 // properties reads lines "Key=value".
@@ -89,11 +96,12 @@ func microseconds(s string) time.Duration {
 	return time.Duration(n) * time.Microsecond
 }
 
-func firstWords(text string) []string {
+// words returns a column of the lines that end with a word.
+func words(text string, column int, last string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) > 0 {
-			out = append(out, f[0])
+		if f := strings.Fields(line); len(f) > column && strings.HasSuffix(f[len(f)-1], last) {
+			out = append(out, f[column])
 		}
 	}
 	return out

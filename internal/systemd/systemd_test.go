@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +71,7 @@ func TestSystemdFigures(t *testing.T) {
 	if got := critical(units, "no.target"); got != nil {
 		t.Errorf("the chain of a target that is not there: %v", got)
 	}
-	if got := firstWords("x.service loaded failed failed X\n\ny.mount loaded\n"); !reflect.DeepEqual(
+	if got := words("x.service loaded failed failed X\n\ny.mount loaded\n", 0, ""); !reflect.DeepEqual(
 		got,
 		[]string{"x.service", "y.mount"},
 	) {
@@ -77,5 +79,53 @@ func TestSystemdFigures(t *testing.T) {
 	}
 	if got := microseconds("infinity"); got != 0 {
 		t.Errorf("a time that is no number: %v", got)
+	}
+}
+
+// What `systemd-analyze blame` lists is in the account: a oneshot that ended before the boot was over, and a unit that
+// failed in the end, count with the time that they ran.
+func TestOneshotsAreInTheAccount(t *testing.T) {
+	text := "Id=slow.service\nInactiveExitTimestampMonotonic=5000000\nActiveEnterTimestampMonotonic=0\n" +
+		"InactiveEnterTimestampMonotonic=50000000\n\n" +
+		"Id=failed.service\nInactiveExitTimestampMonotonic=6000000\nActiveEnterTimestampMonotonic=0\n" +
+		"InactiveEnterTimestampMonotonic=36000000\n\n" +
+		"Id=again.service\nInactiveExitTimestampMonotonic=9000000\nActiveEnterTimestampMonotonic=1000000\n" +
+		"InactiveEnterTimestampMonotonic=8000000\n\n" + // it is starting a second time
+		"Id=end.target\nAfter=slow.service\nInactiveExitTimestampMonotonic=51000000\n" +
+		"ActiveEnterTimestampMonotonic=51000000\nInactiveEnterTimestampMonotonic=0\n"
+	units := unitStarts(text, time.Minute)
+	got := worthKeeping(units, critical(units, "end.target"))
+	want := []api.UnitTime{
+		{Unit: "slow.service", Start: 5 * time.Second, Active: 50 * time.Second, Chain: true},
+		{Unit: "failed.service", Start: 6 * time.Second, Active: 36 * time.Second},
+		{Unit: "end.target", Start: 51 * time.Second, Active: 51 * time.Second, Chain: true},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// The units that ended are asked for as well, which `systemctl show "*"` leaves out.
+func TestEndedUnitsAreAskedFor(t *testing.T) {
+	asked := false
+	systemctl := func(_ context.Context, args ...string) (string, error) {
+		if args[1] == "*" {
+			asked = slices.Contains(args, "--all") &&
+				strings.Contains(args[len(args)-1], "InactiveEnterTimestampMonotonic")
+		}
+		return "FinishTimestampMonotonic=9000000\n", nil
+	}
+	if _, whole := Read(t.Context(), systemctl); !whole || !asked {
+		t.Errorf("asked for all: %v, whole %v", asked, whole)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	systemctl := func(context.Context, ...string) (string, error) {
+		return "  71 dev-sdb.device  start running\n 2 multi-user.target start waiting\n" +
+			" 90 slow.service start running\nNo jobs running.\n", nil
+	}
+	if got := Waits(t.Context(), systemctl); !slices.Equal(got, []string{"dev-sdb.device", "slow.service"}) {
+		t.Errorf("waits for %v", got)
 	}
 }

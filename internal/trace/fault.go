@@ -23,6 +23,7 @@ const (
 	NotPrepared       Fault = "not-prepared"       // config files were not put in place
 	NoInit            Fault = "no-init"            // the image has nothing to go on with
 	Panic             Fault = "kernel-panic"       // the kernel said so
+	StateAway         Fault = "state-away"         // what it keeps cannot be had
 	EmergencyMode     Fault = "emergency-mode"     // systemd went no further
 	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
 	GoneInFirmware    Fault = "gone-in-firmware"   // it has an address and asks for no boot file
@@ -49,6 +50,9 @@ const AttrCache = "cache"
 // dealt with: its kind.
 const AttrIncident = "incident"
 
+// WaitsFor begins what a node says of a boot that waits: the units and devices follow for which its systemd does.
+const WaitsFor = "systemd waits for "
+
 // Diagnosis is a fault of a boot: what happened, and what to do.
 type Diagnosis struct {
 	Fault Fault
@@ -61,6 +65,7 @@ type Diagnosis struct {
 // Facts is the input of Diagnose besides a boot's events.
 type Facts struct {
 	FailedUnits []string
+	Seen        time.Time // when the node was last heard of; zero: it is not known
 	// Usual is how long each stage usually takes, from the end of the stage before. A missing stage gets a default that
 	// suits most machines.
 	Usual map[Stage]time.Duration
@@ -70,6 +75,9 @@ type Facts struct {
 // waits in a queue or for an operator, and one that may only need a moment longer.
 func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 	c := read(events)
+	if s := c.StateAt(facts, now); s != Failed && s != Degraded {
+		return Diagnosis{}, false
+	}
 	switch {
 	case c.panicked != nil:
 		return Diagnosis{Panic, c.panicked.Stage, c.panicked.Time, "the kernel panicked: " + c.panicked.Message,
@@ -79,26 +87,21 @@ func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 		return unitsFailed(c, facts.FailedUnits), true
 	case c.State == Failed:
 		return broken(c), true
-	case c.State != Booting || c.waits:
-		return Diagnosis{}, false
 	}
-	return late(c, facts, now)
+	return late(c, facts, now), true
 }
 
 // course is a boot as far as it came.
 type course struct {
 	Progress
-	last     map[Stage]Event // the last of each stage that is no Info
-	moved    time.Time       // when something happened last that was not said before
-	failure  Event           // of the stage that is broken
-	lastFact string          // the last fact that was told of the furthest stage
+	failure  Event  // of the stage that is broken
+	lastFact string // the last fact that was told of the furthest stage
 	panicked *Event
 	scriptAt string // where iPXE, which runs, was told that its script is
-	waits    bool   // in the queue for kernel and initramfs, or for its adoption
 }
 
 func read(events []Event) course {
-	c := course{last: map[Stage]Event{}}
+	var c course
 	for _, e := range events {
 		c.Apply(e)
 		if e.Attrs[AttrPanic] != "" {
@@ -108,29 +111,12 @@ func read(events []Event) course {
 			c.scriptAt = at
 			continue
 		}
-		if e.Kind == Info {
-			if e.Stage == c.Stage {
-				c.lastFact = e.Message
-			}
-			c.waits = c.waits || e.Stage == Script
-			continue
+		if e.Kind == Info && e.Stage == c.Stage {
+			c.lastFact = e.Message
 		}
-		if Rank(e.Stage) < 0 {
-			continue
-		}
-		if e.Stage == Script {
-			c.waits = e.Kind == Begin && e.Message != ""
-		}
-		if old, again := c.last[e.Stage]; !again || old.Kind != e.Kind && e.Attempt <= 1 {
-			c.moved = later(c.moved, e.Time)
-		}
-		c.last[e.Stage] = e
-		if e.Kind == Fail && e.Stage == c.Broken {
+		if e.Kind == Fail && e.Stage == c.Broken || e.Stage == Shutdown && c.Failure == e.Message {
 			c.failure = e
 		}
-	}
-	if c.Stage != Script {
-		c.waits = false
 	}
 	return c
 }
@@ -161,6 +147,7 @@ func Faults() []Fault {
 		NotPrepared,
 		NoInit,
 		Panic,
+		StateAway,
 		EmergencyMode,
 		UnitsFailed,
 		GoneInFirmware,

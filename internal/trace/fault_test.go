@@ -170,11 +170,13 @@ func TestDiagnose(t *testing.T) {
 			nil, usual, "", "", ""},
 		{"had its turn, and is gone", with(toLoader, "script+", "script? waits for its turn: place 9, about "+
 			"40s", "@5m", "script+", "script- lab", "@2m"), nil, usual, GoneAfterScript, "no kernel", ""},
-		{"waits for its adoption", with(toLoader, "script+ this machine is new here and waits until an operator "+
-			"adopts it", "@1h"), nil, usual, "", "", ""},
+		{"waits for its adoption", with(toLoader, "script+ this machine is new here", "@1h"), nil, usual, "", "", ""},
 		{"fixed", with(toRegister, "manifest+", "manifest! connection refused", "manifest-"), nil, usual, "", "", ""},
 		{"up", toUp, nil, usual, "", "", ""},
-		{"went down", with(toSystemd, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"state is away", with(toSystemd, "booted! node state waits for nas:/x"), nil, nil, StateAway, "nas:/x", "on"},
+		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
+		{"went down early", with(toSystemd, "shutdown- it goes down"), nil, nil, NotStarted, "it goes down", "console"},
+		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
 	} {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)
@@ -187,8 +189,7 @@ func TestDiagnose(t *testing.T) {
 		}
 		seen[d.Fault] = true
 		if !strings.Contains(d.Text, tt.says) || !strings.Contains(d.Do, tt.advice) || d.Do == "" ||
-			strings.Contains(d.Text, "\n") ||
-			d.Since.IsZero() {
+			strings.Contains(d.Text, "\n") || d.Since.IsZero() {
 			t.Errorf("%s: says %q\n to do: %q\n since %v", tt.name, d.Text, d.Do, d.Since)
 		}
 	}

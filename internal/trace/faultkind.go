@@ -149,6 +149,14 @@ var knowns = []known{
 	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
 	{
 		Booted,
+		"node state",
+		StateAway,
+		"what it keeps cannot be put in place",
+		"is that server or disk on, and reachable from the node? The boot goes on by itself when it answers; `pando " +
+			"group show` has what the group keeps, and where",
+	},
+	{
+		Booted,
 		"",
 		EmergencyMode,
 		"systemd did not go on",
@@ -157,8 +165,27 @@ var knowns = []known{
 	},
 }
 
+// ended is for a boot that is over before its default target: the machine went down, or began anew.
+func ended(c course) Diagnosis {
+	s, gone := silences[c.Stage]
+	d := Diagnosis{Fault: s.fault, Stage: c.Broken, Since: c.failure.Time, Text: s.text + "; " + c.Failure, Do: s.do}
+	switch {
+	case gone:
+	case c.Stage == SwitchRoot:
+		d.Fault, d.Text = NotStarted, "the image's init ran, and its default target was not reached: "+c.Failure
+		d.Do = cmp.Or(c.Hint, "its journal and its console say why")
+	default:
+		d.Fault, d.Text = Hangs, "came as far as "+string(c.Stage)+": "+c.Failure
+		d.Do = cmp.Or(c.Hint, "its console says what it waited for")
+	}
+	return d
+}
+
 // broken names a boot's failure.
 func broken(c course) Diagnosis {
+	if c.failure.Stage == Shutdown {
+		return ended(c)
+	}
 	d := Diagnosis{
 		Fault: Hangs,
 		Stage: c.Broken,
@@ -246,11 +273,41 @@ func (f Facts) silent() (sum time.Duration) {
 	return sum
 }
 
-// late judges a boot that is on its way by how long nothing new has come.
-func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
-	at, open := c.Stage, c.last[c.Stage].Kind == Begin
-	quiet := now.Sub(c.moved)
-	d := Diagnosis{Stage: at, Since: c.moved}
+// SilentAfter is how long after its last sign a node that was up counts as silent: one that lives reports about once a
+// minute.
+const SilentAfter = 4 * time.Minute
+
+// isLate judges a boot that is on its way by how long nothing new has come.
+func (p Progress) isLate(facts Facts, now time.Time) bool {
+	if p.Waits {
+		return false
+	}
+	_, quiet, longest := p.quiet(facts, now)
+	return quiet > longest
+}
+
+// quiet is which stage a boot on its way is to go on with, how long nothing new has come, and how long that may last.
+func (p Progress) quiet(facts Facts, now time.Time) (next Stage, quiet, longest time.Duration) {
+	at, open := p.Stage, p.Kinds.of(p.Stage) == Begin
+	quiet = now.Sub(later(p.Moved, p.Started))
+	if at == DHCP && open {
+		return at, quiet, addressInVain
+	}
+	next = at
+	if !open {
+		next = after(at, facts.Usual)
+	}
+	if at == Initramfs && !open {
+		facts.Usual = map[Stage]time.Duration{next: facts.silent()}
+	}
+	return next, quiet, facts.allowed(next)
+}
+
+// late says what it means that nothing new has come of a boot that is on its way.
+func late(c course, facts Facts, now time.Time) Diagnosis {
+	at, open := c.Stage, c.Kinds.of(c.Stage) == Begin
+	next, quiet, _ := c.quiet(facts, now)
+	d := Diagnosis{Stage: at, Since: c.Moved}
 	if at == DHCP && open {
 		d.Fault, d.Text = NoLease, "asked for an address and was seen to get none"
 		d.Do = "does the site's DHCP server have one for it? Where Pando gives addresses, look at the range: " +
@@ -258,17 +315,10 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 		if c.lastFact != "" {
 			d.Text += "; " + c.lastFact
 		}
-		return d, quiet > addressInVain
-	}
-	next := at
-	if !open {
-		next = after(at, facts.Usual)
+		return d
 	}
 	if at == Initramfs && !open {
 		facts.Usual = map[Stage]time.Duration{next: facts.silent()}
-	}
-	if quiet <= facts.allowed(next) {
-		return Diagnosis{}, false
 	}
 	usual := ""
 	if u := facts.Usual[next]; u > 0 {
@@ -301,7 +351,7 @@ func late(c course, facts Facts, now time.Time) (Diagnosis, bool) {
 	if c.lastFact != "" {
 		d.Text += "; it said last: " + c.lastFact
 	}
-	return d, true
+	return d
 }
 
 // after is the next stage of a boot that this machine's boots have, or the next of all.

@@ -14,7 +14,17 @@ const (
 	Failed  State = "failed"  // a stage failed and has not succeeded since
 	Up      State = "booted"  // the image reached its default target
 	Down    State = "down"    // the node said that it goes down
+
+	// What StateAt makes of these.
+	Degraded State = "degraded" // booted, and units failed
+	Silent   State = "silent"   // booted, and not heard of for SilentAfter
 )
+
+// Reached reports whether a boot came to its default target, and its node has not said since that it goes down.
+func (s State) Reached() bool { return s == Up || s == Degraded || s == Silent }
+
+// Runs is Reached for a node that is heard of.
+func (s State) Runs() bool { return s == Up || s == Degraded }
 
 // SourceK is the source under which bytes sent before Init are counted: boot loader, kernel and initramfs. The
 // node counts those after Init, by where they came from.
@@ -33,6 +43,30 @@ type Progress struct {
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
 	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
 	Cache   string           `json:"cache,omitempty"`   // AttrCache, as it was said last
+	Moved   time.Time        `json:"moved,omitzero"`    // something happened that had not been said before
+	Kinds   kinds            `json:"kinds,omitempty"`   // of the last event of each stage
+	Waits   bool             `json:"waits,omitempty"`   // in the queue for kernel and initramfs, or for its adoption
+}
+
+// kinds has the last kind of each stage that is no Info: two bits each.
+type kinds uint64
+
+var kindCodes = [...]Kind{"", Begin, End, Fail}
+
+func (k kinds) of(s Stage) Kind {
+	if Rank(s) < 0 {
+		return ""
+	}
+	return kindCodes[k>>(2*Rank(s))&3]
+}
+
+func (k *kinds) set(s Stage, kind Kind) {
+	for code, c := range kindCodes {
+		if c == kind {
+			at := 2 * Rank(s)
+			*k = *k&^(3<<at) | kinds(code)<<at
+		}
+	}
 }
 
 // Elapsed is the time from the first event to booted, or to the last event while it is not booted.
@@ -57,20 +91,67 @@ func (p *Progress) Apply(e Event) {
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
 	p.Cache = cmp.Or(e.Attrs[AttrCache], p.Cache)
+	p.move(e)
 	if Rank(e.Stage) < 0 || e.Kind == Info {
 		return
 	}
-	if p.Stage == "" || Rank(e.Stage) > Rank(p.Stage) {
+	if p.Stage == "" || Rank(e.Stage) > Rank(p.Stage) && (e.Stage != Shutdown || p.State == Up) {
 		p.Stage = e.Stage
 	}
 	p.judge(e)
 }
 
+// move notes whether the boot goes on with an event, or waits for somebody else.
+func (p *Progress) move(e Event) {
+	if e.Kind == Info {
+		p.Waits = p.Waits || e.Stage == Script && p.Kinds.of(Script) == Begin
+		return
+	}
+	if Rank(e.Stage) < 0 {
+		return
+	}
+	if e.Stage == Script {
+		p.Waits = e.Kind == Begin && e.Message != ""
+	}
+	if Rank(e.Stage) > Rank(Script) {
+		p.Waits = false
+	}
+	if old := p.Kinds.of(e.Stage); old == "" || old != e.Kind && e.Attempt <= 1 {
+		p.Moved = later(p.Moved, e.Time)
+	}
+	p.Kinds.set(e.Stage, e.Kind)
+}
+
+// StateAt is how a boot is at a moment, in the one word that lists, pages, metrics and statistics have for it: what its
+// events say, unless it is not heard of any more, hangs, or runs with failed units. Where it is Failed or Degraded
+// Diagnose has what is wrong.
+func (p Progress) StateAt(facts Facts, now time.Time) State {
+	switch {
+	case p.State == "":
+		return Booting
+	case p.State == Down:
+		return Down
+	case p.Panic:
+		return Failed
+	case p.State == Up && !facts.Seen.IsZero() && now.Sub(facts.Seen) > SilentAfter:
+		return Silent
+	case p.State == Up && len(facts.FailedUnits) > 0:
+		return Degraded
+	case p.State == Booting && p.isLate(facts, now):
+		return Failed
+	}
+	return p.State
+}
+
 // judge changes the state.
 func (p *Progress) judge(e Event) {
 	switch {
-	case e.Stage == Shutdown:
+	case e.Stage == Shutdown && p.State == Up:
 		p.State = Down
+	case e.Stage == Shutdown && p.State == Booting: // one that failed stays so
+		p.State, p.Failure, p.Hint = Failed, cmp.Or(e.Message, "it went down"), e.Hint
+		p.Broken = order[min(max(Rank(p.Stage)+1, 0), Rank(Booted))]
+	case e.Stage == Shutdown:
 	case p.State == Down:
 		// Reports that were on their way when the node went down.
 	case e.Kind == Fail:

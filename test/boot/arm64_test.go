@@ -80,7 +80,7 @@ func TestRealBootArm64(t *testing.T) {
 	s.announce(n)
 	m, booted := s.powerOn(n)
 	up := s.wait(n.name, arm64Timeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.State.Reached() && n.Running != "" && n.Running == n.Desired
 	})
 	booted()
 	t.Logf("arm64 is up after %s; K %d bytes", up.Boot.Elapsed, up.Boot.Bytes[trace.SourceK])

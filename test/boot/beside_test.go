@@ -12,7 +12,6 @@ import (
 	"pando/internal/api"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // readTimeout is how long an emulated machine may take to read its whole root, beside a build.
@@ -62,7 +61,7 @@ func TestRealBuildBesideGuest(t *testing.T) {
 		t.Logf("reboot: %v (the connection may end before the command does)", err)
 	}
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != first.ID && n.Boot.State == trace.Up && n.Running == n.Desired &&
+		return n.Boot != nil && n.Boot.ID != first.ID && n.Boot.State.Reached() && n.Running == n.Desired &&
 			n.Running != old
 	})
 	g = s.shell(n)

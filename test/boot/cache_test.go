@@ -171,7 +171,7 @@ func (s *site) cacheBootWhile(n node, name string, happens func(*testkit.Machine
 	m, booted := s.powerOn(n)
 	happens(m, before.ID)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
 	})
 	booted()
 	e := s.recording(n, m)

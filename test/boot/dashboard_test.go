@@ -62,7 +62,7 @@ func TestRealDashboard(t *testing.T) {
 	bootPage.Until(`/reboot for .*desk/.test(document.querySelector(".outcome").innerText)`)
 	watchTile(fleetPage, n.name)
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
-		return now.Boot != nil && now.Boot.ID != first.Boot.ID && now.Boot.State == trace.Up
+		return now.Boot != nil && now.Boot.ID != first.Boot.ID && now.Boot.State.Reached()
 	})
 	s.seenBooting(fleetPage, n.name)
 	if after := s.run(s.shell(n), kernel); after == before {

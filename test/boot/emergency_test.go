@@ -49,7 +49,7 @@ func TestRealBootEmergency(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != e.Boot && n.Boot.State == trace.Up
+		return n.Boot != nil && n.Boot.ID != e.Boot && n.Boot.State.Reached()
 	})
 	booted()
 	g := s.shell(n)

@@ -151,7 +151,7 @@ func TestRealBootTwiceAndPowerOff(t *testing.T) {
 		t.Logf("reboot: %v (the connection may end before the command does)", err)
 	}
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up
+		return n.Boot != nil && n.Boot.ID != first && n.Boot.State.Reached()
 	})
 	old, err := s.API.Boot(t.Context(), first)
 	if err != nil || old.State != trace.Down {

@@ -11,7 +11,6 @@ import (
 	"pando/internal/cache"
 	"pando/internal/fleet"
 	"pando/internal/testkit"
-	"pando/internal/trace"
 )
 
 // What a node writes to compressed memory takes less of it, and what it removes is given back. Full, it goes on as
@@ -150,7 +149,7 @@ func (s *site) layerBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
 	m, booted := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
 	})
 	booted()
 	return m, s.shell(n)

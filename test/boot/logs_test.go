@@ -70,7 +70,7 @@ func TestRealBootLeavesItsLogs(t *testing.T) {
 	)
 	s.waitLog(n, api.JournalQuery{Grep: "words of a dying node"})
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
-		return now.Boot != nil && now.Boot.ID != first.ID && now.Boot.State == trace.Up
+		return now.Boot != nil && now.Boot.ID != first.ID && now.Boot.State.Reached()
 	})
 	after, err := s.API.NodeLogs(t.Context(), n.name, api.JournalQuery{Boot: "-1", Grep: "words of a dying node"})
 	if err != nil || after.Boot != first.ID || len(after.Lines) != 1 || after.Lines[0].Name != "last" {

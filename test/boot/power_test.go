@@ -72,7 +72,7 @@ func TestRealKexec(t *testing.T) {
 	}
 	asked := time.Since(started)
 	up := s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
-		return now.Boot != nil && now.Boot.ID != first.ID && now.Boot.State == trace.Up && now.Running == now.Desired
+		return now.Boot != nil && now.Boot.ID != first.ID && now.Boot.State.Reached() && now.Running == now.Desired
 	})
 	t.Logf("asked for %s, up %s after that", asked.Round(time.Second), (time.Since(started) - asked).Round(time.Second))
 	second, err := s.API.NodeBoot(t.Context(), n.name)

@@ -129,7 +129,7 @@ func (s *site) runs(nodes []node, machines []*testkit.Machine, ref fleet.Ref) {
 	s.t.Helper()
 	for i, n := range nodes {
 		s.wait(n.name, bootTimeout, machines[i], func(n api.Node) bool {
-			return n.Boot.State == trace.Up && n.Running == version(ref) && n.Desired == version(ref) && n.Rollout == ""
+			return n.Boot.State.Reached() && n.Running == version(ref) && n.Desired == version(ref) && n.Rollout == ""
 		})
 	}
 }

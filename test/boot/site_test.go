@@ -207,7 +207,7 @@ func (s *site) boot(n node) *testkit.Machine {
 func (s *site) waitUp(n node, m *testkit.Machine) api.Node {
 	s.t.Helper()
 	return s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.State == trace.Up && n.Running != "" && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.State.Reached() && n.Running != "" && n.Running == n.Desired
 	})
 }
 

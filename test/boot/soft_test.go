@@ -162,7 +162,7 @@ func (s *site) anew(n node, m *testkit.Machine, method fleet.BootMethod) {
 	}
 	asked := time.Since(started)
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
-		return now.Boot != nil && now.Boot.ID != before.ID && now.Boot.State == trace.Up && now.Running == now.Desired
+		return now.Boot != nil && now.Boot.ID != before.ID && now.Boot.State.Reached() && now.Running == now.Desired
 	})
 	s.t.Logf(
 		"%s: asked for %s, up %s after that; ssh was away for %s",

@@ -164,7 +164,7 @@ func (s *site) stateBoot(n node) (*testkit.Machine, *testkit.Guest) {
 	before, _ := s.API.NodeBoot(s.t.Context(), n.name) // none yet: an empty id
 	m, booted := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
 	})
 	booted()
 	g := s.shell(n)

@@ -130,7 +130,7 @@ func TestRealBootWithDeadServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(n.name, bootTimeout, m, func(n api.Node) bool {
-		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State == trace.Up && n.Running == n.Desired
+		return n.Boot != nil && n.Boot.ID != before.ID && n.Boot.State.Reached() && n.Running == n.Desired
 	})
 	s.hasEvent(n, "no server answers; "+n.name+" in group")
 	s.hasEvent(n, "no DHCP server answers; "+addr.String())
@@ -163,7 +163,7 @@ func TestRealNodeMadeBootable(t *testing.T) {
 		n.name,
 		bootTimeout,
 		m,
-		func(n api.Node) bool { return n.Boot != nil && n.Boot.ID != first && n.Boot.State == trace.Up },
+		func(n api.Node) bool { return n.Boot != nil && n.Boot.ID != first && n.Boot.State.Reached() },
 	)
 	booted()
 	if text, err := m.Console.Text(); err != nil || !strings.Contains(text, "Pando: looking for a server") {

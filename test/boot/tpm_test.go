@@ -84,7 +84,7 @@ func (s *site) configured(n node) {
 	m, done := s.powerOn(n)
 	s.wait(n.name, bootTimeout, m, func(now api.Node) bool {
 		return now.Boot != nil && (v.Boot == nil || now.Boot.ID != v.Boot.ID) &&
-			(now.Boot.Stage == trace.SwitchRoot || now.Boot.State == trace.Up)
+			(now.Boot.Stage == trace.SwitchRoot || now.Boot.State.Reached())
 	})
 	logError(s.t, m.Close())
 	done()

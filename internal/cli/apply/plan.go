@@ -155,7 +155,7 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 		return c, err
 	}
 	for _, b := range boots { // what was sent is better than a sum
-		if b.Version == t.Version && b.State == trace.Up && b.Bytes[trace.SourceK] > 0 {
+		if b.Version == t.Version && b.State.Reached() && b.Bytes[trace.SourceK] > 0 {
 			c.K = b.Bytes[trace.SourceK]
 			break
 		}

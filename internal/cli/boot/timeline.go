@@ -46,6 +46,12 @@ func printTimeline(env *cmdenv.Env, b api.BootDetail) {
 	total := timelineEnd(b)
 	env.Printf("\n%-12s %9s %9s\n", "STAGE", "START", "TOOK")
 	for _, s := range b.Steps {
+		for _, g := range b.Gaps {
+			if g.Before == s.Stage {
+				text := output.OneLine(g.Text)
+				env.Printf("%-12s %9s %9s  %s\n", "  -", output.Span(g.Start), output.Span(g.Took), text)
+			}
+		}
 		printStep(env, s, total)
 	}
 	printIncidents(env, b)

@@ -95,7 +95,7 @@ func nodeState(n api.Node) string {
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {
 		return string(n.Boot.State) + " (" + string(n.Boot.Stage) + ")"
 	}
-	if n.Boot.State == trace.Up && n.Status != nil && n.Status.Fullness() > fleet.Roomy {
+	if n.Boot.State.Runs() && n.Status != nil && n.Status.Fullness() > fleet.Roomy {
 		return string(n.Boot.State) + " (write layer full)"
 	}
 	return string(n.Boot.State)

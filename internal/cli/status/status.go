@@ -117,7 +117,10 @@ func statusTrouble(s api.Status) (out []string) {
 	if s.Failed == 0 {
 		return nil
 	}
-	out = append(out, fmt.Sprintf("%d failed:", s.Failed))
+	degraded := s.Nodes[string(trace.Degraded)]
+	what := []string{fmt.Sprintf("%d failed", s.Failed-degraded), fmt.Sprintf("%d degraded", degraded)}
+	what = slices.DeleteFunc(what, func(s string) bool { return strings.HasPrefix(s, "0 ") })
+	out = append(out, strings.Join(what, ", ")+":")
 	shown := s.Trouble[:min(len(s.Trouble), statusFaults)]
 	for _, b := range shown {
 		out = append(
@@ -200,7 +203,7 @@ func fitted(parts []statusPart, height int) []string {
 // nodeCounts is "12 adopted (10 booted, 2 booting), 1 discovered".
 func nodeCounts(n map[string]int) string {
 	var of []string
-	for _, k := range []string{"booted", "booting", "failed", "down", "drift"} {
+	for _, k := range []string{"booted", "booting", "failed", "degraded", "silent", "down", "drift"} {
 		if n[k] > 0 {
 			of = append(of, fmt.Sprintf("%d %s", n[k], strings.Replace(k, "drift", "need a reboot", 1)))
 		}

@@ -78,7 +78,7 @@ func (v watchView) render(width, height int) string {
 // urgency sorts what needs eyes to the top: failed, on the way, waiting for adoption, up, the rest.
 func urgency(n api.Node) int {
 	switch {
-	case n.Boot != nil && n.Boot.State == trace.Failed:
+	case n.Boot != nil && slices.Contains([]trace.State{trace.Failed, trace.Silent, trace.Degraded}, n.Boot.State):
 		return 0
 	case n.Boot != nil && n.Boot.State == trace.Booting:
 		return 1
@@ -99,12 +99,13 @@ func (v watchView) summary() string {
 			v.lost.Server,
 		)
 	}
-	var up, on, failed, waiting int
+	var up, on, waiting int
+	bad := map[trace.State]int{}
 	total := map[string]int64{}
 	for _, n := range v.nodes {
 		switch urgency(n) {
 		case 0:
-			failed++
+			bad[n.Boot.State]++
 		case 1:
 			on++
 		case 2:
@@ -118,7 +119,13 @@ func (v watchView) summary() string {
 			}
 		}
 	}
-	s := fmt.Sprintf("%s  %d booted, %d booting, %d failed", v.now.Local().Format("15:04:05"), up, on, failed)
+	s := fmt.Sprintf("%s  %d booted, %d booting, %d failed", v.now.Local().Format("15:04:05"), up, on,
+		bad[trace.Failed])
+	for _, state := range []trace.State{trace.Degraded, trace.Silent} {
+		if bad[state] > 0 {
+			s += fmt.Sprintf(", %d %s", bad[state], state)
+		}
+	}
 	if waiting > 0 {
 		s += fmt.Sprintf(", %d to adopt", waiting)
 	}
@@ -139,8 +146,8 @@ func (v watchView) row(n api.Node, name int) string {
 		if b.State == trace.Failed {
 			stage, got = "! "+stage, b.Failure
 		}
-		if b.State == trace.Down {
-			stage = "down"
+		if b.State == trace.Down || b.State == trace.Silent || b.State == trace.Degraded {
+			stage = string(b.State)
 		}
 	}
 	row := fmt.Sprintf(
@@ -164,7 +171,7 @@ func progressTrack(b *api.Boot) string {
 	var t strings.Builder
 	for i := range last + 1 {
 		switch {
-		case i < at || b.State == trace.Up || b.State == trace.Down:
+		case i < at || b.State.Reached() || b.State == trace.Down:
 			t.WriteByte('#')
 		case i == at && b.State == trace.Failed:
 			t.WriteByte('!')

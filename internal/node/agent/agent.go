@@ -40,6 +40,7 @@ type Agent struct {
 	parts  Parts
 	status *status
 	marks  *marks
+	waits  *waits
 	kept   *bootedNote
 	reads  *reads
 }
@@ -66,6 +67,7 @@ func newAgent(who *identity, c *control.Client, log io.Writer) *Agent {
 		extensions: func() ([]fleet.Extension, string) { return a.parts.Extensions.Has() }}
 	a.sender.report = control.NewReporter(a.sender.post)
 	a.marks = &marks{who: who, sender: a.sender, record: rec, block: a.block}
+	a.waits = &waits{sender: a.sender, record: rec, systemctl: systemd.Systemctl}
 	a.kept = &bootedNote{who: who, sender: a.sender, record: rec}
 	a.reads = &reads{who: who, sender: a.sender, record: rec, block: a.block}
 	a.status = &status{who: who, sender: a.sender, record: rec, waker: a.waker, root: "/",
@@ -132,6 +134,7 @@ func (a *Agent) Run(ctx context.Context) {
 		a.marks.leftover()
 		a.pstore(ctx)
 		a.marks.look()
+		a.waits.look(ctx)
 		a.kept.look()
 		a.status.report(ctx)
 		a.reads.send(ctx)

@@ -22,7 +22,7 @@ func lockRoot(shadow string) string {
 	return strings.Join(lines, "")
 }
 
-// What is put before a masked line of fstab.
+// What is put before a masked line of fstab or crypttab.
 const (
 	rootNote = "# masked by Pando, whose root is an overlay: "
 	diskNote = "# masked by Pando, which probes no local disks: "
@@ -40,6 +40,19 @@ func maskFstab(fstab string) string {
 		case f[1] == "/" || f[1] == "/efi" || strings.HasPrefix(f[1]+"/", "/boot/"):
 			lines[i] = rootNote + line
 		case local[i]:
+			lines[i] = diskNote + line
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// maskCrypttab comments out the lines of crypttab(5) for local disks, for which systemd would wait 90 s too.
+func maskCrypttab(crypttab string) string {
+	lines := strings.SplitAfter(crypttab, "\n")
+	for i, line := range lines {
+		f := strings.Fields(line)
+		if len(f) > 1 && f[0][0] != '#' && (f[1][0] != '/' || strings.HasPrefix(f[1], "/dev/")) &&
+			!strings.Contains(line, "noauto") && !strings.Contains(line, "_netdev") {
 			lines[i] = diskNote + line
 		}
 	}

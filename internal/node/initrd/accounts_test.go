@@ -56,6 +56,24 @@ func TestMaskFstabDisks(t *testing.T) {
 	}
 }
 
+// Encrypted disks that a node has not are not waited for; what comes by the network, or is opened by hand, stays.
+func TestMaskCrypttab(t *testing.T) {
+	for _, line := range []string{"home UUID=1 none luks", "swap\t/dev/sda2 /dev/urandom swap,nofail",
+		"data PARTUUID=7 /etc/key", "vg-x LABEL=x"} {
+		if got := maskCrypttab("# c\n" + line + "\n"); got != "# c\n"+diskNote+line+"\n" {
+			t.Errorf("%q is left as %q", line, got)
+		} else if maskCrypttab(got) != got {
+			t.Errorf("masking again changes %q", got)
+		}
+	}
+	for _, line := range []string{"x UUID=1 none luks,noauto", "y /dev/sdb none _netdev", "z /srv/z.img none", "# a b",
+		"word", ""} {
+		if got := maskCrypttab(line); got != line {
+			t.Errorf("%q became %q", line, got)
+		}
+	}
+}
+
 // What lies on a masked disk cannot be mounted either, wherever its line stands.
 func TestMaskFstabBelowDisks(t *testing.T) {
 	in := []string{

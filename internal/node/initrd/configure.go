@@ -40,6 +40,9 @@ func (g *settings) configure(
 	if err != nil {
 		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
+	if _, err := root.Edit("/etc/crypttab", maskCrypttab); err != nil {
+		return nil, "", fmt.Errorf("mask lines of crypttab: %w", err)
+	}
 	files := append(withResolver(s.Assignment.Files, lease), s.Answer.Secrets...)
 	run, err := rootdir.Open("/") // where /run still is
 	if err != nil {

@@ -51,11 +51,11 @@ func texts(table [][2]string) []fleet.File {
 	return files
 }
 
-// It starts as any service does, but does not require sysinit.target: in emergency mode it has most to tell.
+// It waits for nothing of the image: where a boot waits for node state or a disk, or ends in emergency mode, it has
+// most to tell.
 const agentUnit = `[Unit]
 Description=Pando agent
 DefaultDependencies=no
-After=sysinit.target basic.target
 Conflicts=shutdown.target
 Before=shutdown.target
 StartLimitIntervalSec=0

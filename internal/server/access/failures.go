@@ -25,59 +25,90 @@ type failures struct {
 
 // failure is a line of the audit log that counts.
 type failure struct {
-	since time.Time
-	seq   int64
-	who   string
-	count int
+	line    registry.Audited // of the last failed login
+	since   time.Time
+	who     string
+	count   int
+	writing bool // somebody writes the line now, without the lock
+	due     bool // and is to write it again, for it counts more
 }
 
-// add counts a failed login. write is true when its line is to be written: at the first, and when the count doubles, so
-// that a million attempts are twenty writes.
-func (f *failures) add(now time.Time, from, who string) (from2 string, x *failure, write bool) {
+// add counts a failed login and returns its line, if the caller is to write it: at the first, and when the count
+// doubles, so that a million attempts are twenty writes.
+func (f *failures) add(a registry.Audited) (x *failure, line registry.Audited, write bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for key, x := range f.of {
-		if now.Sub(x.since) >= failureSpan {
+		if a.At.Sub(x.since) >= failureSpan {
 			delete(f.of, key)
 		}
 	}
-	if f.of[from] == nil && len(f.of) >= maxFailing {
-		from = failingOther
+	if f.of[a.From] == nil && len(f.of) >= maxFailing {
+		a.From = failingOther
 	}
-	if x = f.of[from]; x == nil {
-		x = &failure{since: now, who: who}
-		f.of[from] = x
+	if x = f.of[a.From]; x == nil {
+		x = &failure{since: a.At, who: a.Who}
+		f.of[a.From] = x
 	}
-	if x.count++; x.who != who {
+	if x.count++; x.who != a.Who {
 		x.who = "several users"
 	}
-	return from, x, x.count&(x.count-1) == 0
+	a.Seq = x.line.Seq
+	x.line = a
+	if x.count&(x.count-1) != 0 {
+		return x, line, false
+	}
+	x.due = x.writing
+	write, x.writing = !x.writing, true
+	return x, x.text(), write
 }
 
-// auditFailure records a failed login, or counts it on the line of its address.
-func (g *Guard) auditFailure(ctx context.Context, a registry.Audited, err error) {
-	e := httpapi.ErrorOf(err)
-	a.Status, a.Error = e.Status, cut(e.Message, auditText)
-	g.failures.mu.Lock()
-	defer g.failures.mu.Unlock()
-	from, x, write := g.failures.add(a.At, a.From, a.Who)
-	if !write {
-		return
-	}
-	a.From, a.Who, a.Seq = from, x.who, x.seq
+// wrote notes the number of a line that was written, and returns it anew if it counts more by now.
+func (f *failures) wrote(x *failure, seq int64) (line registry.Audited, again bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x.line.Seq = seq
+	x.writing, x.due = x.due, false
+	return x.text(), x.writing
+}
+
+// text is the line with its count.
+func (x *failure) text() registry.Audited {
+	a := x.line
+	a.Who = x.who
 	if x.count > 1 {
 		a.Error = fmt.Sprintf("%s (%d or more failed logins since %s)", a.Error, x.count, x.since.Format(time.TimeOnly))
 	}
-	g.writeAudit(ctx, a, func(tx *registry.Tx) error {
-		if x.seq > 0 {
-			return tx.AmendAudited(a)
+	return a
+}
+
+// auditFailure records a failed login, or counts it on the line of its address. A slow disk holds up those only whose
+// line is to be written.
+func (g *Guard) auditFailure(ctx context.Context, a registry.Audited, err error) {
+	e := httpapi.ErrorOf(err)
+	a.Status, a.Error = e.Status, cut(e.Message, auditText)
+	x, line, write := g.failures.add(a)
+	for write {
+		seq := line.Seq
+		wrote := g.writeAudit(ctx, line, func(tx *registry.Tx) (err error) {
+			if line.Seq > 0 {
+				return tx.AmendAudited(line)
+			}
+			seq, err = tx.AppendAuditedSeq(line)
+			return err
+		})
+		if !wrote {
+			seq = line.Seq
 		}
-		x.seq, err = tx.AppendAuditedSeq(a)
-		return err
-	})
+		line, write = g.failures.wrote(x, seq)
+	}
 }
 
 // writeAudit writes to the audit log, even if the client has gone.
-func (g *Guard) writeAudit(ctx context.Context, a registry.Audited, write func(*registry.Tx) error) {
-	if err := g.registry.UpdateReserved(context.WithoutCancel(ctx), write); err != nil {
+func (g *Guard) writeAudit(ctx context.Context, a registry.Audited, write func(*registry.Tx) error) (wrote bool) {
+	err := g.registry.UpdateReserved(context.WithoutCancel(ctx), write)
+	if err != nil {
 		g.log.Error("audit log cannot be written", "who", a.Who, "path", a.Path, "err", err)
 	}
+	return err == nil
 }

@@ -50,7 +50,7 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 		}
 		c.Begin(began)
 	case !c.UnderWay(s.now()):
-		c.Begin(s.now())
+		s.boots.Follow(ctx, c, s.now())
 	}
 	s.boots.SetAddr(c, from)
 	p, err := s.mediumPlan(ctx, c, req)

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"pando/internal/bootlog"
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
+	"pando/internal/sockopt"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -70,11 +72,26 @@ func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
 	}
 	w.Header().Set("Content-Type", "application/efi")
-	if c := s.boots.At(httpapi.RemoteAddr(r)); c != nil && r.Method == http.MethodGet {
+	c := s.boots.At(httpapi.RemoteAddr(r))
+	if c != nil && r.Method == http.MethodGet && !s.ofNext(c, name) {
 		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
 	}
+	sockopt.LetMessagesPass(r.Context())
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return nil
+}
+
+// ofNext reports whether a boot file is of the boot after c, whose script will be asked for, and notes it.
+func (s *Service) ofNext(c *bootlog.Entry, name string) bool {
+	c.Lock()
+	defer c.Unlock()
+	now := s.now()
+	if !s.runs(c, now) && !(c.UnderWay(now) && c.Restarted(now, true)) {
+		return false
+	}
+	c.Knocked(now, string(netboot.HTTPBoot), trace.Event{Stage: trace.BootFile, Kind: trace.End,
+		Attrs: map[string]string{"file": name}})
+	return true
 }
 
 // KnownAt reports whether a machine that boots at an address is a node's that has registered once, or was declared.

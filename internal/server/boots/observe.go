@@ -97,8 +97,8 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 	defer c.Unlock()
 	now := s.now()
 	isNew := !c.UnderWay(now)
-	if isNew && s.runs(c, now) {
-		c.Knocked(now)
+	if isNew && s.runs(c, now) || !isNew && c.Restarted(now, seen.Client.Kind != netboot.IPXE) {
+		c.Knocked(now, clientText(seen), exchanged(seen)...)
 		if len(change.Leases) == 0 {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 			func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
 	}
 	if isNew {
-		c.Begin(now)
+		s.boots.Follow(ctx, c, now)
 	}
 	switch {
 	case seen.Client.Kind == netboot.IPXE:
@@ -119,9 +119,10 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 		return err
 	}
 	if isNew {
-		what := string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
-		s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: what})
-		c.DHCP = trace.Begin
+		if c.DHCP == "" {
+			s.boots.RecordBehind(c, trace.Event{Stage: trace.DHCP, Kind: trace.Begin, Message: clientText(seen)})
+			c.DHCP = trace.Begin
+		}
 		if why := s.dhcpStopped(); why != "" {
 			s.boots.RecordBehind(c,
 				trace.Event{Stage: trace.DHCP, Kind: trace.Info, Message: why, Hint: api.StoppedHint})
@@ -147,6 +148,20 @@ func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
 			Attrs:   map[string]string{trace.AttrScriptAt: seen.BootFile}})
 	}
 	return nil
+}
+
+// clientText is what sent a packet, for people.
+func clientText(seen dhcp.Seen) string {
+	return string(seen.Client.Kind) + ", " + seen.Client.Arch.String()
+}
+
+// exchanged is the end of a machine's DHCP exchange, if a packet is that.
+func exchanged(seen dhcp.Seen) []trace.Event {
+	addr := seen.HasAddress()
+	if !addr.IsValid() {
+		return nil
+	}
+	return []trace.Event{{Stage: trace.DHCP, Kind: trace.End, Attrs: map[string]string{"address": addr.String()}}}
 }
 
 // runsFor is how long after its last report a machine counts as running: it reports about once a minute.
@@ -237,23 +252,26 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 	}
 	c.Lock()
 	defer c.Unlock()
-	if s.runs(c, s.now()) {
+	attrs := map[string]string{"file": name}
+	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
+	end := trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs}
+	if now := s.now(); s.runs(c, now) || c.UnderWay(now) && c.Restarted(now, true) {
+		if err == nil {
+			c.Knocked(now, "", begin, end)
+		}
 		return
 	}
 	c.Taken()
 	if c.DHCP == trace.Begin { // as proxy the end of the exchange may have gone past us
 		s.boots.DHCPDone(c, peer)
 	}
-	attrs := map[string]string{"file": name}
-	begin := trace.Event{Time: started, Stage: trace.BootFile, Kind: trace.Begin, Attrs: attrs}
 	if err != nil {
 		s.boots.RecordBehind(c, begin, trace.Event{Stage: trace.BootFile, Kind: trace.Fail, Attrs: attrs,
 			Message: "boot file " + name + " did not arrive: " + err.Error(), Hint: "is UDP open between the node " +
 				"and this server, for port 69 and for ports above 1023?"})
 		return
 	}
-	s.boots.RecordBehind(c, begin,
-		trace.Event{Stage: trace.BootFile, Kind: trace.End, Bytes: bootlog.BytesK(n), Attrs: attrs})
+	s.boots.RecordBehind(c, begin, end)
 }
 
 // proven reports whether it is known that the machine with this MAC has this address: from an exchange that was

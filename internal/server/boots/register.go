@@ -151,6 +151,7 @@ func (s *Service) redeem(
 		return resp, err
 	}
 	c.Token, c.Kernel = "", ""
+	c.Arrived()
 	err = s.registry.UpdateBoot(ctx, c.MAC,
 		func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
 	if err != nil {

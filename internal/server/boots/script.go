@@ -101,14 +101,8 @@ func (s *Service) script(
 		}
 		return in, nil
 	}
-	if now := s.now(); !c.UnderWay(now) {
-		if at := c.Knock(now); !at.IsZero() {
-			c.Begin(at)
-			s.boots.RecordBehind(c, trace.Event{Time: at, Stage: trace.DHCP, Kind: trace.Begin})
-			c.DHCP = trace.Begin
-		} else {
-			c.Begin(now)
-		}
+	if now := s.now(); !c.UnderWay(now) || c.Restarted(now, false) {
+		s.boots.Follow(ctx, c, now)
 	}
 	s.boots.SetAddr(c, from)
 	m, err := s.admit(ctx, c, q)

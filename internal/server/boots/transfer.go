@@ -114,6 +114,11 @@ func (s *Service) sendK(
 	if stage == trace.Initramfs || end.Kind == trace.Fail {
 		slot.End()
 	}
+	if stage == trace.Initramfs && out.n >= size {
+		c.Lock()
+		c.Loaded(s.now())
+		c.Unlock()
+	}
 	s.boots.RecordUnlocked(c, end)
 	return nil
 }

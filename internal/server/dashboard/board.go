@@ -161,17 +161,16 @@ func (b *board) read(ctx context.Context) error {
 func (b *board) take(nodes []api.Node) {
 	old, was := b.tiles, b.at
 	b.tiles, b.at = make([]tile, len(nodes)), make(map[string]int, len(nodes))
-	now := b.now()
 	next, moved := b.rev+1, len(old) != len(nodes)
 	changed := moved
 	for i, n := range nodes {
 		t := newTile(n)
-		t.listen(now)
 		b.at[n.Name] = i
 		if j, ok := was[n.Name]; ok {
 			t.rev = old[j].rev
 			if t.fold.Updated.Before(old[j].fold.Updated) { // an event overtook the reading
-				t.boot, t.fold, t.seen, t.running = old[j].boot, old[j].fold, old[j].seen, old[j].running
+				t.boot, t.fold, t.state = old[j].boot, old[j].fold, old[j].state
+				t.seen, t.running = old[j].seen, old[j].running
 			}
 			if !same(&t, &old[j]) {
 				t.rev, changed = next, true
@@ -191,11 +190,10 @@ func (b *board) take(nodes []api.Node) {
 }
 
 func same(a, b *tile) bool {
-	return a.boot == b.boot && a.fold.State == b.fold.State && a.fold.Stage == b.fold.Stage &&
+	return a.boot == b.boot && a.state == b.state && a.fold.Stage == b.fold.Stage &&
 		a.fold.Failure == b.fold.Failure &&
 		a.running == b.running && a.desired == b.desired &&
-		a.node.State == b.node.State &&
-		a.quiet == b.quiet
+		a.node.State == b.node.State
 }
 
 // samePlace reports whether a node stays where it is on every map.

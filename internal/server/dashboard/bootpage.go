@@ -50,6 +50,7 @@ type row struct {
 	Received    int64
 	Bar         bar // what the stage reported of itself
 	Wait        bar // from the end of what was before
+	Gap         *api.Gap
 }
 
 // bootPageView is what a boot's page shows.
@@ -110,6 +111,10 @@ func bootMood(s trace.State) mood {
 		return failed
 	case trace.Up:
 		return booted
+	case trace.Degraded:
+		return degraded
+	case trace.Silent:
+		return silent
 	case trace.Down:
 		return down
 	}
@@ -176,6 +181,9 @@ func waterfall(b api.BootDetail, total time.Duration) []row {
 		}
 		out.Wait = newBar(out.Start, out.Took, total)
 		out.Received = s.Bytes[trace.SourceK]
+		if i := slices.IndexFunc(b.Gaps, func(g api.Gap) bool { return g.Before == s.Stage }); i >= 0 {
+			out.Gap = &b.Gaps[i]
+		}
 		rows = append(rows, out)
 	}
 	return rows

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/output"
 	"pando/internal/trace"
 )
 
@@ -146,7 +148,9 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, sec
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the browser is gone when this fails
+	// No page has such characters of its own: what is on it that is not seen, or that turns the direction of what
+	// is, was said by a machine.
+	_, _ = io.WriteString(w, output.Plain(b.String())) // the browser is gone when this fails
 }
 
 // trouble is what the error page tells.

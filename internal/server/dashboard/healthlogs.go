@@ -36,7 +36,8 @@ func logFindings(s api.Status) []finding {
 				"The server's log says of which nodes and why: journalctl -u pando --grep 'journal not taken'."},
 		)
 	}
-	if up := s.Nodes[string(trace.Up)]; up > 0 && l.Last.IsZero() && s.Time.Sub(s.Started) > logsQuiet {
+	up := s.Nodes[string(trace.Up)] + s.Nodes[string(trace.Degraded)]
+	if up > 0 && l.Last.IsZero() && s.Time.Sub(s.Started) > logsQuiet {
 		out = append(out, finding{false, fmt.Sprintf("No journal has come yet, and up: %s.", plural(up, "node")),
 			"Images need the package systemd-journal-remote (pando image show says so), and nodes a boot since " +
 				"this server keeps journals."})

@@ -58,7 +58,7 @@ func (d *Dashboard) healthPage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	for _, n := range nodes {
-		for _, t := range troubles(n, d.Now()) {
+		for _, t := range troubles(n) {
 			if len(v.Nodes) == mostTroubled {
 				v.Missing++
 				continue
@@ -140,9 +140,8 @@ func findings(s api.Status) []finding {
 }
 
 // troubles is what is wrong with one node besides its latest boot.
-func troubles(n api.Node, now time.Time) []nodeTrouble {
+func troubles(n api.Node) []nodeTrouble {
 	t := newTile(n)
-	t.listen(now)
 	var out []nodeTrouble
 	if t.mood() == silent {
 		out = append(

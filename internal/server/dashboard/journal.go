@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/output"
 )
 
 // Journals follows the journals of nodes.
@@ -58,7 +59,7 @@ func (d *Dashboard) journalOf(r *http.Request, node, live string) (v journalView
 
 // journalText is a line as the page has it.
 func journalText(l api.JournalLine) string {
-	return l.Time.Local().Format(time.TimeOnly) + "  " + l.String()
+	return l.Time.Local().Format(time.TimeOnly) + "  " + output.OneLine(l.String())
 }
 
 // journalLines are lines that a browser is sent. The first ones stand in the place of what it has.

@@ -12,6 +12,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/output"
 )
 
 // mapOf is which nodes a map shows, by what it is divided, and what its colours mean.
@@ -194,7 +195,7 @@ func (m mapOf) patch(tiles []tile, colours *legend) [][3]string {
 	var out [][3]string
 	for i := range tiles {
 		if t := &tiles[i]; m.shows(t) {
-			out = append(out, [3]string{t.node.Name, t.class(colours), t.label()})
+			out = append(out, [3]string{t.node.Name, t.class(colours), output.OneLine(t.label())})
 		}
 	}
 	return out

@@ -41,7 +41,11 @@ func TestTileMoods(t *testing.T) {
 	}{
 		{"up", func(*api.Node) {}, nil, booted, "t booted"},
 		{"drifts", func(n *api.Node) { n.Desired = "sha256:bb" }, nil, booted, "t booted drift"},
-		{"silent", func(n *api.Node) { n.Seen = noon.Add(-time.Hour) }, nil, silent, "t silent"},
+		{"silent", func(n *api.Node) { n.Boot.State = trace.Silent }, nil, silent, "t silent"},
+		{"is heard of again", func(n *api.Node) { n.Boot.State = trace.Silent },
+			[]trace.Event{{Boot: "b1", Time: noon, Stage: trace.Booted, Kind: trace.Info}}, booted, "t booted"},
+		{"units failed", func(n *api.Node) { n.Boot.State = trace.Degraded },
+			[]trace.Event{{Boot: "b1", Time: noon, Stage: trace.Booted, Kind: trace.Info}}, degraded, "t degraded"},
 		{"discovered", func(n *api.Node) { n.State = fleet.Discovered }, nil, discovered, "t discovered"},
 		{"never", func(n *api.Node) { n.Boot, n.Running = nil, "" }, nil, never, "t never"},
 		{"boots again", func(*api.Node) {},
@@ -61,7 +65,6 @@ func TestTileMoods(t *testing.T) {
 		n := upNode("pc001", time.Minute)
 		c.change(&n)
 		tl := newTile(n)
-		tl.listen(noon)
 		for _, e := range c.events {
 			tl.apply(e)
 		}

@@ -39,7 +39,6 @@ func (d *Dashboard) nodePage(r *http.Request) (view, error) {
 		return view{}, err
 	}
 	t := newTile(n)
-	t.listen(d.Now())
 	v := nodeView{Node: n, Mood: t.mood(), Label: strings.TrimPrefix(t.label(), n.Name+": ")}
 	if v.Boots, err = d.API.Boots(ctx, n.Name, nodeBoots); err != nil {
 		return view{}, err

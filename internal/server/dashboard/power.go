@@ -116,8 +116,8 @@ func (d *Dashboard) setPower(r *http.Request) (string, error) {
 	if slices.Contains(harmfulActions, action) && r.PostFormValue("sure") != "yes" {
 		return "", api.NewError(
 			api.BadRequest,
-			fmt.Sprintf("%s ends what runs on %s", action, node),
-			"go back and say that it may",
+			fmt.Sprintf("%s would stop the programs that run on %s", action, node),
+			"go back and tick the box beside it, if they may be stopped",
 		)
 	}
 	by, _ := r.Context().Value(sessionKey{}).(session)

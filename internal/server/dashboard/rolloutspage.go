@@ -28,9 +28,9 @@ type methodChoice struct {
 // methodChoices are all ways, the one that is taken where nobody chooses first.
 func methodChoices() []methodChoice {
 	return []methodChoice{
-		{fleet.MethodReboot, "nodes reboot, with their firmware"},
-		{fleet.MethodAuto, "each node goes the shortest way that fits: soft-reboot, else kexec, else reboot"},
-		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; not all devices bear it"},
+		{fleet.MethodReboot, "nodes restart through their firmware"},
+		{fleet.MethodAuto, "each node takes the fastest way that works: soft-reboot, else kexec, else reboot"},
+		{fleet.MethodKexec, "nodes start the new kernel themselves, without firmware; some devices then fail"},
 		{
 			fleet.MethodSoftReboot,
 			"nodes keep their kernel and go to the new root: where the kernel is the same, with systemd 254 and " +

@@ -18,10 +18,10 @@ func pageFuncs() template.FuncMap {
 		"span": span, "size": size, "rate": rate, "ago": ago, "clock": clock, "stamp": stamp, "short": short,
 		"sources": sources,
 		"share":   share, "word": word, "plural": plural, "join": strings.Join, "rank": trace.Rank,
-		"stageText": stageText,
-		"add":       func(a, b int) int { return a + b },
-		"words":     func(all ...string) []string { return all },
-		"shortRef":  shortRef, "chance": chance,
+		"stageText": stageText, "faultAt": faultAt,
+		"add":      func(a, b int) int { return a + b },
+		"words":    func(all ...string) []string { return all },
+		"shortRef": shortRef, "chance": chance,
 		"since": time.Time.Sub, "elapsed": elapsed, "bootMood": bootMood, "rolloutMood": rolloutMood,
 		"barOf":    func(took time.Duration, most int64) bar { return newBar(0, took, time.Duration(most)) },
 		"thousand": func(f float64) int { return int(f*1000 + 0.5) },
@@ -201,6 +201,14 @@ func plural(n int, one string) string {
 		return "1\u00a0" + one
 	}
 	return fmt.Sprintf("%d\u00a0%ss", n, one)
+}
+
+// faultAt is where a boot has its fault: the stage or, of one that is up, its state.
+func faultAt(f *api.Fault) string {
+	if f.Kind == trace.UnitsFailed {
+		return string(trace.Degraded)
+	}
+	return string(f.Stage)
 }
 
 // stageText reports what happens in a stage.

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,7 +16,8 @@ type mood string
 // The moods, in the order in which people want to hear of them.
 const (
 	failed     mood = "failed"
-	silent     mood = "silent" // booted, and not heard of since
+	silent     mood = "silent"   // booted, and not heard of since
+	degraded   mood = "degraded" // booted, and units failed
 	booting    mood = "booting"
 	discovered mood = "discovered"
 	booted     mood = "booted"
@@ -24,18 +26,15 @@ const (
 )
 
 // moods is every mood, those that need eyes first.
-var moods = [...]mood{failed, silent, booting, discovered, booted, down, never}
-
-// silentAfter is how long after its last sign a node that was up counts as silent: one that lives speaks once a minute.
-const silentAfter = 4 * time.Minute
+var moods = [...]mood{failed, silent, degraded, booting, discovered, booted, down, never}
 
 // tile is one node on the map.
 type tile struct {
 	node    fleet.Node
 	boot    fleet.BootID
 	fold    trace.Progress // of its latest boot; State "" when it never booted
+	state   trace.State    // of that boot, as the API said or an event since
 	seen    time.Time
-	quiet   bool // it was up, and has been silent for too long
 	running fleet.Digest
 	desired fleet.Digest
 
@@ -46,7 +45,7 @@ type tile struct {
 func newTile(n api.Node) tile {
 	t := tile{node: n.Node, seen: n.Seen, running: n.Running, desired: n.Desired}
 	if b := n.Boot; b != nil {
-		t.boot = b.ID
+		t.boot, t.state = b.ID, b.State
 		t.fold = trace.Progress{
 			State:   b.State,
 			Stage:   b.Stage,
@@ -58,7 +57,10 @@ func newTile(n api.Node) tile {
 		if b.State == trace.Failed {
 			t.fold.Broken = b.Stage
 		}
-		if b.State == trace.Up || b.State == trace.Down {
+		if b.State.Reached() {
+			t.fold.State = trace.Up
+		}
+		if b.State.Reached() || b.State == trace.Down {
 			t.fold.Ready = b.Started.Add(b.Elapsed)
 		}
 	}
@@ -73,16 +75,15 @@ func (t *tile) apply(e trace.Event) {
 	if e.Boot != t.boot {
 		t.boot, t.fold, t.running = e.Boot, trace.Progress{}, ""
 	}
+	was := t.fold.State
 	t.fold.Apply(e)
+	if t.fold.State != was || t.state == trace.Silent {
+		t.state = t.fold.State // what the API makes of it is seen when the fleet is read again
+	}
 	t.fold.Bytes = nil // the map does not show them
 	if e.Time.After(t.seen) {
-		t.seen, t.quiet = e.Time, false
+		t.seen = e.Time
 	}
-}
-
-// listen notes how long ago the node spoke.
-func (t *tile) listen(now time.Time) {
-	t.quiet = t.fold.State == trace.Up && !t.seen.IsZero() && now.Sub(t.seen) > silentAfter
 }
 
 // mood is what the tile's colour tells.
@@ -90,18 +91,10 @@ func (t *tile) mood() mood {
 	switch {
 	case t.node.State == fleet.Discovered:
 		return discovered
-	case t.fold.State == trace.Failed:
-		return failed
-	case t.fold.State == trace.Booting:
-		return booting
-	case t.fold.State == trace.Down:
-		return down
-	case t.quiet:
-		return silent
-	case t.fold.State == trace.Up:
-		return booted
+	case t.boot == "":
+		return never
 	}
-	return never
+	return bootMood(t.state)
 }
 
 // drift reports whether a reboot would change what the node runs.
@@ -115,9 +108,14 @@ func (t *tile) label() string {
 	case booting:
 		text += ", " + string(t.fold.Stage)
 	case failed:
-		text += " at " + string(t.fold.Broken) + ": " + t.fold.Failure
+		text += " at " + string(cmp.Or(t.fold.Broken, t.fold.Stage))
+		if t.fold.Failure != "" {
+			text += ": " + t.fold.Failure
+		}
 	case silent:
 		text += " since " + t.seen.Local().Format("15:04")
+	case degraded:
+		text += ": units failed"
 	case booted:
 		text += " in " + span(t.fold.Elapsed())
 	}
@@ -141,7 +139,7 @@ func (t *tile) class(versions *legend) string {
 	if t.drift() {
 		c += " drift"
 	}
-	if versions != nil && (m == booted || m == silent) {
+	if versions != nil && (m == booted || m == silent || m == degraded) {
 		c += " " + versions.class(t.running)
 	}
 	return c

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,16 +21,17 @@ import (
 const (
 	// boots whose events are read: where more fail, all have one reason
 	faultsMost  = 1000
-	quietLeast  = 40 * time.Second // a boot that made progress this recently is not looked at
-	habitsEvery = time.Minute      // how often the usual times of boots are computed
-	habitsOf    = 300              // from so many of the latest boots
-	listEvery   = time.Second      // for all browsers together; and at most 1/listPart of the time
+	habitsEvery = time.Minute // how often the usual times of boots are computed
+	habitsOf    = 300         // from so many of the latest boots
+	listEvery   = time.Second // for all browsers together; and at most 1/listPart of the time
 	listPart    = 10
 )
 
-// Faults finds boots that have something wrong with them.
+// Faults tells how boots are, and finds those that have something wrong with them.
 type Faults struct {
 	registry *registry.Registry
+	seen     func(fleet.Node) time.Time // the last sign of life of a node
+	started  time.Time                  // of this server, which has heard of nobody before
 	now      func() time.Time
 
 	mu     sync.Mutex
@@ -43,8 +45,25 @@ type Faults struct {
 }
 
 // NewFaults returns a Faults.
-func NewFaults(reg *registry.Registry, now func() time.Time) *Faults {
-	return &Faults{registry: reg, now: now}
+func NewFaults(reg *registry.Registry, seen func(fleet.Node) time.Time, now func() time.Time) *Faults {
+	return &Faults{registry: reg, seen: seen, started: now(), now: now}
+}
+
+// State is how the latest boot of a node is, in one word: whatever shows boots or nodes, or counts them, takes it from
+// here. The node is the zero Node for a machine that nobody adopted.
+func (f *Faults) State(ctx context.Context, n fleet.Node, p registry.Progress) (trace.State, error) {
+	facts, err := f.facts(ctx, n, p)
+	return p.StateAt(facts, f.now()), err
+}
+
+// facts are what is known of a node's latest boot besides its events.
+func (f *Faults) facts(ctx context.Context, n fleet.Node, p registry.Progress) (facts trace.Facts, err error) {
+	facts.FailedUnits = failedUnits(p)
+	if facts.Seen = f.seen(n); facts.Seen.Before(f.started) {
+		facts.Seen = f.started
+	}
+	facts.Usual, err = f.usual(ctx, n.Group)
+	return facts, err
 }
 
 // Forget makes the next List look at all boots again.
@@ -84,15 +103,12 @@ func (f *Faults) Of(
 	p registry.Progress,
 	events []trace.Event,
 ) (*api.Fault, error) {
-	facts := trace.Facts{}
-	if units, ok := failedUnits(p); ok {
-		facts.FailedUnits = units
-	}
 	n, err := f.node(ctx, b.Node)
 	if err != nil {
 		return nil, err
 	}
-	if facts.Usual, err = f.usual(ctx, n.Group); err != nil {
+	facts, err := f.facts(ctx, n, p)
+	if err != nil {
 		return nil, err
 	}
 	d, ok := trace.Diagnose(events, facts, f.now())
@@ -117,15 +133,16 @@ func (f *Faults) node(ctx context.Context, name string) (n fleet.Node, err error
 	return n, err
 }
 
-func failedUnits(p registry.Progress) ([]string, bool) {
-	if len(p.Status) == 0 {
-		return nil, false
+// failedUnits are those that a node has told.
+func failedUnits(p registry.Progress) []string {
+	if !bytes.Contains(p.Status, []byte(`"failed":[`)) { // most have none, and a fleet's status is much to read
+		return nil
 	}
 	var st api.NodeStatus
 	if json.Unmarshal(p.Status, &st) != nil || st.Systemd == nil {
-		return nil, false
+		return nil
 	}
-	return st.Systemd.Failed, len(st.Systemd.Failed) > 0
+	return st.Systemd.Failed
 }
 
 // List returns the latest boots of some nodes, or of all (nil), that have a fault, the newest fault first.
@@ -151,8 +168,15 @@ func (f *Faults) List(ctx context.Context, wanted map[string]bool) ([]api.Boot, 
 // all looks at the latest boots of all nodes.
 func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 	var boots map[string]registry.Boot
+	nodes := map[string]fleet.Node{}
 	err := f.registry.View(ctx, func(tx *registry.Tx) (err error) {
-		boots, err = tx.LatestBoots()
+		if boots, err = tx.LatestBoots(); err != nil {
+			return err
+		}
+		all, err := tx.Nodes()
+		for _, n := range all {
+			nodes[n.Name] = n
+		}
 		return err
 	})
 	out := []api.Boot{}
@@ -170,7 +194,11 @@ func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 	looked := 0
 	for _, b := range boots {
 		p := progress[b.ID]
-		if !f.suspicious(b, p) {
+		state, err := f.State(ctx, nodes[b.Node], p)
+		if err != nil {
+			return out, err
+		}
+		if state != trace.Failed && state != trace.Degraded {
 			continue
 		}
 		if looked++; looked > faultsMost {
@@ -185,7 +213,7 @@ func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 			return out, err
 		}
 		if fault != nil {
-			view := fleetview.Boot(b, p)
+			view := fleetview.Boot(b, p, state)
 			view.Fault = fault
 			out = append(out, view)
 		}
@@ -194,21 +222,4 @@ func (f *Faults) all(ctx context.Context) ([]api.Boot, error) {
 		return cmp.Or(b.Fault.Since.Compare(a.Fault.Since), cmp.Compare(a.Node, b.Node))
 	})
 	return out, nil
-}
-
-// suspicious reports, from a boot's progress, whether its events are worth reading.
-func (f *Faults) suspicious(b registry.Boot, p registry.Progress) bool {
-	switch p.State {
-	case trace.Failed:
-		return true
-	case trace.Up:
-		_, some := failedUnits(p)
-		return some || p.Panic
-	case trace.Down:
-		return false
-	}
-	if p.Stage == trace.Script && b.Scripted.IsZero() {
-		return p.Panic // it waits for admission, or for an operator
-	}
-	return p.Panic || f.now().Sub(b.Started) > quietLeast
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,11 +27,10 @@ import (
 
 // Bounds of how often the site is looked at.
 const (
-	LookEvery  = 5 * time.Second // the fleet
-	lookPart   = 20              // and at most 1/lookPart of the time
-	sizeEvery  = 5 * time.Minute // the store, which has a file for each object
-	firstSize  = 30 * time.Second
-	silentTime = 4 * time.Minute // a booted node reports about once a minute
+	LookEvery = 5 * time.Second // the fleet
+	lookPart  = 20              // and at most 1/lookPart of the time
+	sizeEvery = 5 * time.Minute // the store, which has a file for each object
+	firstSize = 30 * time.Second
 )
 
 // Config is what a Lookout needs.
@@ -39,13 +39,14 @@ type Config struct {
 	Store     *store.Dir
 	Dir       string // data directory, with the files of the registry
 	Addresses int    // number of addresses that DHCP may give
-	LastSeen  func(fleet.Node) time.Time
-	Loads     func() api.Loads // nodes that load kernel and initrd now
-	Packs     func() int       // boot packs that are to be made
-	Swarm     func() int       // nodes in the swarm
-	Journals  func() api.Logs
-	Now       func() time.Time
-	Log       *slog.Logger
+	// State is how a node's latest boot is.
+	State    func(context.Context, fleet.Node, registry.Progress) (trace.State, error)
+	Loads    func() api.Loads // nodes that load kernel and initrd now
+	Packs    func() int       // boot packs that are to be made
+	Swarm    func() int       // nodes in the swarm
+	Journals func() api.Logs
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Lookout looks at the whole site for the metrics, from time to time.
@@ -131,28 +132,37 @@ func (l *Lookout) lookNodes(ctx context.Context, tx *registry.Tx, k *metrics.Loo
 			k.Nodes[metrics.Standing{Run: metrics.Run{Group: n.Group}, State: "new"}]++
 			continue
 		}
-		l.lookNode(k, n, b, progress[b.ID], want(n))
+		p := progress[b.ID]
+		state, err := l.State(ctx, n, p)
+		if err != nil {
+			return err
+		}
+		lookNode(k, n, b, p, state, want(n))
 	}
 	return nil
 }
 
 // lookNode counts an adopted node that booted, or tries to.
-func (l *Lookout) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p registry.Progress, want fleet.Digest) {
-	if p.State == "" {
-		p.State, p.Stage = trace.Booting, trace.DHCP
-	}
+func lookNode(
+	k *metrics.Look,
+	n fleet.Node,
+	b registry.Boot,
+	p registry.Progress,
+	state trace.State,
+	want fleet.Digest,
+) {
 	run := runOf(b)
 	run.Group = n.Group
-	k.Nodes[metrics.Standing{Run: run, State: string(p.State)}]++
-	if p.State == trace.Booting || p.State == trace.Failed {
-		k.Stages[p.Stage]++
+	k.Nodes[metrics.Standing{Run: run, State: string(state)}]++
+	if state == trace.Booting || state == trace.Failed {
+		k.Stages[cmp.Or(p.Stage, trace.DHCP)]++
 	}
 	var st api.NodeStatus
 	if len(p.Status) > 0 && json.Unmarshal(p.Status, &st) != nil {
 		st = api.NodeStatus{} // an older release wrote another status
 	}
 	k.Rejected += st.Rejected
-	if p.State != trace.Up {
+	if !state.Reached() {
 		return
 	}
 	running := b.Version
@@ -162,10 +172,10 @@ func (l *Lookout) lookNode(k *metrics.Look, n fleet.Node, b registry.Boot, p reg
 	if want != "" && running != want {
 		k.Drift[n.Group]++
 	}
-	if l.Now().Sub(l.LastSeen(n)) > silentTime {
+	switch state {
+	case trace.Silent:
 		k.Silent[n.Group]++
-	}
-	if st.Systemd != nil && len(st.Systemd.Failed) > 0 {
+	case trace.Degraded:
 		k.Degraded[n.Group]++
 	}
 }

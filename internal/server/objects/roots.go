@@ -160,13 +160,14 @@ func (k *Collector) addRunning(ctx context.Context, tx *registry.Tx, to Roots) e
 	if err != nil {
 		return err
 	}
-	now, proved := k.now(), map[fleet.MAC]bool{}
+	now, latest, proved := k.now(), map[fleet.MAC]bool{}, map[fleet.MAC]bool{}
 	var ids []fleet.BootID
 	of := map[fleet.BootID]string{}
 	for _, b := range boots { // the newest first
-		if b.Version == "" || proved[b.MAC] {
-			continue
+		if b.Version == "" || proved[b.MAC] || latest[b.MAC] && b.TokenUsed.IsZero() {
+			continue // or the machine began anew before it had come so far
 		}
+		latest[b.MAC] = true
 		proved[b.MAC] = !b.TokenUsed.IsZero() // a boot that did not come so far leaves running what ran before
 		who, last, err := k.lastSign(tx, b)
 		if err != nil {

@@ -3,7 +3,9 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -39,8 +41,12 @@ func (a *bootAPI) listBoots(r *http.Request) (any, error) {
 	limit = min(max(limit, 1), maxBoots)
 	out := api.BootList{Boots: []api.Boot{}}
 	var boots []registry.Boot
+	var latest map[fleet.BootID]fleet.Node
 	err = a.reg.View(r.Context(), func(tx *registry.Tx) (err error) {
-		boots, err = selectBoots(tx, r.URL.Query().Get("select"), int(limit))
+		if boots, err = selectBoots(tx, r.URL.Query().Get("select"), int(limit)); err != nil {
+			return err
+		}
+		latest, err = latestOf(tx, boots)
 		return err
 	})
 	if err != nil {
@@ -55,7 +61,44 @@ func (a *bootAPI) listBoots(r *http.Request) (any, error) {
 	}
 	progress, err := a.reg.Progress(r.Context(), ids...)
 	for _, b := range boots {
-		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID]))
+		state, err := a.state(r.Context(), latest, b, progress[b.ID])
+		if err != nil {
+			return out, err
+		}
+		out.Boots = append(out.Boots, fleetview.Boot(b, progress[b.ID], state))
+	}
+	return out, err
+}
+
+// state is how a boot is: a node's latest one as the node is, one before it as it ended.
+func (a *bootAPI) state(
+	ctx context.Context,
+	latest map[fleet.BootID]fleet.Node,
+	b registry.Boot,
+	p registry.Progress,
+) (trace.State, error) {
+	n, is := latest[b.ID]
+	if !is && b.Node != "" {
+		return p.State, nil
+	}
+	return a.faults.State(ctx, n, p)
+}
+
+// latestOf are the boots that are the latest of their nodes.
+func latestOf(tx *registry.Tx, boots []registry.Boot) (map[fleet.BootID]fleet.Node, error) {
+	names := map[string]bool{}
+	for _, b := range boots {
+		names[b.Node] = true
+	}
+	latest, err := tx.LatestBoots(slices.Collect(maps.Keys(names))...)
+	out := make(map[fleet.BootID]fleet.Node, len(latest))
+	for name, b := range latest {
+		if err == nil && names[name] {
+			out[b.ID], err = tx.Node(name)
+		}
+		if errors.Is(err, registry.ErrNotFound) {
+			err = nil // it was deleted
+		}
 	}
 	return out, err
 }
@@ -165,11 +208,25 @@ func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) 
 		return nil, err
 	}
 	p := progress[b.ID]
-	fault, err := a.faults.Of(ctx, b, p, events)
+	var latest map[fleet.BootID]fleet.Node
+	err = a.reg.View(ctx, func(tx *registry.Tx) (err error) {
+		latest, err = latestOf(tx, []registry.Boot{b})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := api.BootDetail{Boot: fleetview.Boot(b, p), Steps: []api.Step{}, Events: events}
+	state, err := a.state(ctx, latest, b, p)
+	if err != nil {
+		return nil, err
+	}
+	var fault *api.Fault
+	if state == trace.Failed || state == trace.Degraded {
+		if fault, err = a.faults.Of(ctx, b, p, events); err != nil {
+			return nil, err
+		}
+	}
+	out := api.BootDetail{Boot: fleetview.Boot(b, p, state), Steps: []api.Step{}, Events: events}
 	if events == nil {
 		out.Events = []trace.Event{}
 	}
@@ -189,6 +246,9 @@ func (a *bootAPI) bootDetail(ctx context.Context, b registry.Boot) (any, error) 
 	}
 	out.Fault = fault
 	out.SystemdStart, _ = trace.KernelStart(events)
+	for _, g := range line.Gaps(out.Units(), events) {
+		out.Gaps = append(out.Gaps, api.Gap(g))
+	}
 	out.Console, err = a.reg.Console(ctx, b.ID)
 	return out, err
 }

@@ -29,6 +29,8 @@ type NodeData interface {
 
 // Faults says what is wrong with boots.
 type Faults interface {
+	// State is how a node's latest boot is; the zero node: of a machine that nobody adopted.
+	State(ctx context.Context, n fleet.Node, p registry.Progress) (trace.State, error)
 	// List returns the latest boots of these nodes that have a fault; nil nodes are all.
 	List(ctx context.Context, nodes map[string]bool) ([]api.Boot, error)
 	Of(ctx context.Context, b registry.Boot, p registry.Progress, events []trace.Event) (*api.Fault, error)

@@ -125,7 +125,7 @@ func countNode(out *api.Status, n api.Node) {
 	if n.Drift {
 		out.Nodes["drift"]++
 	}
-	if n.Status != nil && n.Boot.State == trace.Up && n.Status.Fullness() > fleet.Roomy {
+	if n.Status != nil && n.Boot.State.Runs() && n.Status.Fullness() > fleet.Roomy {
 		out.Full = append(out.Full, n.Name)
 	}
 	if n.Boot.State == trace.Booting || n.Boot.State == trace.Failed {

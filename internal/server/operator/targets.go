@@ -11,7 +11,6 @@ import (
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
-	"pando/internal/trace"
 )
 
 // exporterPort is where Prometheus' node exporter listens.
@@ -45,7 +44,7 @@ func (t Targets) List(r *http.Request) (any, error) {
 		views, err := t.Views.Views(r.Context(), tx, nodes)
 		for _, n := range views {
 			b := boots[n.Name]
-			if n.Node.State != fleet.Adopted || n.Boot == nil || n.Boot.State != trace.Up || !b.Addr.IsValid() {
+			if n.Node.State != fleet.Adopted || n.Boot == nil || !n.Boot.State.Reached() || !b.Addr.IsValid() {
 				continue
 			}
 			out = append(out, scrapeTarget(n, b, net.JoinHostPort(b.Addr.String(), strconv.FormatInt(at, 10))))

@@ -249,7 +249,7 @@ func (d *Runner) Observe(ctx context.Context, tx *registry.Tx, r fleet.Rollout) 
 
 func (d *Runner) observeNode(n fleet.Node, b registry.Boot, p registry.Progress) (rollout.Node, error) {
 	view := api.Node{Node: n}
-	if err := fleetview.AddBoot(&view, b, p); err != nil {
+	if err := fleetview.AddStatus(&view, b, p); err != nil {
 		return rollout.Node{}, err
 	}
 	seen := d.now().Sub(d.views.LastSeen(n)) <= lastseen.Within

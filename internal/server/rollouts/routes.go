@@ -185,7 +185,7 @@ func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) 
 	var out []rollout.Candidate
 	for _, n := range views {
 		c := rollout.Candidate{Name: n.Name, Seen: n.Seen}
-		c.Up = n.Boot != nil && n.Boot.State == trace.Up && d.now().Sub(n.Seen) <= lastseen.Within
+		c.Up = n.Boot != nil && n.Boot.State.Runs() && d.now().Sub(n.Seen) <= lastseen.Within
 		if n.Hardware != nil {
 			c.Class = n.Hardware.Vendor + " " + n.Hardware.Product
 		}
