@@ -73,6 +73,25 @@ type Entry struct {
 	next    []trace.Event // what was seen since then: of the next boot, if it was one
 	sent    time.Time     // when the initramfs was taken whole: what comes long after is of another boot
 	last    uint64        // place in the queue of the last event that is written behind
+	ended   string        // why the boot before ended, for this one's timeline; "": nothing to tell
+}
+
+// Ended notes what the machine told of the end of its latest boot, for the timeline of the next.
+func (b *Boots) Ended(ctx context.Context, mac fleet.MAC, why string) error {
+	c, err := b.Of(ctx, mac)
+	if err == nil {
+		c.ended = fmt.Sprintf("the boot before, %s, ended: %s", c.Boot.ID, why)
+		c.Unlock()
+	}
+	return err
+}
+
+// NoteEnded records why the boot before ended, once. The boot's lock is held.
+func (b *Boots) NoteEnded(ctx context.Context, c *Entry) {
+	if c.ended != "" {
+		b.Record(ctx, c, trace.Event{Stage: trace.Register, Kind: trace.Info, Message: c.ended})
+		c.ended = ""
+	}
 }
 
 // Of returns the latest boot of a MAC, locked. The caller unlocks it.
@@ -199,6 +218,9 @@ const kernelStarts = 30 * time.Second
 
 // Loaded notes that the machine has taken its initramfs: it starts its kernel now. Its lock is held.
 func (c *Entry) Loaded(now time.Time) { c.sent = now }
+
+// LoadedBefore reports whether the machine had started the kernel of this boot before a time. Its lock is held.
+func (c *Entry) LoadedBefore(at time.Time) bool { return !c.sent.IsZero() && c.sent.Before(at) }
 
 // Restarted reports whether a packet or a request that a boot under way gets is of another boot: the machine was sent
 // its script, and its firmware runs again (anew), or it comes long after its kernel was started. Its lock is held.

@@ -107,7 +107,7 @@ func Image(ctx context.Context, opt Options) (Result, error) {
 		return Result{}, fmt.Errorf("build image: %w", err)
 	}
 	if err := b.run(ctx); err != nil {
-		return b.result, fmt.Errorf("build image: %w", err)
+		return b.result, offline(fmt.Errorf("build image: %w", err), opt.Recipe != nil)
 	}
 	return b.result, nil
 }

@@ -130,7 +130,7 @@ func (c *change) inside(ctx context.Context) error {
 	if err := os.Chmod(command.Tmp, 0o777|os.ModeSticky); err != nil {
 		return err
 	}
-	c.Build.Progress(steps.Progress{Step: StepTree, Note: "inside " + c.Image})
+	c.Build.Progress(steps.Progress{Step: StepTree, Note: "inside " + c.Image, Held: true})
 	err := command.Run(ctx)
 	var exit *mount.ExitError
 	if errors.As(err, &exit) && c.Keep != nil && c.Keep(exit.Code) {

@@ -47,7 +47,7 @@ func Extend(ctx context.Context, opt ExtendOptions) (Result, error) {
 	}
 	result, err := e.run(ctx)
 	if err != nil {
-		return result, fmt.Errorf("extend %s with %s: %w", opt.Base.Short(), opt.Name, err)
+		return result, offline(fmt.Errorf("extend %s with %s: %w", opt.Base.Short(), opt.Name, err), true)
 	}
 	return result, nil
 }
@@ -166,7 +166,8 @@ func (e *extend) check() error {
 
 // fill brings what is new into the copy of the base.
 func (e *extend) fill(ctx context.Context) error {
-	e.Build.Progress(steps.Progress{Step: StepTree, Note: "over " + e.Base.Short()})
+	own := len(e.Packages) == 0 && e.Tree == "" // a command, which may ask things
+	e.Build.Progress(steps.Progress{Step: StepTree, Note: "over " + e.Base.Short(), Held: own})
 	switch {
 	case len(e.Packages) > 0:
 		if !systree.Exists(e.base.Root + "/usr/bin/apt-get") {

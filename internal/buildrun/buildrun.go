@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,10 +65,20 @@ func PrintResult(w io.Writer, name string, r build.Result, took time.Duration) {
 	}
 }
 
-// StepNames describe the steps, until a step has something to count.
-var StepNames = map[string]string{
-	build.StepTree: "installing or unpacking the files of the image", build.StepScan: "looking through the tree",
-	build.StepErofs:  "writing the file system",
-	build.StepKernel: "kernel and drivers", build.StepObjects: "compressing and storing", build.StepManifest: "signing",
-	build.StepPack: "packing what nodes give each other",
+// Steps are the steps of an image, for people.
+func Steps() []terminal.Step {
+	return []terminal.Step{
+		{Name: build.StepTree, Label: "files", Does: "installing packages, or unpacking what the image is made from"},
+		{Name: build.StepScan, Label: "check", Does: "looking through the files"},
+		{Name: build.StepErofs, Label: "root", Does: "writing the root file system"},
+		{Name: build.StepKernel, Label: "kernel", Does: "storing kernel and drivers"},
+		{Name: build.StepObjects, Label: "compress", Does: "compressing and storing the root"},
+		{Name: build.StepManifest, Label: "sign", Does: "signing the version"},
+	}
+}
+
+// ExtensionSteps are the steps of an extension, for people.
+func ExtensionSteps() []terminal.Step {
+	all := slices.DeleteFunc(Steps(), func(s terminal.Step) bool { return s.Name == build.StepKernel })
+	return append(all, terminal.Step{Name: build.StepPack, Label: "pack", Does: "packing what nodes give each other"})
 }

@@ -34,7 +34,7 @@ type arpProber struct {
 	waiting map[netip.Addr][]chan fleet.MAC
 }
 
-// run hands answers to those who wait until the socket is closed.
+// run passes ARP answers to the probes that wait for them, until the socket is closed.
 func (p *arpProber) run() {
 	buf := make([]byte, 128)
 	for {
@@ -126,7 +126,7 @@ func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func(
 }
 
 // echoProber probes addresses behind a relay agent, where ARP does not reach, with ICMP echo. Machines that drop
-// it are not found; RFC 2131 section 3.1 knows no better way either.
+// it are not found; RFC 2131 section 3.1 proposes nothing better.
 type echoProber struct{}
 
 func (echoProber) probe(ctx context.Context, a netip.Addr, own fleet.MAC) (fleet.MAC, bool, error) {

@@ -236,3 +236,13 @@ func TestImageFindings(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A hint does not end where the names of the interfaces should be.
+func TestHintWithoutInterfaces(t *testing.T) {
+	if got := nameOne("the interfaces are", nil); strings.Contains(got, "the interfaces are") {
+		t.Errorf("without any: %q", got)
+	}
+	if got := nameOne("the interfaces are", []string{"eth0", "eth1"}); got != "the interfaces are eth0, eth1" {
+		t.Errorf("with two: %q", got)
+	}
+}

@@ -27,7 +27,7 @@ func checkInterface(_ context.Context, o Options) []Finding {
 	}
 	i, err := net.InterfaceByName(o.Interface)
 	if err != nil {
-		return found(Problem, "name one of: "+strings.Join(InterfaceNames(), ", "), "there is no interface "+
+		return found(Problem, NameOne("name one of"), "there is no interface "+
 			"%s", o.Interface)
 	}
 	return interfaceState(*i)
@@ -73,8 +73,18 @@ func checkAnyInterface() []Finding {
 	return found(Fine, "", "%s (look at one with --interface)", strings.Join(names, "; "))
 }
 
-// InterfaceNames are the network interfaces of this machine.
-func InterfaceNames() []string {
+// NameOne is a hint that ends in the network interfaces of this machine, or tells that there are none.
+func NameOne(begin string) string { return nameOne(begin, interfaceNames()) }
+
+func nameOne(begin string, names []string) string {
+	if len(names) == 0 {
+		return "this machine has no network interface but the loopback: is its driver loaded, and is this process in " +
+			"the machine's own network namespace?"
+	}
+	return begin + " " + strings.Join(names, ", ")
+}
+
+func interfaceNames() []string {
 	var names []string
 	all, err := net.Interfaces()
 	if err != nil {

@@ -139,7 +139,7 @@ func FirstPrefix(name string) (netip.Prefix, error) {
 	if err != nil {
 		return netip.Prefix{}, exitcode.WithHint(
 			fmt.Errorf("interface %s: %w", name, err),
-			"the interfaces are "+strings.Join(InterfaceNames(), ", "),
+			NameOne("the interfaces are"),
 		)
 	}
 	addrs := ipv4Of(*i)

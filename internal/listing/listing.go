@@ -134,8 +134,10 @@ func EventText(e trace.Event) string {
 			parts = append(parts, s)
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(e.Attrs)) {
-		parts = append(parts, k+"="+e.Attrs[k])
+	if _, counters := e.Attrs["hits"]; !counters { // of a boot pack: the message has them in words
+		for _, k := range slices.Sorted(maps.Keys(e.Attrs)) {
+			parts = append(parts, k+"="+e.Attrs[k])
+		}
 	}
 	s := strings.Join(parts, "  ")
 	if e.Hint != "" {

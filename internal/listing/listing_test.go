@@ -29,3 +29,16 @@ func TestNodesDoNotSteerTerminals(t *testing.T) {
 		}
 	}
 }
+
+// TestCountersAreTold: what a boot pack's counters say stands in the message, in words.
+func TestCountersAreTold(t *testing.T) {
+	e := trace.Event{Stage: trace.Booted, Kind: trace.Info, Message: "boot pack: 50.1 MB of 62.0 MB read were in it",
+		Attrs: map[string]string{"hits": "0", "late": "0", "misses": "1"}}
+	if got := EventText(e); strings.Contains(got, "=") || !strings.Contains(got, e.Message) {
+		t.Errorf("%q", got)
+	}
+	e.Attrs = map[string]string{"address": "10.0.0.1"}
+	if got := EventText(e); !strings.HasSuffix(got, "address=10.0.0.1") {
+		t.Errorf("%q", got)
+	}
+}

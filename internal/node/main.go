@@ -19,6 +19,7 @@ import (
 	"pando/internal/node/initrd"
 	"pando/internal/node/lease"
 	"pando/internal/node/medium"
+	"pando/internal/node/rootwatch"
 	"pando/internal/node/units"
 	"pando/internal/node/volume"
 	"pando/internal/node/writelayer"
@@ -103,6 +104,7 @@ func runAgent(release string, stderr io.Writer) int {
 		Medium:     medium.New(a.Control(), a.Self, a.Wake, stderr),
 		Beside:     []func(context.Context){next.Retire, extensions.Retire},
 	})
+	go rootwatch.New(a.Self().Device, a.Block(), a.RootLost, a.Leaving).Run(ctx)
 	go (&lease.Renewer{Dir: rundir.Dir, Network: a.Block(), Info: a.Info, Log: stderr}).Run(ctx)
 	a.Run(ctx)
 	return 0

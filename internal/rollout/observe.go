@@ -126,6 +126,8 @@ func (s *step) observeBooting(n *fleet.RolloutNode, ob Node) {
 		s.enter(n, fleet.PhaseAway, fmt.Sprintf("it booted %s, again and again", ob.Running.Short()))
 	case ob.Up:
 		s.reboot(n, ob) // of another version: it had begun before the node got its target
+	case ob.Boot == n.Boot && ob.Off:
+		s.enter(n, fleet.PhaseFailed, "it switched itself off before it was up: "+ob.Failure)
 	case s.since(n) > n.Limit:
 		why := fmt.Sprintf("it has not booted in %s", n.Limit.Round(time.Second))
 		if ob.Failure != "" {

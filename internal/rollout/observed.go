@@ -21,6 +21,7 @@ type Node struct {
 	Speaks  bool         // its agent does, so it can be asked to reboot
 	Refused string       // why it did not reboot when it was asked to
 	Failure string       // what its boot fails at
+	Off     bool         // it switched itself off before it was up
 	Told    bool         // it has said which units have failed
 	Units   []string     // which
 }

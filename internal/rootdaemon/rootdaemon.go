@@ -131,6 +131,11 @@ func Become(limit int64, garbage int) error {
 	// PR_SET_IO_FLUSHER for every thread, and by inheritance for those to come. Not there before Linux 5.6.
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_IO_FLUSHER, 1, 0)
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, timerSlack, 0)
+	return LockMemory()
+}
+
+// LockMemory keeps what this process touches in memory, in pages of 4 KiB.
+func LockMemory() error {
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // a kernel without huge pages does not know it
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {
 		return fmt.Errorf("lock memory: %w", err)

@@ -70,7 +70,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	}
 	c := loggedIn(t, base, token)
 	for _, x := range []struct{ action, sure, want string }{
-		{"cycle", "", "ends what runs on " + node},
+		{"cycle", "", "stop the programs that run on " + node},
 		{"stage", "yes", "none of what this page can do"},
 		{"cycle", "yes", "the relay is stuck"},
 	} {

@@ -12,4 +12,5 @@ type Progress struct {
 	Total int64  // in Unit; 0: unknown
 	Unit  string // "bytes", "files" or "" if only Note says something
 	Note  string // one line of what is being done, such as a line of the installer's output
+	Held  bool   // a program has the terminal until the next piece of progress: nothing is drawn meanwhile
 }

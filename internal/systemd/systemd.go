@@ -26,6 +26,12 @@ func GoingDown(ctx context.Context) bool {
 	return err == nil && properties(out)["SystemState"] == "stopping"
 }
 
+// SwitchesOff tells whether a machine that goes down stays off.
+func SwitchesOff(ctx context.Context, systemctl func(context.Context, ...string) (string, error)) bool {
+	jobs, err := systemctl(ctx, "list-jobs", "--plain", "--no-legend")
+	return err == nil && (strings.Contains(jobs, " poweroff.target ") || strings.Contains(jobs, " halt.target "))
+}
+
 // SystemdAsks is how often systemd is asked for a whole account. Of a machine so busy that it never answers in time,
 // half an account is better than none.
 const SystemdAsks = 5

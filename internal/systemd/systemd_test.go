@@ -39,6 +39,19 @@ func TestSystemdTellsHalf(t *testing.T) {
 	}
 }
 
+func TestSwitchesOff(t *testing.T) {
+	for jobs, want := range map[string]bool{
+		"2021 systemd-poweroff.service start waiting\n2020 poweroff.target start waiting\n": true,
+		"2021 systemd-reboot.service start waiting\n2020 reboot.target start waiting\n":     false,
+		"": false,
+	} {
+		systemctl := func(context.Context, ...string) (string, error) { return jobs, nil }
+		if got := SwitchesOff(t.Context(), systemctl); got != want {
+			t.Errorf("%q: %v", jobs, got)
+		}
+	}
+}
+
 func TestSystemdFigures(t *testing.T) {
 	text := "Id=a.service\nInactiveExitTimestampMonotonic=1000000\nActiveEnterTimestampMonotonic=3000000\n\n" +
 		"Id=never.service\nInactiveExitTimestampMonotonic=0\nActiveEnterTimestampMonotonic=0\n\n" +

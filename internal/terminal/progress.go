@@ -19,25 +19,34 @@ type Progress struct {
 	out     io.Writer
 	tty     *os.File // nil: plain lines
 	now     func() time.Time
-	names   map[string]string // what a step does, by its name
+	all     []Step // of the job, in order
 	step    steps.Progress
 	started time.Time // of the step
 	shown   time.Time
 	bar     string // what stands on the last line of the terminal
+	ticks   *time.Timer
+}
+
+// Step is a step of a job, for people.
+type Step struct {
+	Name  string // as it is reported
+	Label string // one or two words
+	Does  string // until there is something to count
 }
 
 // How often a bar is drawn, and a plain line is written: a log file needs no more.
 const (
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 15 * time.Second
+	tickEvery = time.Second // a step that reports nothing shows at least how long it takes
 )
 
 // lineWidth cuts plain lines: what an installer prints has no bound.
 const lineWidth = 120
 
-// NewProgress draws on out. Names say what a step does before it has anything to count.
-func NewProgress(out io.Writer, now func() time.Time, names map[string]string) *Progress {
-	return &Progress{out: out, tty: Of(out), now: now, names: names}
+// NewProgress draws on out. Of a job whose steps are known each line says which one of them it is.
+func NewProgress(out io.Writer, now func() time.Time, all []Step) *Progress {
+	return &Progress{out: out, tty: Of(out), now: now, all: all}
 }
 
 // Show is told of every piece of progress.
@@ -52,10 +61,31 @@ func (p *Progress) Show(s steps.Progress) {
 	if s.Note == "" && s.Total == 0 && s.Done == 0 {
 		s.Note = p.step.Note
 		if s.Step != p.step.Step {
-			s.Note = p.names[s.Step]
+			s.Note = p.known(s.Step).Does
 		}
 	}
 	p.step = s
+	p.show(now)
+	if p.ticks == nil {
+		p.ticks = time.AfterFunc(tickEvery, p.tick)
+	}
+}
+
+// tick shows a step that says nothing.
+func (p *Progress) tick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ticks == nil {
+		return
+	}
+	if !p.step.Held {
+		p.show(p.now())
+	}
+	p.ticks.Reset(tickEvery)
+}
+
+// show draws the step, unless it was drawn a moment ago. mu is held.
+func (p *Progress) show(now time.Time) {
 	every := lineEvery
 	if p.tty != nil {
 		every = barEvery
@@ -72,28 +102,57 @@ func (p *Progress) Show(s steps.Progress) {
 	p.draw(Cut(p.text(now), width-1))
 }
 
+// known is what is known of a step.
+func (p *Progress) known(name string) Step {
+	for _, s := range p.all {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Step{Name: name, Label: name}
+}
+
+// head begins a line: which step of how many, and what it is called.
+func (p *Progress) head() string {
+	for i, s := range p.all {
+		if s.Name == p.step.Step {
+			return fmt.Sprintf("%d/%d %-11s", i+1, len(p.all), s.Label)
+		}
+	}
+	return fmt.Sprintf("%-9s", p.step.Step)
+}
+
 // text is the state of the step in one line.
 func (p *Progress) text(now time.Time) string {
-	s := p.step
+	s, took := p.step, now.Sub(p.started)
+	line := p.head()
 	if s.Unit == "" || s.Done == 0 && s.Total == 0 {
-		return fmt.Sprintf("%-9s %s", s.Step, s.Note)
+		if took >= time.Second {
+			line += " " + output.Span(took.Truncate(time.Second)) + ":"
+		}
+		return line + " " + s.Note
 	}
-	took := now.Sub(p.started).Seconds()
+	line += " " + Bar(s.Done, s.Total)
 	if s.Unit != "bytes" {
-		return fmt.Sprintf("%-9s %s %s%s", s.Step, Bar(s.Done, s.Total), counted(s.Done, s.Total), s.Unit)
+		return line + counted(s.Done, s.Total) + s.Unit + left(s, took)
 	}
-	line := fmt.Sprintf("%-9s %s %s", s.Step, Bar(s.Done, s.Total), output.Size(s.Done))
+	line += output.Size(s.Done)
 	if s.Total > 0 {
 		line += " of " + output.Size(s.Total)
 	}
-	if took >= 0.5 {
-		rate := float64(s.Done) / took
-		line += "  " + output.Size(int64(rate)) + "/s"
-		if s.Total > s.Done && rate > 0 {
-			line += "  " + output.Span(time.Duration(float64(s.Total-s.Done)/rate*float64(time.Second))) + " left"
-		}
+	if took >= time.Second/2 {
+		line += ", " + output.Size(int64(float64(s.Done)/took.Seconds())) + "/s"
 	}
-	return line
+	return line + left(s, took)
+}
+
+// left is how long the rest of a step takes, if the rest goes as what was.
+func left(s steps.Progress, took time.Duration) string {
+	if took < time.Second/2 || s.Done <= 0 || s.Total <= s.Done {
+		return ""
+	}
+	rest := time.Duration(float64(took) * float64(s.Total-s.Done) / float64(s.Done))
+	return ", " + output.Span(rest) + " left"
 }
 
 const shareWidth = 24
@@ -121,7 +180,7 @@ func (p *Progress) endStep(now time.Time) {
 		return
 	}
 	p.clear()
-	fmt.Fprintf(p.out, "%-9s done in %s\n", p.step.Step, output.Span(now.Sub(p.started)))
+	fmt.Fprintf(p.out, "%s done in %s\n", p.head(), output.Span(now.Sub(p.started)))
 }
 
 // End takes the bar away. A step that failed is not called done.
@@ -133,6 +192,10 @@ func (p *Progress) End(ok bool) {
 	}
 	p.clear()
 	p.step = steps.Progress{}
+	if p.ticks != nil {
+		p.ticks.Stop()
+		p.ticks = nil
+	}
 }
 
 func (p *Progress) draw(line string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pando/internal/build"
@@ -11,10 +12,10 @@ import (
 	"pando/internal/testkit"
 )
 
-// names say what some steps do.
-var names = map[string]string{
-	build.StepTree: "the tree", build.StepScan: "looking through the tree", build.StepObjects: "compressing and " +
-		"storing",
+// names are some steps.
+var names = []Step{
+	{build.StepTree, "files", "installing packages"}, {build.StepScan, "check", "looking through the files"},
+	{build.StepObjects, "compress", "compressing and storing"},
 }
 
 // TestProgressLines: a build whose output is no terminal: a line when a step begins and ends, and some between.
@@ -67,4 +68,33 @@ func TestShare(t *testing.T) {
 	if Bar(5, 0) != "" {
 		t.Error("a share of nothing is known")
 	}
+}
+
+// A step that reports nothing shows all the same which one of how many it is, what it does and for how long.
+func TestProgressOfWhatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		p := NewProgress(&b, time.Now, names)
+		p.Show(steps.Progress{Step: build.StepTree})
+		time.Sleep(45*time.Second + time.Millisecond)
+		p.End(false)
+		want := "1/3 files       installing packages\n1/3 files       15.0s: installing packages\n" +
+			"1/3 files       30.0s: installing packages\n1/3 files       45.0s: installing packages\n"
+		if b.String() != want {
+			t.Errorf("%s", b.String())
+		}
+		p.Show(steps.Progress{Step: build.StepTree, Note: "inside lab", Held: true}) // a shell has the terminal
+		held := b.Len()
+		time.Sleep(time.Minute)
+		if b.Len() != held {
+			t.Errorf("drawn over a program: %s", b.String()[held:])
+		}
+		p.End(false)
+		b.Reset()
+		p.Show(steps.Progress{Step: "push", Done: 3, Total: 12, Unit: "bytes"}) // a job without known steps
+		p.End(true)
+		if got := b.String(); !strings.HasPrefix(got, "push      [======") {
+			t.Errorf("%s", got)
+		}
+	})
 }

@@ -23,6 +23,7 @@ const (
 	NotPrepared       Fault = "not-prepared"       // config files were not put in place
 	NoInit            Fault = "no-init"            // the image has nothing to go on with
 	Panic             Fault = "kernel-panic"       // the kernel said so
+	RootLost          Fault = "root-lost"          // nobody answered reads of its root any more
 	StateAway         Fault = "state-away"         // what it keeps cannot be had
 	EmergencyMode     Fault = "emergency-mode"     // systemd went no further
 	UnitsFailed       Fault = "units-failed"       // it is up, and not all of it
@@ -36,6 +37,12 @@ const (
 
 // AttrPanic is the attribute of an event that tells of a kernel's panic.
 const AttrPanic = "panic"
+
+// AttrRootLost is the attribute of an event that tells that a node restarts because nobody answers reads of its root.
+const AttrRootLost = "root_lost"
+
+// AttrOff is the attribute of the end of a boot whose machine switches itself off, and does not come back by itself.
+const AttrOff = "off"
 
 // AttrScriptAt is the attribute of an event that tells that iPXE runs and was told where its script is: the URL.
 const AttrScriptAt = "script_at"
@@ -83,6 +90,10 @@ func Diagnose(events []Event, facts Facts, now time.Time) (Diagnosis, bool) {
 		return Diagnosis{Panic, c.panicked.Stage, c.panicked.Time, "the kernel panicked: " + c.panicked.Message,
 			"look at the console output below; if it began with a version, give the node the one before: pando " +
 				"node set NODE --image NAME@VERSION"}, true
+	case c.rootLost != nil:
+		return Diagnosis{RootLost, c.rootLost.Stage, c.rootLost.Time, c.rootLost.Message,
+			"the node restarts by itself; if it comes again, look in its kernel's log for what killed its block " +
+				"daemon (--netconsole), and at its memory"}, true
 	case c.State == Up && len(facts.FailedUnits) > 0:
 		return unitsFailed(c, facts.FailedUnits), true
 	case c.State == Failed:
@@ -97,6 +108,7 @@ type course struct {
 	failure  Event  // of the stage that is broken
 	lastFact string // the last fact that was told of the furthest stage
 	panicked *Event
+	rootLost *Event
 	scriptAt string // where iPXE, which runs, was told that its script is
 }
 
@@ -106,6 +118,9 @@ func read(events []Event) course {
 		c.Apply(e)
 		if e.Attrs[AttrPanic] != "" {
 			c.panicked = &e
+		}
+		if e.Attrs[AttrRootLost] != "" {
+			c.rootLost = &e
 		}
 		if at := e.Attrs[AttrScriptAt]; at != "" {
 			c.scriptAt = at
@@ -147,6 +162,7 @@ func Faults() []Fault {
 		NotPrepared,
 		NoInit,
 		Panic,
+		RootLost,
 		StateAway,
 		EmergencyMode,
 		UnitsFailed,

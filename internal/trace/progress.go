@@ -42,6 +42,8 @@ type Progress struct {
 	Hint    string           `json:"hint,omitempty"`    // what to do about it
 	Bytes   map[string]int64 `json:"bytes,omitempty"`   // by source
 	Panic   bool             `json:"panic,omitempty"`   // its kernel said that it panicked
+	Off     bool             `json:"off,omitempty"`     // it switched itself off before it was up
+	Lost    bool             `json:"lost,omitempty"`    // it restarts because nobody answers reads of its root
 	Cache   string           `json:"cache,omitempty"`   // AttrCache, as it was said last
 	Moved   time.Time        `json:"moved,omitzero"`    // something happened that had not been said before
 	Kinds   kinds            `json:"kinds,omitempty"`   // of the last event of each stage
@@ -90,6 +92,8 @@ func (p *Progress) Apply(e Event) {
 	}
 	p.count(e)
 	p.Panic = p.Panic || e.Attrs[AttrPanic] != ""
+	p.Lost = p.Lost || e.Attrs[AttrRootLost] != ""
+	p.Off = p.Off || e.Attrs[AttrOff] != "" && p.Ready.IsZero()
 	p.Cache = cmp.Or(e.Attrs[AttrCache], p.Cache)
 	p.move(e)
 	if Rank(e.Stage) < 0 || e.Kind == Info {
@@ -129,6 +133,8 @@ func (p Progress) StateAt(facts Facts, now time.Time) State {
 	switch {
 	case p.State == "":
 		return Booting
+	case p.Lost:
+		return Failed
 	case p.State == Down:
 		return Down
 	case p.Panic:

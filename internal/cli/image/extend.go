@@ -65,7 +65,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	if f.name == "" || ways != 1 {
 		return exitcode.Usagef("give --name, and one of --packages, --tree and a command after --")
 	}
-	if env.Server == "" && os.Geteuid() == 0 { // others are told why not, below
+	if env.Server == "" && os.Geteuid() == 0 { // a check below refuses others, and says why
 		if err := mount.Private(); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	if len(command) > 0 {
 		opt.Command = inside(env, command)
 	}
-	result, err := b.run(func(o build.Options) (build.Result, error) {
+	result, err := b.run(buildrun.ExtensionSteps(), func(o build.Options) (build.Result, error) {
 		opt.Build = o
 		return build.Extend(ctx, opt)
 	})
@@ -93,7 +93,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	return b.publish(ctx, result)
 }
 
-// extendHint reports what can be done about an extension that was not made.
+// extendHint adds to an error of a build of an extension what to do about it.
 func extendHint(err error) error {
 	var essential *extension.EssentialError
 	var exit *mount.ExitError

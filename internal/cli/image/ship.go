@@ -18,7 +18,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// otherToken is where the token of the other server is looked for.
+// otherToken is the environment variable that has the token of the other server.
 const otherToken = "PANDO_OTHER_TOKEN"
 
 func imagePush(env *cmdenv.Env) *cobra.Command {
@@ -82,7 +82,7 @@ missing travels; broken off, the same command goes on. This server takes only wh
 	return env.ReadFlags(c)
 }
 
-// otherPlace opens a directory, which a slash tells from a host, or another server.
+// otherPlace opens the other side of a copy: a directory if the argument has a slash, else a server.
 func otherPlace(where, token string, create bool) (p ship.Place, done func(), err error) {
 	if strings.Contains(where, "/") && !strings.Contains(where, "://") || where == "." {
 		d, err := ship.OpenDirectory(where, create)

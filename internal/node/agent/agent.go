@@ -174,8 +174,9 @@ func (a *Agent) goodbye() {
 	case a.Leaving():
 		a.leaveSwarms() // the rest was reported
 	case systemd.GoingDown(ask) || ask.Err() != nil:
+		off := systemd.SwitchesOff(ask, systemd.Systemctl)
 		a.leaveSwarms()
-		a.Goodbye(ctx, "the machine goes down")
+		a.goesDown(ctx, off)
 	default:
 		if err := a.Flush(ctx); err != nil {
 			a.logf("report: %v", err)

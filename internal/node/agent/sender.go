@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/api"
+	"pando/internal/backoff"
 	"pando/internal/control"
 	"pando/internal/fleet"
 	"pando/internal/rundir"
@@ -110,9 +111,32 @@ func (v *sender) Info(message, hint string) {
 // Flush sends what is queued.
 func (v *sender) Flush(ctx context.Context) error { return v.report.Flush(ctx) }
 
+// RootLost tells that this boot ends because nobody serves the root any more. It returns when a server knows, or ctx
+// ends.
+func (v *sender) RootLost(ctx context.Context, why string) {
+	v.event(trace.Event{Stage: trace.Shutdown, Kind: trace.Fail, Message: why,
+		Attrs: map[string]string{trace.AttrRootLost: "true"}})
+	for v.report.Flush(ctx) != nil {
+		if backoff.Sleep(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// goesDown tells that the machine ends, and whether it stays off.
+func (v *sender) goesDown(ctx context.Context, off bool) {
+	if off {
+		v.end(ctx, "the machine switches itself off", map[string]string{trace.AttrOff: "true"})
+		return
+	}
+	v.Goodbye(ctx, "the machine goes down")
+}
+
 // Goodbye tells that this boot is over.
-func (v *sender) Goodbye(ctx context.Context, message string) {
-	v.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: message})
+func (v *sender) Goodbye(ctx context.Context, message string) { v.end(ctx, message, nil) }
+
+func (v *sender) end(ctx context.Context, message string, attrs map[string]string) {
+	v.event(trace.Event{Stage: trace.Shutdown, Kind: trace.End, Message: message, Attrs: attrs})
 	if err := v.report.Flush(ctx); err != nil {
 		v.logf("report: %v", err)
 	}

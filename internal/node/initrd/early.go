@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,9 +18,26 @@ import (
 // panicSeconds makes the kernel reboot if init dies in a way that Go cannot catch.
 const panicSeconds = "60"
 
-// runOptions are those of /run. What is in it is the system's, and where the kernel can, it is not swapped out:
-// swap space may be on a server that is away.
-const runOptions = "mode=0755,size=20%"
+// runOptions are those of /run. What is in it is the system's, and where the kernel can, since Linux 6.4, it is not
+// swapped out: swap space may be on a server that is away. An older kernel logs an error when it is told so.
+func runOptions(release string) string {
+	const options = "mode=0755,size=20%"
+	major, rest, _ := strings.Cut(release, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	x, _ := strconv.Atoi(major)
+	y, err := strconv.Atoi(minor)
+	if err != nil || x < 6 || x == 6 && y < 4 {
+		return options
+	}
+	return options + ",noswap"
+}
+
+// kernelRelease is the release of the kernel that runs, "" if it does not say.
+func kernelRelease() string {
+	var uts unix.Utsname
+	_ = unix.Uname(&uts) // without it the field is empty
+	return unix.ByteSliceToString(uts.Release[:])
+}
 
 // early mounts what every phase needs and puts the program where it outlives the initramfs.
 func early() error {
@@ -32,16 +51,13 @@ func early() error {
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
 		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
 		// As systemd would mount it; it keeps what it finds. Programs must run from it: ours do.
-		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, runOptions + ",noswap"},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, runOptions(kernelRelease())},
 	}
 	for _, x := range mounts {
 		if err := os.MkdirAll(x.target, 0o755); err != nil {
 			return err
 		}
 		err := unix.Mount(x.source, x.target, x.kind, x.flags, x.data)
-		if x.target == "/run" && errors.Is(err, unix.EINVAL) { // before Linux 6.4
-			err = unix.Mount(x.source, x.target, x.kind, x.flags, runOptions)
-		}
 		if err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", x.target, err)
 		}

@@ -96,7 +96,7 @@ func (v *version) fetchManifest(ctx context.Context, s *Session, lease link.Leas
 	return nil, "", &problem.Problem{
 		Err:   errors.Join(errs...),
 		Tried: strings.Join(as.Servers, ", "),
-		Hint:  v.manifestHint(errors.Join(errs...)),
+		Hint:  v.manifestHint(errs),
 	}
 }
 
@@ -126,8 +126,14 @@ func (v *version) packKeys(as fleet.Assignment, man image.Manifest) []string {
 	return t.Accepted()
 }
 
-func (v *version) manifestHint(all error) string {
-	var answer *bootfiles.StatusError
+func (v *version) manifestHint(errs []error) string {
+	all, lost := errors.Join(errs...), 0
+	for _, err := range errs {
+		var answer *bootfiles.StatusError
+		if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
+			lost++
+		}
+	}
 	switch {
 	case errors.Is(all, image.ErrRevoked):
 		return "a revoked key signed this version and no other did: give the group another version, or build it again"
@@ -137,7 +143,10 @@ func (v *version) manifestHint(all error) string {
 	case errors.Is(all, image.ErrWrongSignature), errors.Is(all, image.ErrUnsigned):
 		return "this version is not signed by a key that the site trusts: `pando image list`, build it on this " +
 			"server or add its key"
-	case errors.As(all, &answer) && answer.Code == http.StatusNotFound:
+	case lost > 0 && lost < len(errs):
+		return "who answers does not have this version, and it cannot be had from the others: does `pando serve` run " +
+			"there, and is its port 8480 open? The node takes it from whoever has it first"
+	case lost > 0:
 		return "the server has lost this version: build or copy it again; the node takes it as soon as it is there"
 	}
 	return ""

@@ -40,6 +40,28 @@ func TestFetchManifestFailsOver(t *testing.T) {
 	}
 }
 
+// A server whose port is closed has lost nothing, whatever another source says.
+func TestWhoHasLostTheVersion(t *testing.T) {
+	good := nodekit.Publish(t, nil)
+	empty := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(empty.Close)
+	for _, c := range []struct {
+		servers []string
+		lost    bool
+	}{
+		{[]string{empty.URL}, true},
+		{[]string{empty.URL, empty.URL}, true},
+		{[]string{"http://127.0.0.1:1", empty.URL}, false},
+		{[]string{empty.URL, "http://127.0.0.1:1"}, false},
+	} {
+		_, _, err := fetch(t, machineFor(good, c.servers...))
+		hint := problem.HintOf(err)
+		if strings.Contains(hint, "has lost this version") != c.lost || strings.Contains(hint, "8480") == c.lost {
+			t.Errorf("%q: %v, hint %q", c.servers, err, hint)
+		}
+	}
+}
+
 func TestFetchManifestRefuses(t *testing.T) {
 	good := nodekit.Publish(t, nil)
 	flipped := good

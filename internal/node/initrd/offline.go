@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pando/internal/blockapi"
 	"pando/internal/disk"
 	"pando/internal/fleet"
@@ -40,13 +38,9 @@ func (f *fallback) offlineBoot(ctx context.Context, adapters []link.NIC) *lastbo
 }
 
 func (f *fallback) findLastBoot(ctx context.Context, adapters []link.NIC) (*lastboot.Boot, error) {
-	var uts unix.Utsname
-	if err := unix.Uname(&uts); err != nil {
-		return nil, err
-	}
 	cfg := f.timeline.config
 	b, err := withRecords(ctx, f.cacheDisk, func(records lastboot.Records) (*lastboot.Boot, error) {
-		return lastboot.Pick(records, cfg, unix.ByteSliceToString(uts.Release[:]))
+		return lastboot.Pick(records, cfg, kernelRelease())
 	})
 	if err == nil && nicOf(adapters, b.Lease.MAC) < 0 {
 		err = fmt.Errorf("adapter %s of the last boot is not there", b.Lease.MAC)

@@ -152,6 +152,7 @@ func (s *Service) redeem(
 	}
 	c.Token, c.Kernel = "", ""
 	c.Arrived()
+	s.boots.NoteEnded(ctx, c)
 	err = s.registry.UpdateBoot(ctx, c.MAC,
 		func(tx *registry.Tx) error { return tx.EndSessions(c.MAC, c.Boot.ID) })
 	if err != nil {

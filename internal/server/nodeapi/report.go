@@ -70,6 +70,13 @@ func (s *Service) Events(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	s.alive(r, b)
+	for _, e := range events {
+		if e.Attrs[trace.AttrRootLost] != "" && !b.Session.IsZero() {
+			if err := s.boots.Ended(r.Context(), b.MAC, e.Message); err != nil {
+				return err
+			}
+		}
+	}
 	goesDown := func(e trace.Event) bool { return e.Stage == trace.Shutdown }
 	if !b.Session.IsZero() && slices.ContainsFunc(events, goesDown) {
 		s.lastSeen.Left(b.MAC)

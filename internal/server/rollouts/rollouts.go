@@ -253,7 +253,8 @@ func (d *Runner) observeNode(n fleet.Node, b registry.Boot, p registry.Progress)
 		return rollout.Node{}, err
 	}
 	seen := d.now().Sub(d.views.LastSeen(n)) <= lastseen.Within
-	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Speaks: seen && !b.Session.IsZero()}
+	out := rollout.Node{Boot: b.ID, Version: b.Version, Failure: p.Failure, Off: p.Off,
+		Speaks: seen && !b.Session.IsZero()}
 	if seen && p.State == trace.Up {
 		out.Up, out.Running = true, view.Running
 	}

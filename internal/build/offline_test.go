@@ -1,0 +1,53 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"pando/internal/command"
+)
+
+// A build without a way to the Internet says in its first line that, and what to do; one that failed otherwise, or was
+// refused by who was reached, is told as it was.
+func TestBuildWithoutInternet(t *testing.T) {
+	apt := func(lines ...string) error {
+		return fmt.Errorf("build image: %w",
+			&command.Error{Program: "mmdebstrap", Status: "exit status 25", Tail: lines})
+	}
+	for name, tt := range map[string]struct {
+		err        error
+		recipe     bool
+		host, ways string
+	}{
+		"no DNS": {apt("I: running apt-get update...", "W: Failed to fetch http://deb.debian.org/debian/dists/"+
+			"bookworm/InRelease  Temporary failure resolving 'deb.debian.org'", "E: apt-get update failed"), true,
+			"deb.debian.org", "mirrors:"},
+		"no route": {apt("Err:1 http://deb.debian.org/debian bookworm InRelease",
+			"  Cannot initiate the connection to deb.debian.org:80 (2a04:4e42::644). - connect (101: Network is "+
+				"unreachable)"),
+			true, "deb.debian.org", "image pull"},
+		"no answer": {apt("  Could not connect to deb.debian.org:80 (151.101.2.132), connection timed out"), true,
+			"deb.debian.org", "image pull"},
+		"a hook": {apt("curl: (6) Could not resolve host: example.org"), true, "example.org", "mirrors:"},
+		"a registry": {fmt.Errorf("pull: %w", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host",
+			Name: "index.docker.io"}}), false, "index.docker.io", "registry in your network"},
+		"a package that is not there": {apt("E: Unable to locate package nosuch"), true, "", ""},
+		"refused":                     {errors.New("GET https://index.docker.io/v2/: 401 Unauthorized"), false, "", ""},
+	} {
+		got := offline(tt.err, tt.recipe)
+		first, rest, _ := strings.Cut(got.Error(), "\n")
+		if tt.host == "" {
+			if got != tt.err {
+				t.Errorf("%s: %v", name, got)
+			}
+			continue
+		}
+		if !strings.Contains(first, "does not reach "+tt.host) || !strings.Contains(first, tt.ways) ||
+			!strings.Contains(first, "pando image pull") || rest != tt.err.Error() || !errors.Is(got, tt.err) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
