@@ -29,6 +29,7 @@ type builder struct {
 	env     *cmdenv.Env
 	name    string   // of the image
 	tags    []string // that move to the new version, besides latest
+	release bool     // they move also where running nodes get the version by that
 	client  *api.Client
 	options build.Options // where a version goes, and who signs it
 	begin   time.Time
@@ -125,7 +126,7 @@ func (b *builder) run(all []terminal.Step, do func(build.Options) (build.Result,
 // publish registers a version with the server and moves the tags.
 func (b *builder) publish(ctx context.Context, r build.Result) error {
 	tags := append([]string{fleet.LatestTag}, b.tags...)
-	img, err := b.client.AddVersion(ctx, b.name, api.VersionAdd{Version: r.Version, Tags: tags})
+	img, err := b.client.AddVersion(ctx, b.name, api.VersionAdd{Version: r.Version, Tags: tags, Release: b.release})
 	if err != nil {
 		return err
 	}
@@ -135,6 +136,11 @@ func (b *builder) publish(ctx context.Context, r build.Result) error {
 	}
 	buildrun.PrintResult(b.env.Out, b.name, r, b.env.Now().Sub(b.begin))
 	if r.Manifest.Extends != nil {
+		for _, tag := range img.TagsKept {
+			b.env.Printf("%s:%s stays as it was, since nodes have it; "+
+				"this version is theirs by: pando image tag %s@%s %s\n",
+				b.name, tag, b.name, r.Version.Short(), tag)
+		}
 		return nil
 	}
 	return b.sayNext(ctx, r.Version)
