@@ -44,7 +44,7 @@ type Reply struct {
 	Save   *fleet.Lease   // to make durable first; nil: nothing
 	Free   bool           // drop the reservation of the MAC
 	Avoid  netip.Addr     // not to be offered to this MAC for a while; zero: none
-	Loud   string         // a line for the operator; "" none
+	Alert  string         // an error for the log: an operator has to act; "": none
 	Seen   Seen
 }
 
@@ -274,7 +274,7 @@ func decline(out *Reply, r Request, v View, now time.Time) {
 		}
 		return
 	}
-	out.Loud = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
+	out.Alert = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
 	if !fixed {
 		out.Save = &fleet.Lease{Addr: a, MAC: r.MAC, Bad: true, Expires: now.Add(conflictFor)}
 	}

@@ -126,7 +126,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 			return
 		}
 		if err != nil {
-			s.seldom(l, slog.LevelWarn, "read", "", "err", err)
+			s.seldom(l, slog.LevelWarn, "packet not read", "", "err", err)
 			time.Sleep(afterError)
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 		select {
 		case s.sem <- struct{}{}:
 		default:
-			s.seldom(l, slog.LevelWarn, "too many requests at once, one dropped", "", "mac", r.MAC)
+			s.seldom(l, slog.LevelWarn, "request dropped: too many at once", "", "mac", r.MAC)
 			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
@@ -212,8 +212,8 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 			s.offers.settle(r.MAC, out.Save.Addr, now)
 		}
 	}
-	if out.Loud != "" {
-		s.seldom(l, slog.LevelError, out.Loud, "")
+	if out.Alert != "" {
+		s.seldom(l, slog.LevelError, out.Alert, "")
 	}
 	if s.Observe != nil {
 		s.Observe(out.Seen)
