@@ -89,7 +89,7 @@ func (w *allocation) isBad(a netip.Addr) bool {
 	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
 }
 
-// finish probes what was reserved, and what comes next while somebody answers. It returns the address, or says why
+// finish probes the reserved address and, while a machine answers, the next one. It returns the address, or says why
 // there is none. It runs outside of the read of the records, because a probe takes its time.
 func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	for w.addr.IsValid() {

@@ -23,9 +23,9 @@ type View struct {
 	Mode       Mode        // Own or Proxy, as it stands now
 	StoppedFor netip.Addr  // Mode is Proxy because of this server; renewals are still answered. Zero: it is not
 	Rank       string      // pandoStarting or pandoSettled, for another Pando that asks
-	Server     netip.Addr  // our address on the client's segment, or the one that a relay reaches
+	Server     netip.Addr  // this server's address on the client's segment, or the one that a relay reaches
 	BootPort   bool        // the packet came to port 4011, PXE's boot service
-	Subnet     *Subnet     // that the client is in; nil: none of ours
+	Subnet     *Subnet     // of the client; nil: this server has no such subnet
 	Lease      fleet.Lease // recorded for the MAC; zero: none
 	Holder     fleet.Lease // recorded for the address that the client has or asks for; zero: none
 	Known      bool        // the MAC is a node's

@@ -77,7 +77,7 @@ func payload(b []byte, port uint16) ([]byte, bool) {
 	return u[8:size], true
 }
 
-// arpRequest asks who has an address, without telling one of our own (RFC 5227 section 2.1.1).
+// arpRequest asks who has an address; its sender address is zero (RFC 5227 section 2.1.1).
 func arpRequest(from [6]byte, a netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	b = append(b, from[:]...)

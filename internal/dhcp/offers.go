@@ -13,8 +13,8 @@ import (
 const offerFor = time.Minute
 
 // exchangeFor is how long a client may take from its OFFER to its REQUEST. After that another NIC of its node may be
-// offered the node's fixed address: firmware that failed on one NIC goes on with the next. What is offered to a machine
-// that nobody knows is kept no longer.
+// offered the node's fixed address: firmware that failed on one NIC goes on with the next. An offer to an unknown
+// machine is kept no longer than this.
 const exchangeFor = 10 * time.Second
 
 // maxAvoided bounds the remembered pairs of a client and an address that it declined.
@@ -35,7 +35,7 @@ type offer struct {
 	at      time.Time
 	until   time.Time
 	taken   bool // and acknowledged
-	unknown bool // to a machine that nobody knows
+	unknown bool // to an unknown machine
 }
 
 // get returns the address reserved for a MAC, and whether it was probed.
@@ -140,7 +140,7 @@ func (o *offers) expire(now time.Time) {
 	}
 }
 
-// waiting is how many addresses of a subnet were offered to machines that nobody knows and are not taken yet.
+// waiting is how many addresses of a subnet were offered to unknown machines and are not taken yet.
 func (o *offers) waiting(s Subnet, now time.Time) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

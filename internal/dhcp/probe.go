@@ -95,7 +95,7 @@ func (p *arpProber) unwatch(a netip.Addr, c chan fleet.MAC) {
 	}
 }
 
-// ask sends a question a few times and waits for an answer of somebody else than own.
+// ask sends an ARP request a few times and waits for an answer of another machine than own.
 func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func() error) (fleet.MAC, bool, error) {
 	end := time.NewTimer(probeWait)
 	defer end.Stop()

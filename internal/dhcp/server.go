@@ -52,7 +52,7 @@ type State struct {
 	Mode       Mode       // what is done now
 	StoppedFor netip.Addr // Mode is Proxy where Own was configured, because of this server; zero: it is not
 	Others     []Found    // servers seen there
-	Address    netip.Addr // of ours
+	Address    netip.Addr // of this server
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
@@ -228,7 +228,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	}
 }
 
-// ownAddress reports whether an address is one of ours on any interface.
+// ownAddress reports whether an address is this server's, on any interface.
 func (s *Server) ownAddress(a netip.Addr) bool {
 	return slices.ContainsFunc(s.all(), func(l *link) bool { return l.has(a) })
 }
