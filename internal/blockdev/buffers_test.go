@@ -20,15 +20,9 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 func usedAgain(t *testing.T, blocks int) {
 	img := newImage(t, 150, 40)
 	m := img.everyOther(t, blocks)
-	d, err := Open(
-		t.Context(),
-		&source{img: img},
-		Options{
-			Index: img.index,
-			Cache: 2 * rawCost(blocks*chunk.BlockSize),
-			Pack:  &Pack{Map: m, Source: &source{img: img}},
-		},
-	)
+	o := new(record).options(img, &source{img: img}, m)
+	o.Ahead, o.Cache = 0, 2*rawCost(blocks*chunk.BlockSize)
+	d, err := Open(t.Context(), &source{img: img}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,6 @@
 package blockdev
 
-import (
-	"errors"
-
-	"pando/internal/chunk"
-)
-
-// errHaveChunks says that a piece is not fetched, because its blocks come cheaper from chunks.
-var errHaveChunks = errors.New("the node has most of the piece's blocks already")
+import "pando/internal/chunk"
 
 // cheaperAsChunks reports whether the blocks of piece i cost fewer bytes as chunks, because the node has most of
 // these: from a boot before the pack was recorded anew, or of the version before. A node that has nothing yet is
@@ -61,22 +54,4 @@ func (d *Device) knows(off, n int64) bool {
 		off = base + int64(d.root.Pages[i].RawSize)
 	}
 	return true
-}
-
-// isSpared reports whether piece i was left out.
-func (p *pieces) isSpared(i int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state[i].spared
-}
-
-// spare leaves piece i out: its blocks come from chunks.
-func (p *pieces) spare(i int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := &p.state[i]; !s.lost {
-		s.lost, s.spared = true, true
-		p.drop(i)
-		p.stir()
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -37,19 +36,10 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 		"pages and nothing": {func(id chunk.ID) bool { return page[id] }, len(m.Pieces), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := &source{img: img}
-			served := map[string]int{}
-			var mu sync.Mutex
-			count := func(source string, n int) {
-				mu.Lock()
-				defer mu.Unlock()
-				served[source] += n
-			}
-			d := open(
-				t,
-				src,
-				Options{Index: img.index, Served: count, Pack: &Pack{Map: m, Idle: true, Source: src, Has: x.has}},
-			)
+			src, r := &source{img: img}, &record{}
+			o := r.idle(img, src, m)
+			o.Ahead, o.Pack.Has = 0, x.has
+			d := open(t, src, o)
 			for i := range m.Pieces {
 				_, _ = d.sent(i)
 			}
@@ -70,27 +60,27 @@ func TestPiecesOfWhatIsThere(t *testing.T) {
 			if err := d.ReadAt(t.Context(), got, 0); err != nil || !bytes.Equal(got, img.raw) {
 				t.Errorf("wrong bytes, or %v", err)
 			}
-			if of := int(d.pack.ends[len(m.Pieces)-1]); served["pack"]+served["spared"] != of {
+			if of := int(d.pack.ends[len(m.Pieces)-1]); r.served["pack"]+r.served["spared"] != of {
 				t.Errorf(
 					"of %d bytes in the pack %d are said to be from it, %d to be spared",
 					of,
-					served["pack"],
-					served["spared"],
+					r.served["pack"],
+					r.served["spared"],
 				)
 			}
-			if d.pack.lost != 0 {
-				t.Errorf("%d pieces are said to be lost", d.pack.lost)
+			if len(r.lost) != 0 {
+				t.Errorf("pieces are said to be lost: %v", r.lost)
 			}
 		})
 	}
 }
 
 // A node that keeps something asks nobody for a piece before the index root is there, which says whether the node
-// has its blocks in chunks: none that it has is left to the piece fetcher.
+// has its blocks in chunks: none that it has is left to the swarm.
 func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 	for name, x := range map[string]struct {
 		has  func(bootpack.Map) func(chunk.ID) bool
-		left int // pieces that the piece fetcher has to bring
+		left int // pieces that the swarm has to bring
 	}{
 		"all chunks": {func(m bootpack.Map) func(chunk.ID) bool {
 			return func(id chunk.ID) bool {
@@ -104,21 +94,22 @@ func TestPiecesOfWhatIsKeptWaitForTheIndexRoot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				img := randomImage(t, 96)
 				m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 96}}, 24) // no piece is a chunk
-				src, r, f := &source{img: img}, &record{}, &testFetcher{}
+				src, r := &source{img: img}, &record{}
 				o := r.options(img, src, m)
-				o.Size, o.Pack.Fetcher, o.Pack.Has = int64(len(img.raw)), f, x.has(m)
+				f := follow(r.store)
+				o.Size, o.Pack.Has = int64(len(img.raw)), x.has(m)
 				o.Pack.Kept = func(context.Context, chunk.Request) (chunk.Verified, bool) {
 					return chunk.Verified{},
 						false
 				}
 				rooted := openBeforeTheRoot(t, src, o)
-				if len(f.ahead) != 0 {
-					t.Errorf("pieces %v are left to the fetcher before the index root is there", f.ahead)
+				if f.look(); len(f.left) != 0 {
+					t.Errorf("pieces %v are left to the swarm before the index root is there", f.left)
 				}
 				d := rooted()
 				synctest.Wait()
-				if len(f.ahead) != x.left {
-					t.Errorf("pieces %v are left to the fetcher, want %d", f.ahead, x.left)
+				if f.look(); len(f.left) != x.left {
+					t.Errorf("pieces %v are left to the swarm, want %d", f.left, x.left)
 				}
 				readAll(t, d, img)
 				d.Close()

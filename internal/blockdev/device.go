@@ -25,10 +25,6 @@ type Options struct {
 
 	Pack *Pack // boot pack to read from; nil: none
 
-	// Begun, if set, is called when pieces may be put in: if Size is known, before the index root is there. Reads are
-	// not possible yet.
-	Begun func(*Device)
-
 	// Served, if set, is called with raw bytes that were answered without a fetch of their own. source is "cache",
 	// "zero", or "pack" for bytes of the boot pack. Bytes that the pack omits because chunks have them cheaper are
 	// counted again as "spared".
@@ -57,7 +53,8 @@ type Device struct {
 	root   *chunk.Root
 	rooted chan struct{} // closed when root is there: the boot pack comes before it
 
-	pack *pieces // nil: none
+	pack     *Pack                      // nil: none
+	fetching group[int, chunk.Verified] // of pieces; keeps nothing itself
 
 	ctx    context.Context // of fetches, which outlive the read that started them
 	cancel context.CancelFunc
@@ -78,10 +75,11 @@ type rawKey struct {
 	piece bool
 }
 
-// Open fetches the index root and checks its size against the manifest. It waits for as long as src does.
+// Open fetches the index root and checks its size against the manifest. It waits for as long as src does. The boot pack
+// comes meanwhile: a link that waits for the index root alone would be idle.
 func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	o.defaults()
-	d := &Device{opts: o, src: src, rooted: make(chan struct{})}
+	d := &Device{opts: o, src: src, rooted: make(chan struct{}), pack: o.Pack}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.raws.kept.limit = o.Cache
 	d.pages.kept.limit = o.Pages
@@ -89,9 +87,9 @@ func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 		d.shed(r, func(int) bool { return false })
 		d.bufs.limit(d.raws.kept.limit - d.raws.kept.cost)
 	}
-	early := o.Size > 0
-	if early {
-		d.begin(o.Size)
+	if d.pack != nil {
+		d.startUnpackAhead()
+		d.startStreams()
 	}
 	root, err := fetchRoot(ctx, src, o)
 	if err != nil {
@@ -100,18 +98,7 @@ func Open(ctx context.Context, src chunk.Source, o Options) (*Device, error) {
 	}
 	d.root = root
 	close(d.rooted)
-	if !early {
-		d.begin(root.RawSize())
-	}
 	return d, nil
-}
-
-// begin has the boot pack come; a link that waits for the index root alone would be idle.
-func (d *Device) begin(size int64) {
-	d.usePack(d.opts.Pack, size)
-	if d.opts.Begun != nil {
-		d.opts.Begun(d)
-	}
 }
 
 func fetchRoot(ctx context.Context, src chunk.Source, o Options) (*chunk.Root, error) {
@@ -130,25 +117,6 @@ func fetchRoot(ctx context.Context, src chunk.Source, o Options) (*chunk.Root, e
 		return nil, fmt.Errorf("%w: it covers %d bytes, the manifest says %d", ErrBroken, root.RawSize(), o.Size)
 	}
 	return root, nil
-}
-
-// usePack starts to stream a pack for a root of size bytes. One that does not fit the root is not used: everything
-// can come from chunks.
-func (d *Device) usePack(p *Pack, size int64) {
-	if p == nil {
-		return
-	}
-	pack := *p
-	pack.defaults()
-	var err error
-	if d.pack, err = newPieces(pack, size); err != nil {
-		pack.Lost(chunk.ID{}, err)
-		return
-	}
-	if d.opts.UnpackAhead {
-		d.startUnpackAhead()
-	}
-	d.startStreams()
 }
 
 // Size is the number of raw bytes.

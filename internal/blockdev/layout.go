@@ -21,7 +21,7 @@ type placed struct{ start, blocks, at uint32 }
 
 func (e placed) end() int64 { return (int64(e.start) + int64(e.blocks)) * chunk.BlockSize }
 
-// newLayout lays out a pack for a root of size bytes.
+// newLayout lays out a pack for a root of size bytes. One that does not fit the root is of no use.
 func newLayout(p bootpack.Map, size int64) (*layout, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err

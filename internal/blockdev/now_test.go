@@ -12,9 +12,7 @@ import (
 func openIdle(t *testing.T) (*testImage, *record, *Device) {
 	img := randomImage(t, 160)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 80}}, 8))
-	o.Pack.Idle = true
-	d := open(t, src, o)
+	d := open(t, src, r.idle(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 80}}, 8)))
 	return img, r, d
 }
 

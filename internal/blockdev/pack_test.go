@@ -17,6 +17,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/piecestore"
 )
 
 // pack makes a boot pack of the blocks of an image that extents name, cut into pieces of the given numbers of
@@ -93,21 +94,20 @@ func TestUnusedBlocks(t *testing.T) {
 		64,
 		29,
 	)
-	unread := int64(0)
-	d := open(t, &source{img: img}, Options{Index: img.index, Pack: &Pack{Map: m, Idle: true, Source: &source{img: img},
-		Unread: func(n int64, _ bool) { unread += n }}})
+	src, r := &source{img: img}, &record{}
+	d := open(t, src, r.idle(img, src, m))
 	for _, read := range []struct{ block, n, piece int }{{20, 40, 0}, {80, 20, 1}} {
 		p := make([]byte, read.n*chunk.BlockSize)
 		off := read.block * chunk.BlockSize
 		if err := d.ReadAt(t.Context(), p, int64(off)); err != nil || !bytes.Equal(p, img.raw[off:off+len(p)]) {
 			t.Errorf("block %d: wrong bytes, or %v", read.block, err)
 		}
-		if s := d.pack.state[read.piece]; s.left != 0 || !s.read {
-			t.Errorf("piece %d waits for %d blocks", read.piece, s.left)
+		if _, there := d.raws.peek(rawKey{m.Pieces[read.piece].ID, true}); there {
+			t.Errorf("piece %d waits for more reads", read.piece)
 		}
 	}
-	if unread != 33*chunk.BlockSize {
-		t.Errorf("%d bytes came for nothing", unread)
+	if r.unread != 33*chunk.BlockSize {
+		t.Errorf("%d bytes came for nothing", r.unread)
 	}
 }
 
@@ -124,19 +124,16 @@ func TestReadAtAnyPack(t *testing.T) {
 		m.Booted = rapid.IntRange(0, len(m.Pieces)).Draw(rt, "booted")
 		gone := rapid.SliceOfDistinct(rapid.IntRange(0, len(m.Pieces)-1), rapid.ID).Draw(rt, "gone")
 		src := &source{img: img}
-		d, err := Open(
-			t.Context(),
-			src,
-			Options{
-				Index:       img.index,
-				Ahead:       rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead"),
-				UnpackAhead: rapid.Bool().Draw(rt, "early"),
-				Cache:       rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache"),
-				Pack: &Pack{Map: m, Keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep"),
-					Idle: rapid.Bool().Draw(rt, "idle"), Source: without(src, m, gone),
-					Has: hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))},
-			},
-		)
+		r := &record{keep: rapid.SampledFrom([]int64{1, 100_000, 24 << 20}).Draw(rt, "keep")}
+		o := r.options(img, without(src, m, gone), m)
+		o.Ahead = rapid.SampledFrom([]int{-1, 2}).Draw(rt, "ahead")
+		o.UnpackAhead = rapid.Bool().Draw(rt, "early")
+		o.Cache = rapid.SampledFrom([]int64{1, 300_000, 4 << 20}).Draw(rt, "cache")
+		if rapid.Bool().Draw(rt, "idle") {
+			o.Pack.Stream = nil
+		}
+		o.Pack.Has = hasSome(rapid.ByteRange(0, 4).Draw(rt, "has"))
+		d, err := Open(t.Context(), src, o)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -153,10 +150,14 @@ func TestReadAtAnyPack(t *testing.T) {
 				rt.Fatalf("%d bytes at %d differ", len(p), off)
 			}
 		}
-		d.pack.mu.Lock()
-		defer d.pack.mu.Unlock()
-		if d.pack.cost > d.pack.Keep {
-			rt.Fatalf("%d bytes of pieces kept, the bound is %d", d.pack.cost, d.pack.Keep)
+		held := int64(0)
+		for i, e := range m.Pieces {
+			if _, here, _ := r.store.Piece(i); here {
+				held += int64(e.StoredSize)
+			}
+		}
+		if held > r.keep {
+			rt.Fatalf("%d bytes of pieces held, the bound is %d", held, r.keep)
 		}
 	})
 }
@@ -194,8 +195,12 @@ func (img *testImage) everyOther(t testing.TB, cut int) bootpack.Map {
 	return img.pack(t, extents, cut)
 }
 
-// record takes what a device tells.
+// record takes what a device and its piece store tell.
 type record struct {
+	keep            int64 // bytes of pieces; 0: the default
+	complete, whole atomic.Int32
+	store           *piecestore.Store
+
 	mu     sync.Mutex
 	served map[string]int
 	unread int64
@@ -205,11 +210,23 @@ type record struct {
 
 func (r *record) options(img *testImage, src chunk.Source, m bootpack.Map) Options {
 	r.served = map[string]int{}
-	return Options{Index: img.index, Ahead: -1,
-		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() },
-		Pack: &Pack{Map: m, Source: src,
-			Unread: r.count,
-			Lost:   func(_ chunk.ID, err error) { r.mu.Lock(); r.lost = append(r.lost, err); r.mu.Unlock() }}}
+	r.store = piecestore.New(piecestore.Options{Map: m, Keep: r.keep, Unread: r.count,
+		Lost:     func(_ chunk.ID, err error) { r.mu.Lock(); r.lost = append(r.lost, err); r.mu.Unlock() },
+		Complete: func() { r.complete.Add(1) }, Whole: func() { r.whole.Add(1) }})
+	p, err := NewPack(m, int64(len(img.raw)))
+	if err != nil {
+		panic(err)
+	}
+	p.Store, p.Reads, p.Stream, p.Source = r.store, r.store, r.store, src
+	return Options{Index: img.index, Ahead: -1, Pack: p,
+		Served: func(s string, n int) { r.mu.Lock(); r.served[s] += n; r.mu.Unlock() }}
+}
+
+// idle are the options of a device that streams nothing.
+func (r *record) idle(img *testImage, src chunk.Source, m bootpack.Map) Options {
+	o := r.options(img, src, m)
+	o.Pack.Stream = nil
+	return o
 }
 
 // count takes what is unread.
@@ -256,7 +273,7 @@ func TestPackIsStreamed(t *testing.T) {
 		defer d.Close()
 		time.Sleep(time.Duration(len(m.Pieces)) * time.Millisecond)
 		synctest.Wait()
-		order = order[1:] // the index root
+		order = slices.DeleteFunc(order, func(i int) bool { return i < 0 }) // the index root
 		if len(order) != len(m.Pieces) {
 			t.Fatalf("%d fetches for %d pieces", len(order), len(m.Pieces))
 		}
@@ -299,21 +316,16 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
 		o.Size = int64(len(img.raw))
-		var begun, complete, whole atomic.Int32
-		o.Begun = func(*Device) { begun.Add(1) }
-		o.Pack.Complete = func() { complete.Add(1) }
-		o.Pack.Whole = func() { whole.Add(1) }
 		rooted := openBeforeTheRoot(t, src, o)
 		first := int64(0)
 		for _, e := range m.Pieces[:m.Booted] {
 			first += int64(e.RawSize)
 		}
-		if begun.Load() != 1 || complete.Load() != 1 || r.unread != first || r.late != 0 {
+		if r.complete.Load() != 1 || r.unread != first || r.late != 0 {
 			t.Errorf(
-				"before the root: begun %d times, complete %d times, %d bytes of the pack until booted came, want "+
-					"all %d, and %d of the rest",
-				begun.Load(),
-				complete.Load(),
+				"before the root: complete %d times, %d bytes of the pack until booted came, want all %d, and %d of "+
+					"the rest",
+				r.complete.Load(),
 				r.unread,
 				first,
 				r.late,
@@ -322,8 +334,8 @@ func TestPackComesBeforeTheRoot(t *testing.T) {
 		d := rooted()
 		defer d.Close()
 		readAll(t, d, img)
-		if complete.Load() != 1 || whole.Load() != 1 {
-			t.Errorf("complete %d times, whole %d times", complete.Load(), whole.Load())
+		if r.complete.Load() != 1 || r.whole.Load() != 1 {
+			t.Errorf("complete %d times, whole %d times", r.complete.Load(), r.whole.Load())
 		}
 	})
 }
@@ -334,9 +346,7 @@ func TestIdlePack(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
 		src, r := &source{img: img}, &record{}
-		o := r.options(img, src, m)
-		o.Pack.Idle = true
-		d, err := Open(t.Context(), src, o)
+		d, err := Open(t.Context(), src, r.idle(img, src, m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +374,7 @@ func TestLostPieces(t *testing.T) {
 		d := open(t, src, r.options(img, without(src, m, gone), m))
 		readAll(t, d, img)
 		d.Close()
-		if want := min(len(gone), maxLost); len(r.lost) < want || len(r.lost) > want+streams+1 {
+		if want := min(len(gone), 8); len(r.lost) < want || len(r.lost) > want+streams+1 {
 			t.Errorf("%s: %d pieces reported, want about %d: %v", name, len(r.lost), want, r.lost)
 		}
 		if (r.served["pack"] == 0) != (len(gone) == len(all)) {
@@ -417,16 +427,13 @@ func TestPieceOfJunk(t *testing.T) {
 	}
 }
 
-// A pack that does not fit the root is reported and not used.
+// A pack that does not fit the root is refused.
 func TestPackOfAnotherRoot(t *testing.T) {
 	img := newImage(t, 50, 50)
 	m := img.everyOther(t, 8)
 	m.Extents[0].Start = uint32(len(img.raw)/chunk.BlockSize) - 4
-	src, r := &source{img: img}, &record{}
-	d := open(t, src, r.options(img, src, m))
-	readAll(t, d, img)
-	if len(r.lost) != 1 || r.served["pack"] != 0 {
-		t.Errorf("reported %v, %d bytes from the pack", r.lost, r.served["pack"])
+	if _, err := NewPack(m, int64(len(img.raw))); err == nil {
+		t.Error("a pack with blocks beyond the root is taken")
 	}
 }
 

@@ -13,9 +13,7 @@ import (
 func TestWhatWasReadOfAPieceMakesRoom(t *testing.T) {
 	img := randomImage(t, 80)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 72}}, 36))
-	o.Pack.Idle = true
-	d := open(t, src, o)
+	d := open(t, src, r.idle(img, src, img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 72}}, 36)))
 	defer d.Close()
 	read := func(block, blocks int64) {
 		t.Helper()

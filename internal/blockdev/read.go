@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
+	"pando/internal/piecestore"
 )
 
 // ReadAt fills p with the raw bytes from off. It waits for a source until ctx is done. An error that is
@@ -49,8 +50,9 @@ func (d *Device) read(ctx context.Context, p []byte, off int64) error {
 			parts = append(parts, part{dst: dst, off: s.off, call: calls[i], at: s.at, piece: s.piece})
 			continue
 		}
-		if s.piece >= 0 && d.pack.isSpared(s.piece) {
-			d.opts.Served("spared", len(dst))
+		if s.piece >= 0 {
+			_, _, lost := d.pack.Store.Piece(s.piece)
+			d.servedSpared(lost, len(dst))
 		}
 		var err error
 		if parts, err = d.fromChunks(ctx, parts, dst, s.off); err != nil {
@@ -101,9 +103,7 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 		switch {
 		case err == nil:
 		case x.piece >= 0 && ctx.Err() == nil && d.ctx.Err() == nil:
-			if errors.Is(err, errHaveChunks) {
-				d.opts.Served("spared", len(x.dst))
-			}
+			d.servedSpared(err, len(x.dst))
 			if err := d.readChunks(ctx, x.dst, x.off); err != nil {
 				return err
 			}
@@ -123,16 +123,25 @@ func (d *Device) fill(ctx context.Context, parts []part) error {
 	return nil
 }
 
+// servedSpared counts bytes of a piece whose blocks cost less as chunks, if that is why it is not there.
+func (d *Device) servedSpared(why error, n int) {
+	if errors.Is(why, piecestore.ErrSpared) {
+		d.opts.Served("spared", n)
+	}
+}
+
 // noteRead notes what was read of a piece, and is not used any more. The kernel keeps what it has read: raw bytes
 // that were all read make room for others. Where it reads again it did not keep it, and may read the rest again
 // too.
 func (d *Device) noteRead(piece int, at, n int64) {
-	fresh, last := d.pack.note(piece, at, n)
+	fresh, last := d.pack.Reads.Read(piece, at, n)
 	switch k := (rawKey{d.pack.pieces[piece].ID, true}); {
 	case last:
 		d.raws.forget(k)
 	case fresh:
-		d.raws.trim(k, func(r *raw) int64 { return d.shed(r, func(i int) bool { return d.pack.unread(piece, i) }) })
+		d.raws.trim(k, func(r *raw) int64 {
+			return d.shed(r, func(i int) bool { return d.pack.Reads.HasUnread(piece, int64(i)*segment, segment) })
+		})
 	}
 }
 

@@ -16,9 +16,9 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
-		src, r := &source{img: img}, &record{}
+		src, r := &source{img: img}, &record{keep: 4 * 8 * chunk.BlockSize}
 		o := r.options(img, src, m)
-		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		o.Cache = 1
 		d, err := Open(t.Context(), src, o)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestStreamingWaitsForRoom(t *testing.T) {
 		if err := d.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, img.raw[:len(p)]) {
 			t.Errorf("the first piece again: wrong bytes or %v", err)
 		}
-		if _, ok := d.Piece(0); !ok {
+		if _, held, _ := r.store.Piece(0); !held {
 			t.Error("the first piece is not kept after it was read again")
 		}
 	})
@@ -53,17 +53,15 @@ func TestRoomIsOfMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 144)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 144}}, 9)
-		src, r := &source{img: img}, &record{}
-		o := r.options(img, src, m)
-		o.Pack.Keep = 4 * 9 * chunk.BlockSize
-		d, err := Open(t.Context(), src, o)
+		src, r := &source{img: img}, &record{keep: 4 * 9 * chunk.BlockSize}
+		d, err := Open(t.Context(), src, r.options(img, src, m))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
 		synctest.Wait()
 		if came := src.total() - 1; came != 3 {
-			t.Errorf("%d pieces of 36 KiB came into %d KiB, want 3", came, o.Pack.Keep>>10)
+			t.Errorf("%d pieces of 36 KiB came into %d KiB, want 3", came, r.keep>>10)
 		}
 	})
 }
@@ -75,9 +73,9 @@ func TestReadTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 8)
-		src, r := &source{img: img}, &record{}
+		src, r := &source{img: img}, &record{keep: 4 * 8 * chunk.BlockSize}
 		o := r.options(img, src, m)
-		o.Pack.Keep, o.Cache = 4*8*chunk.BlockSize, 1
+		o.Cache = 1
 		d, err := Open(t.Context(), src, o)
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +93,7 @@ func TestReadTakesRoom(t *testing.T) {
 			t.Helper()
 			var got []int
 			for i := range m.Pieces {
-				if _, ok := d.Piece(i); ok {
+				if _, held, _ := r.store.Piece(i); held {
 					got = append(got, i)
 				}
 			}
@@ -129,9 +127,9 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 		const blocks, program = 1600, 40 // in turns of 40 blocks, which are five pieces
 		img := randomImage(t, blocks)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: blocks}}, 8)
-		src, r := &source{img: img}, &record{}
+		src, r := &source{img: img}, &record{keep: m.StoredSize() / 4}
 		o := r.options(img, src, m)
-		o.Pack.Keep, o.Cache = m.StoredSize()/4, 1
+		o.Cache = 1
 		d, err := Open(t.Context(), src, o)
 		if err != nil {
 			t.Fatal(err)
@@ -156,75 +154,7 @@ func TestDisorderFetchesNothingTwice(t *testing.T) {
 	})
 }
 
-// openFed opens a device whose pack comes from a piece fetcher.
-func openFed(t *testing.T, img *testImage, m bootpack.Map) (*Device, *source, *testFetcher) {
-	t.Helper()
-	src, r, f := &source{img: img}, &record{}, &testFetcher{}
-	o := r.options(img, src, m)
-	o.Pack.Fetcher = f
-	d, err := Open(t.Context(), src, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d, src, f
-}
-
-// Where most of a pack is for later, somebody waits for that: it may come when few of the pieces until booted are
-// missing, though none was read. Of another pack it waits for the boot to read.
-func TestRestThatIsWaitedFor(t *testing.T) {
-	img := randomImage(t, 160)
-	for booted, early := range map[int]bool{30: true, 60: false} {
-		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 2) // 80 pieces
-		m.Booted = booted
-		d, src, _ := openFed(t, img, m)
-		for i, e := range m.Pieces[:booted] {
-			want := booted
-			if early && booted-i <= booted/8 {
-				want = len(m.Pieces)
-			}
-			if got := d.Reach(); got != want {
-				t.Errorf("with %d of %d pieces until booted the reach is %d, want %d", i, booted, got, want)
-			}
-			v, err := src.Get(t.Context(), chunk.Request{ID: e.ID, Size: int64(e.StoredSize)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.Put(i, v)
-		}
-		d.Close()
-	}
-}
-
-// A boot has the pieces for later when it is over, and not before, though it has read from all of the others.
-func TestRestComesWhenTheBootIsOver(t *testing.T) {
-	img := randomImage(t, 160)
-	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
-	m.Booted = 5
-	d, _, f := openFed(t, img, m)
-	defer d.Close()
-	for i := range m.Booted {
-		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), int64(i*16*chunk.BlockSize)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := d.Reach(); got != m.Booted {
-		t.Errorf("in the boot the reach is %d, want %d", got, m.Booted)
-	}
-	f.mu.Lock()
-	told := f.moved
-	f.mu.Unlock()
-	d.BootOver()
-	if got := d.Reach(); got != len(m.Pieces) {
-		t.Errorf("after the boot the reach is %d, want %d", got, len(m.Pieces))
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.moved == told {
-		t.Error("the fetcher was not told")
-	}
-}
-
-// So does one without peers, whose pieces are streamed.
+// A boot whose pieces are streamed has those for later when it is over, and not before.
 func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
@@ -245,7 +175,7 @@ func TestStreamedRestComesWhenTheBootIsOver(t *testing.T) {
 		if n := src.total() - 1; n != m.Booted {
 			t.Errorf("in the boot %d pieces came, want %d", n, m.Booted)
 		}
-		d.BootOver()
+		r.store.BootOver()
 		synctest.Wait()
 		if n := src.total() - 1; n != len(m.Pieces) {
 			t.Errorf("after the boot %d pieces came, want %d", n, len(m.Pieces))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pando/internal/chunk"
+	"pando/internal/piecestore"
 )
 
 // streams is how many pieces are fetched at a time that no read waits for: enough to fill a link whose answers take
@@ -20,8 +21,7 @@ const yieldMost = 200 * time.Millisecond
 
 // startStreams streams the pack: what a boot needs several at a time, what may come later one at a time.
 func (d *Device) startStreams() {
-	_, alone := d.pack.Fetcher.(noFetcher)
-	if !alone && d.pack.Kept == nil || d.pack.Idle {
+	if d.pack.Stream == nil {
 		return
 	}
 	for n := range streams {
@@ -35,7 +35,7 @@ func (d *Device) startStreams() {
 
 // stream fetches pieces below upto, in order, until all came or the device is closed. Of a node that keeps
 // something the index says which pieces' blocks are there, in chunks of a boot before this pack or of the version
-// before: it has to be there first, or all would be left to the piece fetcher.
+// before: it has to be there first, or all would be left to the swarm.
 func (d *Device) stream(upto int) {
 	if d.pack.Kept != nil {
 		select {
@@ -44,7 +44,7 @@ func (d *Device) stream(upto int) {
 		}
 	}
 	for d.ctx.Err() == nil {
-		i, wait := d.pack.next(upto)
+		i, wait := d.pack.Stream.Next(upto)
 		switch {
 		case i >= 0:
 			if d.pack.Kept == nil { // what is kept comes over no link that a read waits for
@@ -62,8 +62,8 @@ func (d *Device) stream(upto int) {
 	}
 }
 
-// bring streams piece i. If there is a piece fetcher it brings only what the node keeps: the fetcher has many transfers
-// under way, in an order that suits a swarm.
+// bring streams piece i. Beside a swarm it brings only what the node keeps: a swarm has many transfers under way, in an
+// order that suits it.
 func (d *Device) bring(i int) {
 	e := d.pack.pieces[i]
 	if d.pack.Kept == nil {
@@ -71,40 +71,39 @@ func (d *Device) bring(i int) {
 		return
 	}
 	if d.cheaperAsChunks(i) {
-		d.pack.spare(i)
+		d.pack.Store.Lose(i, piecestore.ErrSpared)
 		return
 	}
-	c, was := d.pack.running.join(i)
+	c, was := d.fetching.join(i)
 	if was != nothing {
 		return // a read fetches it
 	}
-	v, came := d.pack.get(i) // between the look and the call
+	v, came, _ := d.pack.Store.Piece(i) // between the look and the call
 	if !came {
 		var ok bool
 		if v, ok = d.pack.Kept(d.ctx, chunk.Request{ID: e.ID, Size: int64(e.StoredSize)}); !ok {
-			d.pack.running.finish(i, c, v, 1, errLeft)
-			d.pack.leave(i)
+			d.fetching.finish(i, c, v, 1, errLeft)
+			d.pack.Stream.Leave(i)
 			return
 		}
-		d.pack.keep(i, v)
-		d.pack.Fetcher.Moved()
+		d.pack.Store.Put(i, v, false)
 	}
-	d.pack.running.finish(i, c, v, 1, nil)
+	d.fetching.finish(i, c, v, 1, nil)
 }
 
-// errLeft says that a piece is not kept, and left to the piece fetcher.
+// errLeft says that a piece is not kept, and left to the swarm.
 var errLeft = errors.New("the node does not keep the piece")
 
-// sent returns piece i as it was sent: kept, on its way, or fetched now.
+// sent returns piece i as it was sent: held, on its way, or fetched now.
 func (d *Device) sent(i int) (chunk.Verified, error) {
 	for {
-		if v, ok := d.pack.get(i); ok {
+		if v, held, _ := d.pack.Store.Piece(i); held {
 			return v, nil
 		}
-		c, was := d.pack.running.join(i)
+		c, was := d.fetching.join(i)
 		if was == nothing {
 			v, err := d.fetchPiece(i)
-			d.pack.running.finish(i, c, v, 1, err)
+			d.fetching.finish(i, c, v, 1, err)
 		}
 		if v, err := c.wait(d.ctx); !errors.Is(err, errLeft) { // who waited for a stream fetches it now
 			return v, err
@@ -113,21 +112,20 @@ func (d *Device) sent(i int) (chunk.Verified, error) {
 }
 
 func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
-	if v, ok := d.pack.get(i); ok {
+	if v, held, _ := d.pack.Store.Piece(i); held {
 		return v, nil // it came between the look and the call
 	}
 	if d.cheaperAsChunks(i) {
-		d.pack.spare(i)
-		return chunk.Verified{}, errHaveChunks
+		d.pack.Store.Lose(i, piecestore.ErrSpared)
+		return chunk.Verified{}, piecestore.ErrSpared
 	}
 	e := d.pack.pieces[i]
 	v, err := get(d.ctx, d.pack.Source, chunk.Request{ID: e.ID, Size: int64(e.StoredSize), Optional: true})
 	switch {
 	case err == nil:
-		d.pack.keep(i, v)
-		d.pack.Fetcher.Moved()
+		d.pack.Store.Put(i, v, true)
 	case d.ctx.Err() == nil:
-		d.pack.lose(i, err)
+		d.pack.Store.Lose(i, err)
 	}
 	return v, err
 }
@@ -135,11 +133,11 @@ func (d *Device) fetchPiece(i int) (chunk.Verified, error) {
 // piece returns a call for the raw bytes of piece i, of which the caller says leave; nil when its blocks have to
 // come from chunks.
 func (d *Device) piece(i int) *call[*raw] {
-	if !d.pack.usable(i) {
+	held, here, lost := d.pack.Store.Piece(i)
+	if lost != nil {
 		return nil
 	}
 	e := d.pack.pieces[i]
-	held, here := d.pack.get(i)
 	c, _ := d.raw(rawKey{e.ID, true}, here, func() (*raw, error) {
 		v := held
 		if !here {
@@ -150,55 +148,12 @@ func (d *Device) piece(i int) *call[*raw] {
 		}
 		r, err := d.unpack(e, v)
 		if err != nil {
-			d.pack.lose(i, err)
+			d.pack.Store.Lose(i, err)
 			return nil, fmt.Errorf("piece %d: %w", i, err)
 		}
 		return r, nil
 	})
 	return c
-}
-
-// Piece returns piece i of the boot pack as it was sent, if it is kept, for a peer.
-func (d *Device) Piece(i int) (chunk.Verified, bool) {
-	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) {
-		return chunk.Verified{}, false
-	}
-	return d.pack.get(i)
-}
-
-// Pieces returns how many pieces the boot pack has; 0 without one.
-func (d *Device) Pieces() int {
-	if d.pack == nil {
-		return 0
-	}
-	return len(d.pack.pieces)
-}
-
-// Put takes piece i of the boot pack and reports whether it is kept. The caller has checked that v is that piece.
-func (d *Device) Put(i int, v chunk.Verified) (kept bool) {
-	if d.pack == nil || i < 0 || i >= len(d.pack.pieces) || v.ID() != d.pack.pieces[i].ID {
-		return false
-	}
-	return d.pack.put(i, v)
-}
-
-// Reach returns how many pieces of the boot pack, from the first one, there is room for. It grows as pieces are read.
-func (d *Device) Reach() int {
-	if d.pack == nil {
-		return 0
-	}
-	return d.pack.reach()
-}
-
-// BootOver tells the device that the boot is over, so that it may fetch the pieces for later reads.
-func (d *Device) BootOver() {
-	if d.pack == nil {
-		return
-	}
-	d.pack.mu.Lock()
-	defer d.pack.mu.Unlock()
-	d.pack.over = true
-	d.pack.stir()
 }
 
 // demand counts the fetches that reads wait for.

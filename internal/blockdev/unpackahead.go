@@ -22,6 +22,9 @@ type unpackAhead struct {
 
 // startUnpackAhead has pieces unpacked in pauses, until the device is closed.
 func (d *Device) startUnpackAhead() {
+	if !d.opts.UnpackAhead {
+		return
+	}
 	d.unpacking.pause = time.NewTimer(unpackPause)
 	d.unpacking.pause.Stop() // until something is read
 	d.work.Go(func() {
@@ -67,7 +70,7 @@ func (d *Device) upcoming(piece int) (next int, ready bool) {
 	}
 	next = -1
 	for i := piece + 1; i < min(piece+1+nextFew, len(d.pack.pieces)); i++ {
-		if !d.pack.upcoming(i) {
+		if !d.pack.Reads.Fresh(i) {
 			continue
 		}
 		e := d.pack.pieces[i]
@@ -79,13 +82,6 @@ func (d *Device) upcoming(piece int) (next int, ready bool) {
 		}
 	}
 	return next, ready
-}
-
-// upcoming reports whether piece i is kept, and nobody has read from it yet.
-func (p *pieces) upcoming(i int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state[i].kept && !p.state[i].read
 }
 
 // look reports whether k is there, or else whether it could be kept beside all that is.

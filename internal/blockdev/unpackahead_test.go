@@ -2,6 +2,7 @@ package blockdev
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -129,10 +130,8 @@ func TestEarlyMakesNoRoom(t *testing.T) {
 func TestUpcoming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img, d := openUnpacking(t, true, 1<<20)
-		d.pack.mu.Lock()
-		d.pack.state[1].read = true
-		d.pack.drop(2)
-		d.pack.mu.Unlock()
+		d.pack.Reads.Read(1, 0, 0)
+		d.pack.Store.Lose(2, errors.New("it is gone"))
 		readBlocks(t, img, d, 0, 1)
 		wantUnpacked(t, d, "at once", 0, 3)
 		time.Sleep(time.Minute)

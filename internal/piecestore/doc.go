@@ -1,5 +1,6 @@
-// Package piecestore keeps the pieces of a boot pack, as they were sent, in memory outside of the heap.
+// Package piecestore has the pieces of a node's boot pack: which are held, on their way, dropped, or not to be had.
 //
-// It owns that memory. The block device puts pieces into it and reads from it, and the swarm serves peers from what the
-// device keeps. It must never fetch or unpack anything, nor decide which pieces stay: whoever uses it does.
+// It owns their bytes as they were sent, the memory that these may take, and the account of which blocks were read. The
+// block device reads from a Store and the swarm serves peers from it; both put pieces into it. It decides which pieces
+// make room. It must never fetch, verify or unpack anything, nor know who does.
 package piecestore

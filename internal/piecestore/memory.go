@@ -6,41 +6,38 @@ import (
 	"pando/internal/chunk"
 )
 
-// Memory holds all pieces of a pack, one after the other, in an anonymous mapping. On the heap each object would take
+// memory holds all pieces of a pack, one after the other, in an anonymous mapping. On the heap each object would take
 // whole pages of 8 KiB and count for the pace of garbage collection. Pages of missing pieces are never touched. It is
 // never unmapped, because a caller may keep a piece. The zero value is empty.
-type Memory struct {
-	memory []byte // nil: there is no room for all pieces
-	ends   []int64
-	full   []bool
+type memory struct {
+	bytes []byte // nil: there is no room for all pieces
+	ends  []int64
+	full  []bool
 }
 
-// New returns a Memory for pieces if all of them fit into limit bytes: then none makes room for another, and no place
-// is written twice while somebody reads it.
-func New(pieces []chunk.Entry, limit int64) Memory {
+// newMemory returns a memory for pieces if all of them fit into limit bytes: then none makes room for another, and no
+// place is written twice while somebody reads it.
+func newMemory(pieces []chunk.Entry, limit int64) memory {
 	end, ends := int64(0), make([]int64, len(pieces))
 	for i, e := range pieces {
 		end += int64(e.StoredSize)
 		ends[i] = end
 	}
 	if end > limit {
-		return Memory{}
+		return memory{}
 	}
 	const prot, flags = syscall.PROT_READ | syscall.PROT_WRITE, syscall.MAP_PRIVATE | syscall.MAP_ANON
-	memory, err := syscall.Mmap(-1, 0, int(end), prot, flags)
+	bytes, err := syscall.Mmap(-1, 0, int(end), prot, flags)
 	if err != nil {
-		return Memory{} // pieces stay in the heap
+		return memory{} // pieces stay in the heap
 	}
-	return Memory{memory: memory, ends: ends, full: make([]bool, len(pieces))}
+	return memory{bytes: bytes, ends: ends, full: make([]bool, len(pieces))}
 }
 
-// Mapped reports whether pieces are kept outside of the heap.
-func (m *Memory) Mapped() bool { return m.memory != nil }
-
-// Put returns piece i as it is kept: at its place, or as it is when it is not the first one put there. One goroutine
+// put returns piece i as it is held: at its place, or as it is when it is not the first one put there. One goroutine
 // calls it at a time.
-func (m *Memory) Put(i int, v chunk.Verified) chunk.Verified {
-	if m.memory == nil || m.full[i] {
+func (m *memory) put(i int, v chunk.Verified) chunk.Verified {
+	if m.bytes == nil || m.full[i] {
 		return v
 	}
 	m.full[i] = true
@@ -48,5 +45,5 @@ func (m *Memory) Put(i int, v chunk.Verified) chunk.Verified {
 	if i > 0 {
 		begin = m.ends[i-1]
 	}
-	return v.Copied(m.memory[begin:m.ends[i]:m.ends[i]])
+	return v.Copied(m.bytes[begin:m.ends[i]:m.ends[i]])
 }

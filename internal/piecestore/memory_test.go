@@ -20,24 +20,24 @@ func TestMemory(t *testing.T) {
 		}
 		pieces, came = append(pieces, chunk.Entry{ID: v.ID(), StoredSize: len(b)}), append(came, v)
 	}
-	s := New(pieces, 13)
+	s := newMemory(pieces, 13)
 	for _, i := range []int{2, 0, 1} {
-		v := s.Put(i, came[i])
+		v := s.put(i, came[i])
 		if v.ID() != came[i].ID() || !bytes.Equal(v.Stored(), stored[i]) || cap(v.Stored()) != len(stored[i]) {
 			t.Errorf("piece %d came as %q, of %d bytes", i, v.Stored(), cap(v.Stored()))
 		}
 		if unsafe.SliceData(v.Stored()) == unsafe.SliceData(stored[i]) {
 			t.Errorf("piece %d is where it came", i)
 		}
-		if again := s.Put(i, came[i]); unsafe.SliceData(again.Stored()) != unsafe.SliceData(stored[i]) {
+		if again := s.put(i, came[i]); unsafe.SliceData(again.Stored()) != unsafe.SliceData(stored[i]) {
 			t.Errorf("piece %d is written a second time", i)
 		}
 	}
-	if string(s.memory) != "onethreeseven" {
-		t.Errorf("%q", s.memory)
+	if string(s.bytes) != "onethreeseven" {
+		t.Errorf("%q", s.bytes)
 	}
-	few := New(pieces, 12)
-	if v := few.Put(0, came[0]); few.memory != nil || unsafe.SliceData(v.Stored()) != unsafe.SliceData(stored[0]) {
+	few := newMemory(pieces, 12)
+	if v := few.put(0, came[0]); few.bytes != nil || unsafe.SliceData(v.Stored()) != unsafe.SliceData(stored[0]) {
 		t.Error("what may have to make room is in the mapping")
 	}
 }

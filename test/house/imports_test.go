@@ -103,7 +103,7 @@ var mayImport = []rule{
 	{"store/s3", []string{"chunk", "store"}},
 	{"cache", []string{"chunk"}},
 	{"media", []string{"cache"}},
-	{"piecestore", []string{"chunk"}},
+	{"piecestore", []string{"chunk", "image/bootpack"}},
 	{"blockdev", []string{"chunk", "image/bootpack", "piecestore"}},
 	{"dhcp", []string{"sockopt", "ratelimit", "fleet", "netboot"}},
 	{"diskreserve", nil},
@@ -157,7 +157,7 @@ var mayImport = []rule{
 	{"node/blockd", []string{
 		"blockapi", "blockdev", "cache", "chunk", "connlimit", "sockopt", "fleet", "hardware", "image",
 		"image/bootpack",
-		"link", "nbd", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
+		"link", "nbd", "piecestore", "swarm", "swarm/peer", "rootdaemon", "rundir", "store", "trace",
 	}},
 	{"node/*", []string{
 		"api", "backoff", "blockapi", "bootfiles", "control", "disk", "ext4", "extension", "fleet",
@@ -233,7 +233,7 @@ var mayImport = []rule{
 	{"lab/*", []string{
 		"api", "bench", "bench/testbed", "blockapi", "blockdev", "build", "build/*", "cache", "chunk", "fleet",
 		"identity", "image", "image/bootpack", "imagefs", "link", "mount", "nbd", "node/agent", "node/blockd",
-		"sim", "store", "swarm", "swarm/peer", "testkit", "trace",
+		"piecestore", "sim", "store", "swarm", "swarm/peer", "testkit", "trace",
 	}},
 }
 

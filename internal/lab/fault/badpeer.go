@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"pando/internal/bench"
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
+	"pando/internal/piecestore"
 	"pando/internal/store"
 	"pando/internal/swarm"
 	"pando/internal/swarm/peer"
@@ -78,8 +78,11 @@ func (b *badPeer) run(ctx context.Context) error {
 	for _, e := range m.Pieces {
 		o.Pieces = append(o.Pieces, peer.Piece{ID: e.ID, Size: int64(e.StoredSize)})
 	}
+	s := piecestore.New(piecestore.Options{Map: m, Keep: m.StoredSize()})
+	s.BootOver() // it fetches all of it
+	o.Store = s
 	n := peer.NewNode(o)
-	n.Use(&memoryPieces{pieces: make([]chunk.Verified, len(o.Pieces)), have: make([]bool, len(o.Pieces))})
+	s.Follow(n.Moved)
 	srv := &http.Server{
 		Addr:              ":" + strconv.Itoa(swarm.Port),
 		Handler:           b.spoil(n.Handler()),
@@ -95,31 +98,6 @@ func (b *badPeer) run(ctx context.Context) error {
 	}
 	return b.note.Save(b.file)
 }
-
-// memoryPieces keeps all pieces.
-type memoryPieces struct {
-	mu     sync.Mutex
-	pieces []chunk.Verified
-	have   []bool
-}
-
-// Put keeps a piece.
-func (s *memoryPieces) Put(i int, v chunk.Verified) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pieces[i], s.have[i] = v, true
-	return true
-}
-
-// Piece returns a piece that Put has kept.
-func (s *memoryPieces) Piece(i int) (chunk.Verified, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pieces[i], s.have[i]
-}
-
-// Reach is the number of pieces: there is room for all.
-func (s *memoryPieces) Reach() int { return len(s.pieces) }
 
 // spoil changes the objects that are sent. What peers tell each other stays as it is, so that they keep asking.
 func (b *badPeer) spoil(good http.Handler) http.Handler {

@@ -110,14 +110,14 @@ func (d *blockDaemon) useDisk(came chan<- struct{}) {
 
 // fillCache has the pieces of the boot pack written that are in memory, and came before the disk or too fast for it.
 func (d *blockDaemon) fillCache() {
-	dev := d.device.Load()
-	if dev == nil || d.pending == nil || d.pending.Load() == nil {
+	s := d.pieces.Load()
+	if s == nil || d.pending == nil || d.pending.Load() == nil {
 		return
 	}
 	i := 0
 	next := func() (chunk.Verified, bool) {
-		for ; i < dev.Pieces(); i++ {
-			if v, ok := dev.Piece(i); ok && d.pending.Wants(v.ID()) {
+		for ; i < len(s.Map.Pieces); i++ {
+			if v, held, _ := s.Piece(i); held && d.pending.Wants(v.ID()) {
 				i++
 				return v, true
 			}

@@ -23,6 +23,7 @@ import (
 	"pando/internal/hardware"
 	"pando/internal/link"
 	"pando/internal/nbd"
+	"pando/internal/piecestore"
 	"pando/internal/rootdaemon"
 	"pando/internal/store"
 	"pando/internal/swarm"
@@ -66,7 +67,7 @@ type blockDaemon struct {
 
 	disk   atomic.Pointer[blockapi.CacheDisk] // nil: it did not come
 	swarm  atomic.Pointer[peer.Node]          // nil: it is in none
-	device atomic.Pointer[blockdev.Device]    // nil: it is not open
+	pieces atomic.Pointer[piecestore.Store]   // of the boot pack; nil: there is none
 
 	mu      sync.Mutex
 	control *controlConn // to the supervisor, which may be replaced
@@ -152,7 +153,6 @@ func (d *blockDaemon) run(ctx context.Context) error {
 			return
 		}
 		d.reads.begin()
-		d.device.Store(opened)
 		d.fillCache()
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
@@ -209,11 +209,7 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	}
 	d.holder.from = d.kept(from)
 	dev, err := blockdev.Open(ctx, &d.holder, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
-		UnpackAhead: runtime.NumCPU() > 1, Pack: pack, Served: d.served, Begun: func(dev *blockdev.Device) {
-			if node != nil && pack != nil {
-				node.Use(dev)
-			}
-		}})
+		UnpackAhead: runtime.NumCPU() > 1, Pack: pack, Served: d.served})
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"pando/internal/chunk"
 	"pando/internal/hardware"
 	"pando/internal/image/bootpack"
+	"pando/internal/piecestore"
 	"pando/internal/store"
 )
 
@@ -33,19 +34,27 @@ func (d *blockDaemon) pack(m bootpack.Map, retry *store.Retry, slow *store.Timeo
 		return nil
 	}
 	keep := blockapi.KeepOf(m.StoredSize(), hardware.Memory(), d.cfg.Keep)
+	p, err := blockdev.NewPack(m, d.cfg.Size)
+	if err != nil {
+		d.lostPiece(chunk.ID{}, err)
+		return nil
+	}
 	d.log.Info("boot pack", "bytes", m.StoredSize(), "kept", keep)
-	return &blockdev.Pack{
+	s := piecestore.New(piecestore.Options{
 		Map:      m,
 		Keep:     keep,
-		Idle:     d.cfg.Idle || d.ledger.get(countRestarts) > 0,
-		Source:   d.kept(retry),
-		Has:      d.has(),
 		Lost:     d.lostPiece,
 		Unread:   d.unread,
 		Complete: d.note(countComplete),
 		Whole:    d.whole(),
-		Patience: func() time.Duration { return pieceLate * slow.AtLeast(0) },
+	})
+	d.pieces.Store(s)
+	p.Store, p.Reads, p.Source, p.Has = s, s, d.kept(retry), d.has()
+	p.Patience = func() time.Duration { return pieceLate * slow.AtLeast(0) }
+	if !d.cfg.Idle && d.ledger.get(countRestarts) == 0 {
+		p.Stream = s
 	}
+	return p
 }
 
 func (d *blockDaemon) lostPiece(id chunk.ID, err error) {
@@ -83,8 +92,8 @@ func (d *blockDaemon) unread(n int64, pending bool) {
 
 // booted lets come what boots read after they are over. A daemon that takes over fetches nothing ahead.
 func (d *blockDaemon) booted() {
-	if dev := d.device.Load(); dev != nil {
-		dev.BootOver()
+	if s := d.pieces.Load(); s != nil {
+		s.BootOver()
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"pando/internal/hardware"
 	"pando/internal/image"
 	"pando/internal/image/bootpack"
+	"pando/internal/store"
 	"pando/internal/trace"
 )
 
@@ -167,5 +168,21 @@ func TestKeepOf(t *testing.T) {
 	}
 	if m := hardware.Memory(); m < 64*mb {
 		t.Errorf("this machine has %d bytes of memory", m)
+	}
+}
+
+// A pack that does not fit the root is reported, and not used.
+func TestPackOfAnotherRoot(t *testing.T) {
+	o := newTestOrigin(t, 20)
+	m := o.putPack(t, 4, bootpack.Extent{Start: 10, Blocks: 10})
+	l := testLedger(t)
+	for size, want := range map[int64]bool{20 * chunk.BlockSize: true, 19 * chunk.BlockSize: false} {
+		d := &blockDaemon{log: quietLog(), ledger: l, watch: newSourceWatch(l), cfg: blockapi.Config{Size: size}}
+		if got := d.pack(m, nil, &store.TimeoutFloor{}); (got != nil) != want || (d.pieces.Load() != nil) != want {
+			t.Errorf("with a root of %d bytes the pack is %v", size, got)
+		}
+	}
+	if got := l.incidents(0); len(got) != 1 || got[0].Kind != blockapi.LostPiece {
+		t.Errorf("incidents %+v", got)
 	}
 }

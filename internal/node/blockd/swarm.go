@@ -86,7 +86,7 @@ func (d *blockDaemon) joinSwarm(
 		Prefix:      d.cfg.Network.PrefixLength(),
 		Location:    c.Place,
 		LocalOnly:   c.LocalOnly,
-		Idle:        pack == nil || pack.Idle || keeps,
+		Idle:        pack == nil || pack.Stream == nil || keeps,
 		DemandBytes: demandBytes(d.cfg),
 		Bootstrap: swarm.BootstrapFiles{
 			Manifest:  d.cfg.Manifest,
@@ -107,14 +107,19 @@ func (d *blockDaemon) joinSwarm(
 	if d.through != nil {
 		o.Cached = d.through.Before
 	}
+	s := d.pieces.Load()
+	if s != nil {
+		o.Store = s
+	}
 	n := peer.NewNode(o)
-	switch {
-	case pack == nil:
-	case keeps:
-		// The disk is read in the pack's order. The swarm fetches what the disk lacks, or has damaged.
-		pack.Source, pack.Fetcher, pack.Kept = d.kept(n), n, d.through.Lookup
-	default:
-		pack.Source, pack.Fetcher = n, n
+	if s != nil {
+		s.Follow(n.Moved)
+		if keeps {
+			// The disk is read in the pack's order. The swarm fetches what the disk lacks, or has damaged.
+			pack.Source, pack.Kept = d.kept(n), d.through.Lookup
+		} else {
+			pack.Source, pack.Stream = n, nil
+		}
 	}
 	d.swarm.Store(n)
 	go n.Run(ctx)

@@ -49,7 +49,7 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
 		}
 		c.Begin(began)
-	case !c.UnderWay(s.now()):
+	case !c.UnderWay(s.now()), req.Uptime > 0 && c.LoadedBefore(s.now().Add(-req.Uptime)):
 		s.boots.Follow(ctx, c, s.now())
 	}
 	s.boots.SetAddr(c, from)
@@ -124,6 +124,7 @@ func (s *Service) beginMedium(
 		return "", err
 	}
 	c.Kernel, c.Token, c.Failure = "", "", ""
+	c.Loaded(s.now())
 	if c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, from)
 	}

@@ -128,17 +128,18 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	t.Helper()
 	pack := chunk.Sum([]byte("pack"))
 	n := &live{
-		t:     t,
-		site:  &site{pieces: lonePack},
-		all:   make(chan struct{}),
-		from:  map[string]int{},
-		kept:  map[int]chunk.Verified{},
-		came:  map[int]bool{},
-		reach: alonePieces,
+		t:      t,
+		site:   &site{pieces: lonePack},
+		all:    make(chan struct{}),
+		from:   map[string]int{},
+		kept:   map[int]chunk.Verified{},
+		came:   map[int]bool{},
+		notHad: map[int]error{},
 	}
 	o := NodeOptions{
 		Pack:     pack,
 		Pieces:   lonePack,
+		Store:    n,
 		Origin:   l,
 		Port:     swarm.Port,
 		Prefix:   24,
@@ -150,7 +151,6 @@ func alone(t *testing.T, m http.RoundTripper, l *loneLink) lone {
 	}
 	n.Node = NewNode(o)
 	n.tracker.client = &http.Client{Transport: m}
-	n.Use(n)
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() { n.Run(ctx) })

@@ -33,11 +33,14 @@ func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err err
 	switch {
 	case err == nil:
 		n.swarm.Done(now, f)
-		n.keep(f.Piece, v)
+		if !n.o.Store.Put(f.Piece, v, false) {
+			n.swarm.Remove(f.Piece)
+		}
+		n.answer(f.Piece, result{v: v})
 	case f.Origin():
 		n.swarm.Fail(now, f, swarm.Missing)
 		n.swarm.GiveUp(f.Piece)
-		n.lost[f.Piece] = err
+		n.o.Store.Lose(f.Piece, err)
 		n.answer(f.Piece, result{err: err})
 	default:
 		why := failure(err)

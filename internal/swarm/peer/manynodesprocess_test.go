@@ -137,28 +137,39 @@ func (r *benchProcesses) close(b *testing.B) {
 
 // benchStore keeps every piece. The bytes, which are the same, are there once for all nodes.
 type benchStore struct {
-	all  []chunk.Verified
-	mu   sync.Mutex
-	kept swarm.Bitmap
+	all     []chunk.Verified
+	follow  func()
+	mu      sync.Mutex
+	kept    swarm.Bitmap
+	changed []int
 }
 
-func (s *benchStore) Put(p int, _ chunk.Verified) bool {
+func (s *benchStore) Put(p int, _ chunk.Verified, _ bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept.Set(p)
+	s.changed = append(s.changed, p)
+	s.follow()
 	return true
 }
 
-func (s *benchStore) Piece(p int) (v chunk.Verified, kept bool) {
+func (s *benchStore) Piece(p int) (v chunk.Verified, held bool, lost error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if kept = s.kept.Has(p); kept {
+	if held = s.kept.Has(p); held {
 		v = s.all[p]
 	}
-	return v, kept
+	return v, held, nil
 }
 
-func (s *benchStore) Reach() int { return len(s.all) }
+func (s *benchStore) Lose(int, error) {}
+
+func (s *benchStore) Changes() (changed, left []int, reach int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed, s.changed = s.changed, nil
+	return changed, nil, len(s.all)
+}
 
 // boot is one node from its start to its last read; it goes on giving to others until ctx is done.
 func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, error) {
@@ -178,10 +189,12 @@ func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 	if err != nil {
 		return nil, err
 	}
+	pieces := &benchStore{all: s.held, kept: swarm.NewBitmap(len(s.held))}
 	n := NewNode(
 		NodeOptions{
 			Pack:           s.pack,
 			Pieces:         s.pieces,
+			Store:          pieces,
 			Origin:         store.NewRetry(failover, log),
 			Trackers:       []string{server},
 			Port:           swarm.Port,
@@ -196,7 +209,7 @@ func (s *benchBoot) boot(ctx context.Context, server string, i int) (*Node, erro
 		},
 	)
 	context.AfterFunc(ctx, serve(slowListener{l, &slowLink{rate: s.rate}}, n.Handler()))
-	n.Use(&benchStore{all: s.held, kept: swarm.NewBitmap(len(s.held))})
+	pieces.follow = n.Moved
 	go n.Run(ctx)
 	return n, s.read(ctx, n)
 }

@@ -17,12 +17,15 @@ import (
 	"pando/internal/swarm"
 )
 
-// PieceStore stores the pieces of a node's pack, as they were sent. It may drop one at any time, and then calls
-// Node.Dropped. Its methods do not block.
+// PieceStore has the pieces of a node's pack, as they were sent. It may drop one at any time. Its methods do not block.
 type PieceStore interface {
-	Put(piece int, v chunk.Verified) (kept bool) // a piece came
-	Piece(piece int) (v chunk.Verified, kept bool)
-	Reach() int // number of pieces, from the first on, that it has room for
+	// Piece returns a piece that is held. lost is why a piece is not to be had.
+	Piece(piece int) (v chunk.Verified, held bool, lost error)
+	Put(piece int, v chunk.Verified, readWaits bool) (held bool)
+	Lose(piece int, err error)
+	// Changes returns the pieces that came or went, and those that this node has to fetch ahead, since the last call;
+	// and how many pieces, from the first on, there is room for. Node.Moved says when to look.
+	Changes() (changed, left []int, reach int)
 }
 
 // Piece is an object of a pack.
@@ -35,6 +38,7 @@ type Piece struct {
 type NodeOptions struct {
 	Pack        chunk.ID             // names the swarm: the map of the pack, or the version without one
 	Pieces      []Piece              // in the pack's order; none: only demand objects are shared
+	Store       PieceStore           // of these pieces
 	Proofs      chunk.FastDigests    // of the pieces
 	Origin      chunk.Source         // waits for what it cannot get yet, unless a request is Optional
 	Trackers    []string             // base URLs of servers, preferred first; none: everything comes from the origin
@@ -68,7 +72,7 @@ type NodeOptions struct {
 const announceTime = 300 * time.Millisecond
 
 // Node is one node of a swarm. It fetches the pieces of its pack, serves them to peers, and is the source of objects
-// of a block device. Pieces are stored by the PieceStore; demand objects by the node itself.
+// of a block device. The PieceStore has the pieces; the node itself has the demand objects.
 type Node struct {
 	o          NodeOptions
 	start      time.Time
@@ -86,12 +90,9 @@ type Node struct {
 	transferTime   atomic.Int64 // see Fetcher.TransferTime
 
 	mu        sync.Mutex
-	pieces    PieceStore // nil until Use
-	have      swarm.Bitmap
+	have      swarm.Bitmap  // what watchers are told
 	changed   chan struct{} // closed and replaced when have changes
 	haveAt    time.Duration // when peers are told of new pieces; 0: there are none
-	drops     []int         // told by Dropped
-	aheads    []int         // told by Ahead
 	slots     swarm.UploadSlots
 	watched   int
 	closed    bool // the node has left, and serves nobody
@@ -107,7 +108,6 @@ type Node struct {
 	swarm     *swarm.Fetcher
 	transfers map[swarm.Fetch]context.CancelFunc
 	waits     map[int][]chan result // reads by piece
-	lost      map[int]error         // pieces that are not to be had
 	ctx       context.Context
 	work      sync.WaitGroup
 	joinWait  time.Duration // until the tracker's first reply: announceTime
@@ -123,7 +123,7 @@ type result struct {
 	err error
 }
 
-// NewNode returns a node. Run makes it work, and Use gives it the piece store, without which it fetches nothing ahead.
+// NewNode returns a node. Run makes it work.
 func NewNode(o NodeOptions) *Node {
 	if o.Slow == nil {
 		o.Slow = new(store.TimeoutFloor)
@@ -146,7 +146,6 @@ func NewNode(o NodeOptions) *Node {
 		joinWait:   o.Slow.AtLeast(announceTime),
 		transfers:  map[swarm.Fetch]context.CancelFunc{},
 		waits:      map[int][]chan result{},
-		lost:       map[int]error{},
 		arriving:   map[chunk.ID]chan struct{}{},
 	}
 	if !o.clock.IsZero() {
@@ -170,6 +169,7 @@ func NewNode(o NodeOptions) *Node {
 	)
 	n.swarm.SetLimit(0)
 	n.swarm.SetAnnounceDelay(o.Slow.AtLeast(0))
+	n.Moved()
 	return n
 }
 

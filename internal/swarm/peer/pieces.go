@@ -1,36 +1,8 @@
 package peer
 
-import (
-	"time"
+import "time"
 
-	"pando/internal/chunk"
-)
-
-// Use gives the node its piece store. It is called once.
-func (n *Node) Use(s PieceStore) {
-	n.mu.Lock()
-	n.pieces = s
-	n.mu.Unlock()
-	n.Moved()
-}
-
-// Dropped says that the piece store dropped a piece. It does not block; the piece store may hold a lock.
-func (n *Node) Dropped(piece int) {
-	n.mu.Lock()
-	n.drops = append(n.drops, piece)
-	n.mu.Unlock()
-	n.Moved()
-}
-
-// Ahead says that a piece is to be fetched ahead that was taken for cached. It does not block.
-func (n *Node) Ahead(piece int) {
-	n.mu.Lock()
-	n.aheads = append(n.aheads, piece)
-	n.mu.Unlock()
-	n.Moved()
-}
-
-// Moved says that Reach may have changed. It does not block.
+// Moved says that the piece store changed. It does not block; the piece store may hold a lock.
 func (n *Node) Moved() {
 	select {
 	case n.kicked <- struct{}{}:
@@ -38,40 +10,31 @@ func (n *Node) Moved() {
 	}
 }
 
-func (n *Node) pieceStore() PieceStore {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.pieces
+// piece returns what a read of a piece gets, if that is known.
+func (n *Node) piece(piece int) (r result, known bool) {
+	v, held, lost := n.o.Store.Piece(piece)
+	return result{v, lost}, held || lost != nil
 }
 
 // news takes the changes of the piece store.
 func (n *Node) news() {
-	n.mu.Lock()
-	s, drops, aheads := n.pieces, n.drops, n.aheads
-	n.drops, n.aheads = nil, nil
-	n.mu.Unlock()
-	if s == nil {
+	if n.o.Store == nil {
 		return
 	}
-	for _, p := range drops {
-		if _, kept := s.Piece(p); !kept { // it may have come again
+	changed, left, reach := n.o.Store.Changes()
+	for _, p := range changed {
+		_, held, _ := n.o.Store.Piece(p)
+		if !held {
 			n.swarm.Remove(p)
-			n.setHave(p, false)
 		}
+		n.setHave(p, held)
 	}
-	for _, p := range aheads {
-		if _, kept := s.Piece(p); !kept && n.lost[p] == nil { // a read may have fetched it
+	for _, p := range left {
+		if _, known := n.piece(p); !known { // a read may have fetched it
 			n.swarm.Prefetch(p)
 		}
 	}
-	if n.o.Cached != nil { // the cache brings pieces without this node
-		for p := range n.o.Pieces {
-			if _, kept := s.Piece(p); kept {
-				n.setHave(p, true)
-			}
-		}
-	}
-	n.swarm.SetLimit(s.Reach())
+	n.swarm.SetLimit(reach)
 }
 
 // setHave notes a piece that peers may fetch here, or not any more. Peers are told at once or with later news, because
@@ -107,20 +70,6 @@ func (n *Node) sendHave() {
 	n.changed = make(chan struct{})
 }
 
-// keep takes a piece that came, for reads and for peers.
-func (n *Node) keep(piece int, v chunk.Verified) {
-	s := n.pieceStore()
-	kept := s != nil && s.Put(piece, v)
-	n.setHave(piece, kept)
-	if !kept {
-		n.swarm.Remove(piece)
-	}
-	n.answer(piece, result{v: v})
-	if s != nil {
-		n.swarm.SetLimit(s.Reach())
-	}
-}
-
 // answer gives a piece to the reads that wait for it.
 func (n *Node) answer(piece int, r result) {
 	for _, c := range n.waits[piece] {
@@ -131,15 +80,9 @@ func (n *Node) answer(piece int, r result) {
 
 // waitForPiece registers a read; c has room for the answer.
 func (n *Node) waitForPiece(now time.Duration, piece int, c chan result) {
-	if err := n.lost[piece]; err != nil {
-		c <- result{err: err}
+	if r, known := n.piece(piece); known {
+		c <- r
 		return
-	}
-	if s := n.pieceStore(); s != nil {
-		if v, kept := s.Piece(piece); kept {
-			c <- result{v: v}
-			return
-		}
 	}
 	n.swarm.Remove(piece)
 	n.waits[piece] = append(n.waits[piece], c)

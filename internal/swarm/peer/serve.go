@@ -95,10 +95,8 @@ func refuse(w http.ResponseWriter) {
 // held returns an object that this node has in memory.
 func (n *Node) held(id chunk.ID) (chunk.Verified, bool) {
 	if i, ok := n.index[id]; ok {
-		if s := n.pieceStore(); s != nil {
-			return s.Piece(i)
-		}
-		return chunk.Verified{}, false
+		v, held, _ := n.o.Store.Piece(i)
+		return v, held
 	}
 	if v, ok := n.packMap(id); ok {
 		return v, true

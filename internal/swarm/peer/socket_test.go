@@ -127,7 +127,8 @@ type live struct {
 	mu         sync.Mutex
 	kept       map[int]chunk.Verified
 	came       map[int]bool
-	reach      int
+	notHad     map[int]error  // pieces that are lost
+	changed    []int          // pieces that came or went
 	from       map[string]int // bytes by source
 	bad        []netip.AddrPort
 	left       []swarm.AvoidedPeer
@@ -136,13 +137,14 @@ type live struct {
 	registered []bool // whether a tracker answers, as it was told
 }
 
-func (n *live) Put(p int, v chunk.Verified) bool {
+func (n *live) Put(p int, v chunk.Verified, _ bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if v.ID() != n.site.pieces[p].ID {
 		n.t.Errorf("piece %d is %s", p, v.ID())
 	}
 	n.kept[p] = v
+	n.change(p)
 	if n.came[p] = true; len(n.came) == len(n.site.pieces) {
 		select {
 		case <-n.all:
@@ -153,17 +155,30 @@ func (n *live) Put(p int, v chunk.Verified) bool {
 	return true
 }
 
-func (n *live) Piece(p int) (chunk.Verified, bool) {
+func (n *live) Piece(p int) (v chunk.Verified, held bool, lost error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	v, ok := n.kept[p]
-	return v, ok
+	v, held = n.kept[p]
+	return v, held, n.notHad[p]
 }
 
-func (n *live) Reach() int {
+func (n *live) Lose(p int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.reach
+	n.notHad[p] = err
+}
+
+func (n *live) Changes() (changed, left []int, reach int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	changed, n.changed = n.changed, nil
+	return changed, nil, len(n.site.pieces)
+}
+
+// change tells of a piece that came or went. Callers hold mu.
+func (n *live) change(p int) {
+	n.changed = append(n.changed, p)
+	n.Moved()
 }
 
 // drop lets go of a piece.
@@ -171,7 +186,7 @@ func (n *live) drop(p int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.kept, p)
-	n.Dropped(p)
+	n.change(p)
 }
 
 func (n *live) count(source string, bytes int) {
@@ -235,14 +250,15 @@ func (s *site) start(t *testing.T, i int, change ...func(*NodeOptions)) *live {
 		t.Fatal(err)
 	}
 	n := &live{t: t, site: s, all: make(chan struct{}), ended: make(chan struct{}), from: map[string]int{},
-		kept: map[int]chunk.Verified{}, came: map[int]bool{}, reach: len(s.pieces)}
+		kept: map[int]chunk.Verified{}, came: map[int]bool{}, notHad: map[int]error{}}
 	failover, err := store.NewFailover(origin{n}, &store.HTTP{URL: s.URL, Client: store.NewClient(8, nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	o := NodeOptions{Pack: s.pack, Pieces: s.pieces, Origin: store.NewRetry(failover, log), Trackers: []string{s.URL},
-		Port: l.Addr().(*net.TCPAddr).AddrPort().Port(), Self: self, DemandBytes: 4 << 20, Observer: n, Log: log}
+	o := NodeOptions{Pack: s.pack, Pieces: s.pieces, Origin: store.NewRetry(failover, log), Store: n,
+		Trackers: []string{s.URL}, Port: l.Addr().(*net.TCPAddr).AddrPort().Port(), Self: self,
+		DemandBytes: 4 << 20, Observer: n, Log: log}
 	for _, c := range change {
 		c(&o)
 	}
@@ -262,7 +278,6 @@ func (s *site) start(t *testing.T, i int, change ...func(*NodeOptions)) *live {
 	go func() { _ = srv.Serve(l) }() // it ends with Close
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
-	n.Use(n)
 	go func() { defer close(n.ended); n.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-n.ended; srv.Close() })
 	return n

@@ -15,10 +15,8 @@ func (n *Node) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error)
 	if !ok {
 		return n.getDemand(ctx, Piece{r.ID, r.Size})
 	}
-	if s := n.pieceStore(); s != nil {
-		if v, kept := s.Piece(i); kept {
-			return v, nil
-		}
+	if r, known := n.piece(i); known {
+		return r.v, r.err
 	}
 	c := make(chan result, 1)
 	n.post(ctx, func(now time.Duration) { n.waitForPiece(now, i, c) })

@@ -79,7 +79,8 @@ func TestAdmission(t *testing.T) {
 			}
 			last = at
 		}
-		time.Sleep(time.Minute) // all are sent
+		time.Sleep(time.Minute)
+		synctest.Wait() // all are sent
 		s.tracker.NoteGrants(s.now(), "p", netip.AddrPortFrom(node, 1), []int{0}, []chunk.ID{piece})
 		at := time.Now()
 		if !s.Admit(t.Context(), node, piece, 64<<10) || time.Since(at) > 0 {

@@ -3,43 +3,43 @@ package blockdev
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"pando/internal/chunk"
 	"pando/internal/image/bootpack"
+	"pando/internal/piecestore"
 )
 
-// piece fetcher notes what a device tells.
-type testFetcher struct {
-	mu      sync.Mutex
-	dropped []int
-	ahead   []int
-	moved   int
+// follower takes what a piece store tells a swarm.
+type follower struct {
+	store         *piecestore.Store
+	told          atomic.Int32
+	dropped, left []int
 }
 
-func (f *testFetcher) Ahead(p int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ahead = append(f.ahead, p)
+func follow(s *piecestore.Store) *follower {
+	f := &follower{store: s}
+	s.Follow(func() { f.told.Add(1) })
+	return f
 }
 
-func (f *testFetcher) Dropped(p int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dropped = append(f.dropped, p)
+// look takes what is new, and returns how many pieces shall come.
+func (f *follower) look() int {
+	changed, left, reach := f.store.Changes()
+	for _, i := range changed {
+		if _, held, _ := f.store.Piece(i); !held {
+			f.dropped = append(f.dropped, i)
+		}
+	}
+	f.left = append(f.left, left...)
+	return reach
 }
 
-func (f *testFetcher) Moved() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.moved++
-}
-
-// A device with a piece fetcher fetches no piece that nobody reads. It takes what is brought as far as there is
-// room, says how far that is, and what it let go of; reads make room for more.
-func TestPieceFetcher(t *testing.T) {
+// Beside a swarm a device fetches no piece that nobody reads. Its store takes what is brought as far as there is room,
+// says how far that is, and what it let go of; reads make room for more.
+func TestPiecesOfASwarm(t *testing.T) {
 	img := randomImage(t, 160)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces of 64 KiB
 	piece := func(i int) chunk.Verified {
@@ -49,37 +49,39 @@ func TestPieceFetcher(t *testing.T) {
 		}
 		return v
 	}
-	src, r, f := &source{img: img}, &record{}, &testFetcher{}
-	o := r.options(img, src, m)
-	o.Pack.Fetcher, o.Pack.Keep = f, 4*64<<10+100
-	d := open(t, src, o)
+	src, r := &source{img: img}, &record{keep: 4*64<<10 + 100}
+	d := open(t, src, r.idle(img, src, m))
 	defer d.Close()
-	if d.Reach() != 4 {
-		t.Fatalf("a reach of %d with room for four", d.Reach())
+	f := follow(r.store)
+	if reach := f.look(); reach != 4 {
+		t.Fatalf("a reach of %d with room for four", reach)
 	}
 	for _, i := range []int{3, 0, 2, 1} {
 		for range 2 {
-			if !d.Put(i, piece(i)) {
+			if !r.store.Put(i, piece(i), false) {
 				t.Errorf("piece %d was not taken", i)
 			}
 		}
 	}
-	if d.Put(4, piece(4)) || d.Put(0, piece(1)) || d.Put(99, piece(0)) {
+	if r.store.Put(4, piece(4), false) || r.store.Put(0, piece(1), false) || r.store.Put(99, piece(0), false) {
 		t.Error("took a piece that has no room, or is another")
 	}
+	f.told.Store(0)
 	got := make([]byte, 16*chunk.BlockSize)
 	for block := int64(0); block < 2*16; block += 16 {
 		if err := d.ReadAt(t.Context(), got, block*chunk.BlockSize); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if f.moved != 2 || d.Reach() != 5 { // the first piece makes room; the one that was read last is not let go of yet
-		t.Errorf("told %d times that reads went on; a reach of %d", f.moved, d.Reach())
+	// the first piece makes room; the one that was read last is not let go of yet
+	if reach := f.look(); f.told.Load() != 2 || reach != 5 {
+		t.Errorf("told %d times that reads went on; a reach of %d", f.told.Load(), reach)
 	}
-	if !d.Put(4, piece(4)) || len(f.dropped) != 1 || f.dropped[0] != 0 {
+	took := r.store.Put(4, piece(4), false)
+	if f.look(); !took || len(f.dropped) != 1 || f.dropped[0] != 0 {
 		t.Errorf("let go of %v", f.dropped)
 	}
-	if _, kept := d.Piece(0); kept {
+	if _, held, _ := r.store.Piece(0); held {
 		t.Error("it is there and was let go of")
 	}
 	if n := src.total(); n != 1 {
@@ -92,13 +94,12 @@ func TestPieceFetcher(t *testing.T) {
 }
 
 // A piece that is read before it is brought is fetched, by the pack's source.
-func TestPieceFetcherIsNotWaitedFor(t *testing.T) {
+func TestSwarmIsNotWaitedFor(t *testing.T) {
 	img := randomImage(t, 64)
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, m)
+	o := r.idle(img, src, m)
 	asked := 0
-	o.Pack.Fetcher = &testFetcher{}
 	o.Pack.Source = chunk.SourceFunc(func(ctx context.Context, q chunk.Request) (chunk.Verified, error) {
 		asked++
 		return src.Get(ctx, q)
@@ -110,15 +111,15 @@ func TestPieceFetcherIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A device that keeps pieces across boots streams those. What it does not have any more is left to the piece fetcher,
-// once, without waiting for it; a read of it is not.
-func TestPieceFetcherBringsWhatIsNotKept(t *testing.T) {
+// A device that keeps pieces across boots streams those. What it does not have any more is left to the swarm, once,
+// without waiting for it; a read of it is not.
+func TestSwarmBringsWhatIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		img := randomImage(t, 160)
 		m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 160}}, 16) // ten pieces
-		src, r, f := &source{img: img}, &record{}, &testFetcher{}
+		src, r := &source{img: img}, &record{}
 		o := r.options(img, src, m)
-		o.Pack.Fetcher = f
+		f := follow(r.store)
 		damaged := map[chunk.ID]int{}
 		for _, i := range []int{2, 3, 7} {
 			damaged[m.Pieces[i].ID] = i
@@ -143,27 +144,29 @@ func TestPieceFetcherBringsWhatIsNotKept(t *testing.T) {
 		}
 		defer d.Close()
 		synctest.Wait()
-		slices.Sort(f.ahead)
-		if n := src.total(); !slices.Equal(f.ahead, []int{2, 3, 7}) || n != 1 || d.Reach() != 10 {
+		reach := f.look()
+		slices.Sort(f.left)
+		if n := src.total(); !slices.Equal(f.left, []int{2, 3, 7}) || n != 1 || reach != 10 {
 			t.Fatalf(
-				"left to the testFetcher: %v; %d objects were fetched, want the index root alone; a reach of %d",
-				f.ahead,
+				"left to the swarm: %v; %d objects were fetched, want the index root alone; a reach of %d",
+				f.left,
 				n,
-				d.Reach(),
+				reach,
 			)
 		}
 		if err := d.ReadAt(t.Context(), make([]byte, chunk.BlockSize), 3*16*chunk.BlockSize); err != nil ||
 			src.total() != 2 {
-			t.Errorf("a read of what is left to the testFetcher: %v, %d objects fetched", err, src.total())
+			t.Errorf("a read of what is left to the swarm: %v, %d objects fetched", err, src.total())
 		}
 		for id, i := range damaged {
-			if !d.Put(i, piece(id)) {
+			if !r.store.Put(i, piece(id), false) {
 				t.Errorf("piece %d was not taken", i)
 			}
 		}
 		readAll(t, d, img)
-		if n := src.total(); n != 2 || len(f.ahead) != 3 {
-			t.Errorf("%d objects fetched in the end; the testFetcher was told of %v", n, f.ahead)
+		f.look()
+		if n := src.total(); n != 2 || len(f.left) != 3 {
+			t.Errorf("%d objects fetched in the end; the swarm was told of %v", n, f.left)
 		}
 	})
 }
@@ -174,13 +177,11 @@ func TestUnreadAfterBooted(t *testing.T) {
 	m := img.pack(t, []bootpack.Extent{{Start: 0, Blocks: 64}}, 16)
 	m.Booted = 3
 	src, r := &source{img: img}, &record{}
-	o := r.options(img, src, m)
-	o.Pack.Fetcher = &testFetcher{}
-	d := open(t, src, o)
+	d := open(t, src, r.idle(img, src, m))
 	defer d.Close()
 	for i, e := range m.Pieces {
 		v, err := chunk.Check(e.ID, img.objects[e.ID])
-		if err != nil || !d.Put(i, v) {
+		if err != nil || !r.store.Put(i, v, false) {
 			t.Fatalf("piece %d was not taken, or %v", i, err)
 		}
 	}
