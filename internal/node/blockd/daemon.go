@@ -154,6 +154,8 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		}
 		d.reads.begin()
 		d.fillCache()
+		forget := opened.DropRaw
+		d.holder.forget.Store(&forget)
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"pando/internal/blockapi"
 	"pando/internal/chunk"
@@ -12,7 +13,8 @@ import (
 // holder keeps the objects that are fetched while it is told to hold them: those of files that must be readable while
 // no server answers. They stay until the daemon ends.
 type holder struct {
-	from chunk.Source
+	from   chunk.Source
+	forget atomic.Pointer[func()] // lets go of what is unpacked; nil: the device is not open
 
 	mu      sync.Mutex
 	on      bool
@@ -68,13 +70,13 @@ func (h *holder) hold(on bool) blockapi.Held {
 // hold has the daemon hold what is read from now on, or no more than it holds. What it has unpacked is let go, for
 // that would not be fetched.
 func (d *blockDaemon) hold(on bool) blockapi.Held {
-	dev := d.device.Load()
-	if dev == nil {
+	forget := d.holder.forget.Load()
+	if forget == nil { // nothing was read yet
 		return blockapi.Held{}
 	}
 	if on {
 		d.roomier.Do(func() { debug.SetMemoryLimit(debug.SetMemoryLimit(-1) + blockapi.HoldMost) })
-		dev.DropRaw()
+		(*forget)()
 	}
 	return d.holder.hold(on)
 }
