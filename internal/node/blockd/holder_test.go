@@ -16,9 +16,9 @@ func TestHeldIsReadWithoutServers(t *testing.T) {
 	if unix.Geteuid() != 0 {
 		t.Skip("locking memory without a limit needs root")
 	}
-	const blocks, unpacked = 500, 150
+	const blocks, unpacked = 500, 2 << 20 // of which each block takes 32 KiB
 	o := newTestOrigin(t, blocks)
-	k, c, _, stop := supervise(t, o, blockapi.Config{ChunkSize: chunk.BlockSize, Cache: unpacked * chunk.BlockSize})
+	k, c, _, stop := supervise(t, o, blockapi.Config{ChunkSize: chunk.BlockSize, Cache: unpacked})
 	t.Cleanup(stop)
 	read := func(from, to int) {
 		t.Helper()
