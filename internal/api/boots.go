@@ -9,11 +9,13 @@ import (
 
 // Boot is the summary of one attempt to boot.
 type Boot struct {
-	ID      fleet.BootID     `json:"id"`
-	Node    string           `json:"node,omitempty"` // "": nobody adopted it
-	MAC     fleet.MAC        `json:"mac,omitzero"`
-	Started time.Time        `json:"started"`
-	Updated time.Time        `json:"updated"` // its last event
+	ID      fleet.BootID `json:"id"`
+	Node    string       `json:"node,omitempty"` // "": nobody adopted it
+	MAC     fleet.MAC    `json:"mac,omitzero"`
+	Started time.Time    `json:"started"`
+	Updated time.Time    `json:"updated"` // its last event
+	// booting, failed (also: it hangs, or ended too early), booted, degraded (booted, and units failed), silent
+	// (booted, and not heard of for four minutes), down
 	State   trace.State      `json:"state"`
 	Stage   trace.Stage      `json:"stage"`             // the furthest stage it reached
 	Elapsed time.Duration    `json:"elapsed"`           // start to booted; until its last event otherwise

@@ -11,6 +11,9 @@ type Image struct {
 	Name     string                  `json:"name"`
 	Tags     map[string]fleet.Digest `json:"tags"`
 	Versions []Version               `json:"versions"` // newest first
+
+	// tags that a new version of an extension did not get: nodes have the extension by them
+	TagsKept []string `json:"tags_kept,omitempty"`
 }
 
 // Version is one immutable version of an image, from its manifest and provenance.
@@ -45,6 +48,9 @@ type ImageList struct {
 type VersionAdd struct {
 	Version fleet.Digest `json:"version"`
 	Tags    []string     `json:"tags,omitempty"`
+
+	// of an extension: tags move also where nodes have it by them, and these get the version at once
+	Release bool `json:"release,omitempty"`
 }
 
 // TagSet is the body of PUT /v1/images/{name}/tags/{tag}.

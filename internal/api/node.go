@@ -45,7 +45,7 @@ type BeginRequest struct {
 
 	// Runs means that the node has booted without a server and now wants to report. Medium is what it runs.
 	Runs   bool          `json:"runs,omitempty"`
-	Uptime time.Duration `json:"uptime,omitempty"` // since its init started, when it runs
+	Uptime time.Duration `json:"uptime,omitempty"` // since its init started
 }
 
 // BeginResponse has what other machines get in their boot config. A second request before the registration gets another

@@ -65,6 +65,33 @@ func (c Client) Booted(ctx context.Context) error {
 	return nil
 }
 
+// HoldMost is how many bytes of objects a daemon holds, as they are sent.
+const HoldMost = 16 << 20
+
+// Held is what a block daemon holds.
+type Held struct {
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	Left    int   `json:"left,omitempty"` // objects for which there was no room
+}
+
+// Hold tells the daemon to keep what it fetches for reads from now on, beside what it holds already; or to end that.
+// Objects of the boot pack that it has in memory are not counted.
+func (c Client) Hold(ctx context.Context, on bool) (h Held, err error) {
+	path := "/hold"
+	if on {
+		path += "?on=1"
+	}
+	b, err := c.do(ctx, http.MethodPost, path, nil)
+	if err == nil {
+		err = json.Unmarshal(b, &h)
+	}
+	if err != nil {
+		return h, fmt.Errorf("tell the block daemon what to hold: %w", err)
+	}
+	return h, nil
+}
+
 // Leave takes the node out of its swarm: its peers turn to others before it is gone.
 func (c Client) Leave(ctx context.Context) error {
 	if _, err := c.do(ctx, http.MethodPost, "/leave", nil); err != nil {

@@ -36,7 +36,8 @@ const (
 
 // Socket is the block daemon's unix socket in its directory. It speaks HTTP: GET /status?since=SEQ returns a Status,
 // PUT /network takes a Network, POST /reads ends the recording of reads and returns a Recording, POST /booted means
-// that the boot is over, POST /leave takes the node out of its swarm.
+// that the boot is over, POST /leave takes the node out of its swarm, POST /hold?on=1 and POST /hold begin and end to
+// hold what is read, and return a Held.
 const Socket = "block.sock"
 
 // Config is the supervisor's input, as JSON: one root file system, its sources, and the network that must stay up for

@@ -152,3 +152,6 @@ func (d *Device) extents(ctx context.Context, off, n int64) ([]extent, error) {
 	}
 	return out, nil
 }
+
+// DropRaw lets go of the raw bytes of chunks and pieces, so that reads of them ask the source again.
+func (d *Device) DropRaw() { d.raws.makeRoom(d.raws.kept.limit) }

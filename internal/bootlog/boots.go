@@ -219,6 +219,9 @@ const kernelStarts = 30 * time.Second
 // Loaded notes that the machine has taken its initramfs: it starts its kernel now. Its lock is held.
 func (c *Entry) Loaded(now time.Time) { c.sent = now }
 
+// LoadedBefore reports whether the machine had started the kernel of this boot before a time. Its lock is held.
+func (c *Entry) LoadedBefore(at time.Time) bool { return !c.sent.IsZero() && c.sent.Before(at) }
+
 // Restarted reports whether a packet or a request that a boot under way gets is of another boot: the machine was sent
 // its script, and its firmware runs again (anew), or it comes long after its kernel was started. Its lock is held.
 func (c *Entry) Restarted(now time.Time, anew bool) bool {

@@ -29,7 +29,7 @@ func finish(env *cmdenv.Env, ctx context.Context, err error) int {
 		output.JSON(env.Err, api.ErrorBody{Error: &api.Error{Code: codeOf(err), Message: err.Error(), Hint: hint}})
 		return exitCode(err)
 	}
-	// What has several lines is indented: an answer of a server makes no line of its own.
+	// Further lines of a text are indented, so that text from a server cannot look like a message of this program.
 	below := strings.NewReplacer("\n", "\n  ", "\t", " ")
 	fmt.Fprintln(env.Err, "pando:", below.Replace(err.Error()))
 	if hint != "" {

@@ -9,7 +9,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// topics are pages of the help on what all commands have in common.
+// topics are help pages on what all commands have in common.
 func topics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "targets", Short: "How to name nodes and images", Long: targets},

@@ -1,6 +1,7 @@
 package cmdenv
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,14 @@ off power, on power, poweroff power, start power, wake power, power power, rollb
 log logs, journal logs, logs logs, download pull, upload push, rebuild build, upgrade build, monitor watch, top watch,
 accept adopt, ssh shell, chroot shell, info status, check doctor, diagnose doctor, init up, run serve, daemon serve`
 
+// collectWords are words of other programs for what `pando store gc` does, for images too.
+var collectWords = []string{"gc", "prune", "clean", "cleanup", "purge"}
+
 // otherWays are the commands below c that a word of another program means. Above the nouns it is about nodes.
 func otherWays(c *cobra.Command, word string) (ways []string) {
+	if found, _, err := c.Root().Find([]string{"store", "gc"}); err == nil && slices.Contains(collectWords, word) {
+		return []string{"`" + found.CommandPath() + "`"}
+	}
 	for line := range strings.SplitSeq(otherWords, ",") {
 		words := strings.Fields(line)
 		if words[0] != word {

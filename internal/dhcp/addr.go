@@ -47,8 +47,8 @@ func ProposeRange(p netip.Prefix, own netip.Addr) (first, last netip.Addr, err e
 // maxCandidates bounds the work for one packet when a large range is full.
 const maxCandidates = 4096
 
-// candidates are the addresses of the dynamic range in the order in which they are tried for a MAC: first
-// the one derived from it, so that a node keeps its address even when the records are lost, then those after it.
+// candidates are the addresses of the dynamic range in the order in which they are tried for a MAC. The first is a hash
+// of the MAC, so that a node keeps its address even when the records are lost; the others follow it.
 func (s Subnet) candidates(mac fleet.MAC) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		if !s.First.IsValid() {

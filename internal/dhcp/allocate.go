@@ -11,10 +11,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// maxConflicts bounds the probes for one packet: a client does not wait for longer.
+// maxConflicts bounds the probes for one packet: more take longer than a client waits.
 const maxConflicts = 8
 
-// maxLookUps is how many addresses are looked up one by one for a packet before the whole range is read.
+// maxLookUps is how many addresses of a range are looked up one by one for a packet. After that the range is read as a
+// whole.
 const maxLookUps = 4
 
 // allocator finds an address for a DISCOVER.
@@ -24,8 +25,8 @@ type allocator struct {
 	offers *offers
 	probe  prober // nil: addresses are not probed
 	avoid  func(netip.Addr) bool
-	warn   func(msg string, args ...any) // something is wrong
-	info   func(msg string, args ...any) // worth a line, and nothing to fix
+	warn   func(msg string, args ...any) // logs what an operator has to fix
+	info   func(msg string, args ...any) // logs what needs no action
 }
 
 // allocation is the work for one DISCOVER.
@@ -39,11 +40,11 @@ type allocation struct {
 	lookUps   int
 	conflicts int
 
-	tried  int           // how many of the addresses worth trying are behind
+	tried  int           // how many of the preferred addresses were tried
 	addr   netip.Addr    // reserved; zero: none is left
 	probed bool          // addr needs no probe
 	holder fleet.Lease   // recorded for addr
-	bad    []fleet.Lease // addresses that strangers use, to be recorded
+	bad    []fleet.Lease // addresses that unknown machines use, to be recorded
 }
 
 // begin reserves an address for a client, without a probe. In this order (RFC 2131 section 4.3.1): what is reserved for
@@ -88,7 +89,7 @@ func (w *allocation) isBad(a netip.Addr) bool {
 	return slices.ContainsFunc(w.bad, func(l fleet.Lease) bool { return l.Addr == a })
 }
 
-// finish probes what was reserved, and what comes next while somebody answers. It returns the address, or says why
+// finish probes the reserved address and, while a machine answers, the next one. It returns the address, or says why
 // there is none. It runs outside of the read of the records, because a probe takes its time.
 func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	for w.addr.IsValid() {
@@ -106,7 +107,7 @@ func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 	return netip.Addr{}, fmt.Sprintf("no free address in %s", w.subnet.Prefix), nil
 }
 
-// preferred are the addresses worth trying, in order. Some come twice, which costs a look-up.
+// preferred are the addresses to try first, in order. Some may come twice, which costs one look-up more.
 func (w *allocation) preferred() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
@@ -120,10 +121,10 @@ func (w *allocation) preferred() iter.Seq[netip.Addr] {
 	}
 }
 
-// fixed reports whether a is the fixed address of the client's node. It is any of the node's NICs', one at a time.
+// fixed reports whether a is the fixed address of the client's node. Each NIC of the node may use it, one at a time.
 func (w *allocation) fixed(a netip.Addr) bool { return w.mine.Static && w.mine.Addr == a }
 
-// try reserves one address. What memory knows comes before what costs a look-up.
+// try reserves one address. It checks what is in memory before it looks anything up.
 func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error) {
 	keep := offerFor
 	if w.fixed(a) {
@@ -146,8 +147,8 @@ func (w *allocation) try(leases Leases, a netip.Addr, second bool) (bool, error)
 	return true, nil
 }
 
-// lookUpHolder tells from the records whether an address can be offered, and who had it last. After a few look-ups
-// it asks first what was read of the whole range: a full one costs one query, not one for each address.
+// lookUpHolder reads from the records whether an address can be offered, and who had it last. After a few look-ups it
+// reads the whole range at once: a full range then costs one query and not one for each address.
 func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fleet.Lease, bool, error) {
 	if w.lookUps >= maxLookUps && w.subnet.inRange(a) {
 		holder, found, err := w.ranges.holder(leases, w.subnet, a, w.now)
@@ -166,9 +167,9 @@ func (w *allocation) lookUpHolder(leases Leases, a netip.Addr, second bool) (fle
 	return holder, w.fixed(a) && !second || w.available(holder, found, second), nil
 }
 
-// available tells from the record of an address whether it can be offered. second allows those whose lease ran out, but
-// not a node's to a machine that nobody knows: that node will come back and ask for it.
-// What other NICs of the client's node do with its fixed address is for the probe to tell.
+// available tells from its record whether an address can be offered. second allows addresses whose lease ran out, but a
+// node's address never goes to an unknown machine: the node will ask for it again. Whether another NIC of the client's
+// node uses the node's fixed address is left to the probe.
 func (w *allocation) available(holder fleet.Lease, found, second bool) bool {
 	switch {
 	case !found:

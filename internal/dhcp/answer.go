@@ -12,25 +12,25 @@ import (
 	"pando/internal/netboot"
 )
 
-// How long an address that another machine uses is not offered.
+// How long an address that another machine uses is not offered again.
 const (
 	declinedFor = time.Hour        // to the client that declined it
-	conflictFor = 10 * time.Minute // because our own probe was answered
+	conflictFor = 10 * time.Minute // because the probe was answered
 )
 
 // View is what was looked up for one request. Answer knows nothing else.
 type View struct {
 	Mode       Mode        // Own or Proxy, as it stands now
-	StoppedFor netip.Addr  // Mode is Proxy because this server appeared: renewals are still answered; zero: not so
-	Rank       string      // what another Pando that asks for servers is told of this one
-	Server     netip.Addr  // our address on the client's segment, or the one that a relay reaches
+	StoppedFor netip.Addr  // Mode is Proxy because of this server; renewals are still answered. Zero: it is not
+	Rank       string      // pandoStarting or pandoSettled, for another Pando that asks
+	Server     netip.Addr  // this server's address on the client's segment, or the one that a relay reaches
 	BootPort   bool        // the packet came to port 4011, PXE's boot service
-	Subnet     *Subnet     // that the client is in; nil: none of ours
+	Subnet     *Subnet     // of the client; nil: this server has no such subnet
 	Lease      fleet.Lease // recorded for the MAC; zero: none
 	Holder     fleet.Lease // recorded for the address that the client has or asks for; zero: none
 	Known      bool        // the MAC is a node's
 	Refused    string      // why the client gets no address that it does not have; "": it does
-	InUse      bool        // somebody else answers at the address that the client declines
+	InUse      bool        // another machine answers at the address that the client declines
 	Offer      netip.Addr  // reserved for the MAC, and probed; zero: none
 	NoOffer    string      // why there is none
 	Base       string      // data path as the client sees it
@@ -44,7 +44,7 @@ type Reply struct {
 	Save   *fleet.Lease   // to make durable first; nil: nothing
 	Free   bool           // drop the reservation of the MAC
 	Avoid  netip.Addr     // not to be offered to this MAC for a while; zero: none
-	Loud   string         // a line for the operator; "" none
+	Alert  string         // an error for the log: an operator has to act; "": none
 	Seen   Seen
 }
 
@@ -130,8 +130,8 @@ func request(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// selecting: the client takes our offer. After a restart the reservation is lost; the offer is kept if nobody else
-// has the address.
+// selecting: the client takes this server's offer. A restart loses the reservation; the offer then still counts if
+// nobody else has the address.
 func selecting(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case !r.Requested.IsValid():
@@ -164,9 +164,9 @@ func initReboot(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// renew answers a client that uses its address now. A node keeps it until its next boot, even if it was given another
-// fixed address since. An address of the range without a record is recorded again. Other addresses without a record
-// may be another server's: no answer. Only an address that is recorded for somebody else is denied.
+// renew answers a client that uses its address now. A node keeps it until its next boot, even if an operator has set
+// another fixed address since. An address of the range that has no record gets one; other addresses without a record
+// may be another server's and get no answer. Only an address that is recorded for another client is denied.
 func renew(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case v.Subnet == nil:
@@ -207,13 +207,14 @@ func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 	return v.Lease.Addr == a
 }
 
-// refuses reports whether a is kept from a client that is no node: it does not hold it.
+// refuses reports whether a client that is no node is denied an address: View.Refused says so, and it has no lease of
+// it.
 func (v View) refuses(r Request, now time.Time, a netip.Addr) bool {
 	theirs := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
 	return v.Refused != "" && v.Subnet.usable(a) && !theirs && a != v.Offer
 }
 
-// free reports whether a is in the dynamic range and nobody's. A node's last address is not, for others.
+// free reports whether a is in the dynamic range and has no holder. A node's last address is not free for others.
 func (v View) free(now time.Time, a netip.Addr) bool {
 	if !v.Subnet.inRange(a) || a == v.Server {
 		return false
@@ -256,8 +257,8 @@ func (v View) declines(r Request) bool {
 		(!r.Server.IsValid() || r.Server == v.Server)
 }
 
-// decline: the client says that somebody uses the address. If nobody else answers there, that is between us and the
-// client, which is offered another one.
+// decline: the client says that another machine uses the address. If the probe finds none, the address is only kept
+// from this client, which is offered another one.
 func decline(out *Reply, r Request, v View, now time.Time) {
 	out.Free = true
 	a := r.Requested
@@ -265,7 +266,7 @@ func decline(out *Reply, r Request, v View, now time.Time) {
 		out.Seen.Reason = "the declined address is not this client's"
 		return
 	}
-	fixed := v.Lease.Static && v.Lease.Addr == a // the operator's decision stands; the line below says what is wrong
+	fixed := v.Lease.Static && v.Lease.Addr == a // an operator set it, so it stays; the log line says what is wrong
 	if !v.InUse {
 		out.Seen.Reason = fmt.Sprintf("declined, but nobody else answers at %s", a)
 		if !fixed {
@@ -273,7 +274,7 @@ func decline(out *Reply, r Request, v View, now time.Time) {
 		}
 		return
 	}
-	out.Loud = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
+	out.Alert = fmt.Sprintf("%s found somebody else using %s: look for a machine with that fixed address", r.MAC, a)
 	if !fixed {
 		out.Save = &fleet.Lease{Addr: a, MAC: r.MAC, Bad: true, Expires: now.Add(conflictFor)}
 	}

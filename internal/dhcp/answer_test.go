@@ -321,18 +321,18 @@ func TestWhatIsRecorded(t *testing.T) {
 	// Nobody else answers there: the address stays good, and this client alone is not offered it.
 	declined := asked(t, alice, dhcpv4.MessageTypeDecline, requested("10.77.0.120"), chose("10.77.0.1"))
 	out = Answer(declined, v, noon)
-	if out.Save != nil || out.Loud != "" || !out.Free || out.Avoid != ip4("10.77.0.120") {
+	if out.Save != nil || out.Alert != "" || !out.Free || out.Avoid != ip4("10.77.0.120") {
 		t.Errorf("declined address that nobody uses: %+v", out)
 	}
 	v.InUse = true
 	out = Answer(declined, v, noon)
-	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(conflictFor)) || out.Loud == "" ||
+	if out.Save == nil || !out.Save.Bad || !out.Save.Expires.Equal(noon.Add(conflictFor)) || out.Alert == "" ||
 		!out.Free {
 		t.Errorf("declined address: %+v", out)
 	}
 	v.Lease, v.Holder = static("10.77.0.50", alice), static("10.77.0.50", alice)
 	out = Answer(asked(t, alice, dhcpv4.MessageTypeDecline, requested("10.77.0.50"), chose("10.77.0.1")), v, noon)
-	if out.Save != nil || out.Loud == "" {
+	if out.Save != nil || out.Alert == "" {
 		t.Errorf("declined fixed address: %+v", out)
 	}
 }

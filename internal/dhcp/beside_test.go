@@ -31,6 +31,10 @@ func site(n *netns, args ...string) *netns {
 	return d
 }
 
+// hurry is the time between questions for other servers in tests of two of them. A server that is held up by a busy
+// machine for less than four of these is not taken for gone.
+const hurry = 500 * time.Millisecond
+
 // replayed sends a captured packet from a client and returns what came back.
 func replayed(c *netns, packet, to string) []answered {
 	c.t.Helper()
@@ -54,6 +58,7 @@ func replayed(c *netns, packet, to string) []answered {
 }
 
 func TestProxyBesideDnsmasq(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	s := net.serve(proxySpec())
 	site(net)
@@ -108,6 +113,7 @@ func TestProxyBesideDnsmasq(t *testing.T) {
 }
 
 func TestLook(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	look := helperSpec{Config: Config{Interfaces: []string{"br0"}}, Look: true, LookFor: 1500 * time.Millisecond}
 	found := func() (out []Found) {
@@ -167,9 +173,10 @@ func (s *served) standing(gives bool, limit time.Duration) State {
 // Another server appears: no new addresses from then on, a loud line, renewals and boot files go on. It goes away: new
 // addresses again, without anybody's doing.
 func TestStopsAndComesBack(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
-	spec.Hurry = time.Second
+	spec.Hurry = hurry
 	s := net.serve(spec)
 	c := net.client(aliceMAC)
 	mine, out := c.udhcpc()
@@ -215,9 +222,10 @@ func TestStopsAndComesBack(t *testing.T) {
 
 // Forged packets do not stop a server: neither requests that name another one, nor answers to nobody's question.
 func TestForgedServerStopsNothing(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
-	spec.Hurry = time.Second
+	spec.Hurry = hurry
 	s := net.serve(spec)
 	c := net.client(aliceMAC)
 	ack, err := dhcpv4.New(dhcpv4.WithMessageType(dhcpv4.MessageTypeAck), dhcpv4.WithHwAddr(alice[:]),
@@ -230,7 +238,7 @@ func TestForgedServerStopsNothing(t *testing.T) {
 	for range 3 {
 		c.forge(t, other, serverPort)
 		c.forge(t, ack, clientPort)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(hurry * 3 / 2)
 	}
 	if a, out := net.client(bobMAC).udhcpc(); !testSubnet().inRange(a) {
 		t.Errorf("got %s: %s", a, out)
@@ -256,9 +264,10 @@ func (n *netns) forge(t *testing.T, p *dhcpv4.DHCPv4, port int) {
 // Of two servers that start at the same moment exactly one gives addresses, the one with the lower address. One that
 // comes later gives way, whatever its address.
 func TestOneOfTwoStays(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.2/24")
 	spec := ownSpec()
-	spec.Hurry = time.Second
+	spec.Hurry = hurry
 	at := func(mac, addr string) (*netns, helperSpec) {
 		c := net.client(mac)
 		c.run("ip", "addr", "add", addr+"/24", "dev", "eth0")
@@ -273,7 +282,7 @@ func TestOneOfTwoStays(t *testing.T) {
 		t.Errorf("state %+v", st)
 	}
 	lower.logged("another Pando gives addresses on this network")
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * hurry)
 	for _, l := range lower.drain() {
 		if l.State != nil && l.State.StoppedFor.IsValid() {
 			t.Errorf("the lower one stopped too: %+v", l.State)
@@ -293,7 +302,7 @@ func TestOneOfTwoStays(t *testing.T) {
 	if st := gave.standing(true, 30*time.Second); st.Mode != Own {
 		t.Errorf("state %+v", st)
 	}
-	time.Sleep(8 * time.Second)
+	time.Sleep(8 * hurry)
 	gives := func(s *served) (gives bool) {
 		for _, l := range s.drain() {
 			if l.State != nil {
@@ -309,6 +318,7 @@ func TestOneOfTwoStays(t *testing.T) {
 
 // A relay agent (dnsmasq) brings clients of another network.
 func TestRelay(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	net.run("ip", "route", "add", "10.88.0.0/24", "via", "10.77.0.254")
 	relay := net.client("52:54:00:00:00:fe")

@@ -98,6 +98,7 @@ func (n *netns) dnsmasq(args ...string) {
 }
 
 func TestDhclient(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
 	spec.Known = []fleet.MAC{alice}
@@ -146,6 +147,7 @@ func TestDhclient(t *testing.T) {
 
 // A client that comes from another network with its lease is told at once.
 func TestDhclientFromAnotherNetwork(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	s := net.serve(ownSpec())
 	c := net.client(aliceMAC)
@@ -173,6 +175,7 @@ func TestDhclientFromAnotherNetwork(t *testing.T) {
 }
 
 func TestUdhcpcRenewsAndReleases(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
 	spec.Leases = []fleet.Lease{{Addr: ip4("10.77.0.50"), MAC: alice, Static: true, Host: "pc001"}}
@@ -210,6 +213,7 @@ func TestUdhcpcRenewsAndReleases(t *testing.T) {
 
 // An address that a stranger uses is found by the probe, and left alone.
 func TestProbeFindsUnknownMachine(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	s := net.serve(ownSpec())
 	taken := derived(testSubnet(), alice)
@@ -245,6 +249,7 @@ func TestDecline(t *testing.T) {
 
 // Two interfaces, two networks, one server.
 func TestTwoInterfaces(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	net.run("ip", "link", "add", "left", "address", "52:54:00:00:09:01", "type", "veth", "peer", "name", "right")
 	other := &netns{t: t, name: net.name + "b"}

@@ -30,14 +30,14 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("DHCP mode %q: use off, own or proxy", s)
 }
 
-// Bounds of a lease time: a client renews at its half, and a boot has to fit into it.
+// Bounds of a lease time. A client renews after half of it, and a boot must not last longer.
 const (
 	leastLeaseTime = 2 * time.Minute
 	mostLeaseTime  = 365 * 24 * time.Hour
 )
 
-// unknownLeaseTime is the lease of a machine that is no node yet: it boots within it. Made-up machines hold addresses
-// no longer, and at most unknownShare of a range.
+// unknownLeaseTime is the lease of a machine that is no node yet: long enough for a boot. Invented machines keep
+// addresses no longer than that, and no more than unknownShare of a range.
 const (
 	unknownLeaseTime = 10 * time.Minute
 	unknownShare     = 0.75

@@ -8,14 +8,14 @@ import (
 	"pando/internal/fleet"
 )
 
-// prober asks a segment whether another machine than own uses an address, and which. by is zero when the answer does
-// not tell. A client's own answer counts for nothing: firmware may still answer for the address of its last exchange.
+// prober asks a segment whether a machine other than own uses an address. by is the machine, zero if the answer does
+// not tell. Answers of the client itself do not count: its firmware may still use the address of its last exchange.
 type prober interface {
 	probe(ctx context.Context, a netip.Addr, own fleet.MAC) (by fleet.MAC, used bool, err error)
 }
 
-// clean probes the reserved address. If another machine uses it, the next one is reserved in its place, and the first
-// is to be recorded as bad for a while.
+// clean probes the reserved address. If another machine uses it, the caller records the address as bad for a while, and
+// the next address is reserved in its place.
 func (w *allocation) clean(ctx context.Context) (bool, error) {
 	a, mac := w.addr, w.r.MAC
 	had := w.now.Before(w.holder.Expires) && !w.holder.Bad
@@ -103,7 +103,7 @@ func (w *allocation) unknownMachine(a netip.Addr, by fleet.MAC) {
 		w.fixed(a),
 	)
 	if w.fixed(a) {
-		return // not recorded: the operator's decision stands, and counts again once the other one is gone
+		return // not recorded: an operator set this address, and it is used again when the other machine is gone
 	}
 	bad := fleet.Lease{Addr: a, MAC: by, Bad: true, Expires: w.now.Add(conflictFor)}
 	w.bad = append(w.bad, bad)

@@ -19,19 +19,20 @@ import (
 	"pando/internal/fleet"
 )
 
-// DiscoverClass marks our own questions for other servers: as vendor class in the one that any DHCP server answers, as
-// user class in the one of a firmware, which a proxyDHCP answers too. A Pando that hears one answers and keeps nothing.
+// DiscoverClass marks the packets by which a Pando asks for other servers: it is the vendor class of the plain
+// DISCOVER, and the user class of the one that looks like firmware, which proxyDHCP servers answer too. A Pando answers
+// such a packet and stores nothing about its sender.
 const DiscoverClass = "pando-look"
 
-// What a Pando that gives addresses calls itself in its answer to a question (vendor class).
+// Vendor classes by which a Pando that gives addresses answers a packet with DiscoverClass.
 const (
-	pandoStarting = "pando-starting" // it has not looked around yet
+	pandoStarting = "pando-starting" // it has started and not yet asked for other servers
 	pandoSettled  = "pando-settled"
 )
 
 // How a server was seen.
 const (
-	howOffer   = "offer"   // it answered a question of ours
+	howOffer   = "offer"   // it answered a DISCOVER of this server
 	howRequest = "request" // a client was seen choosing it
 )
 
@@ -45,7 +46,7 @@ const (
 )
 
 // DiscoverServers asks the segment of an interface for DHCP and PXE servers, for as long as wait, and returns all that
-// answered, sorted. A server on this machine does not hear the question. It needs no address on the interface.
+// answered, sorted. Servers on this machine do not receive the question. The interface needs no address.
 func DiscoverServers(ctx context.Context, ifname string, wait time.Duration) ([]Found, error) {
 	ifi, err := net.InterfaceByName(ifname)
 	if err != nil {
@@ -114,8 +115,8 @@ func newDiscoverer(ifi *net.Interface) (*discoverer, error) {
 	return &discoverer{ifi: ifi, sock: sock, buf: make([]byte, 2048)}, nil
 }
 
-// lookPackets are our question: as anybody's, and as that of a firmware (BIOS), which only a proxyDHCP tells apart. The
-// broadcast flag makes answers visible that would go to an address that nobody has.
+// lookPackets are the two DISCOVERs of one question: a plain one, and one that looks like BIOS firmware, which
+// proxyDHCP servers answer. Their broadcast flag is set: an answer to the offered address would reach nobody.
 func lookPackets(own fleet.MAC) (packets [2]*dhcpv4.DHCPv4, err error) {
 	all := []dhcpv4.Modifier{dhcpv4.WithBroadcast(true)}
 	if packets[0], err = dhcpv4.NewDiscovery(
@@ -131,7 +132,7 @@ func lookPackets(own fleet.MAC) (packets [2]*dhcpv4.DHCPv4, err error) {
 	return packets, err
 }
 
-// Question is our question as that of a firmware, for who wants to see whether it arrives at a server of ours.
+// Question is the DISCOVER that looks like firmware, for a check whether packets reach this machine's server.
 func Question(from fleet.MAC) ([]byte, error) {
 	packets, err := lookPackets(from)
 	if err != nil {
@@ -182,7 +183,7 @@ func (l *discoverer) collect(until time.Time, tell func(Found, uint32)) error {
 			return nil
 		case errors.Is(err, os.ErrClosed):
 			return err
-		case err != nil: // the interface is down; nobody can be heard
+		case err != nil: // the interface is down, and no packet arrives
 			time.Sleep(afterError)
 			continue
 		}
@@ -218,8 +219,7 @@ func vendorIsPXE(p *dhcpv4.DHCPv4) bool {
 	return len(c) >= 9 && c[:9] == "PXEClient" || len(c) >= 10 && c[:10] == "HTTPClient"
 }
 
-// looks reports whether a packet asks which servers there are: ours, or that of another Pando. Its sender wants no
-// address.
+// looks reports whether a packet has DiscoverClass: a Pando sent it to find servers, and wants no address.
 func (r Request) looks() bool {
 	return r.Type == dhcpv4.MessageTypeDiscover && (r.packet.ClassIdentifier() == DiscoverClass ||
 		string(r.packet.Options.Get(dhcpv4.OptionUserClassInformation)) == DiscoverClass)

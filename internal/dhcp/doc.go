@@ -5,9 +5,9 @@
 // for it) and the time. Server is the loop around it: sockets, look-ups, address probes.
 //
 // A lease is an address given to a MAC; it is durable before it is acknowledged. A server gives leases. A proxy (PXE
-// 2.1) gives boot files and leaves addresses to the site's own server. A server stops giving
-// new addresses while another server answers its questions: renewals are still answered, and boot files are given as a
-// proxy. A probe checks by ARP whether an address is in use. DiscoverServers looks for other DHCP servers.
+// 2.1) gives boot files and leaves addresses to the site's own server. While another server answers its questions, a
+// server gives no new addresses; it still answers renewals, and gives boot files as a proxy. A probe checks by ARP
+// whether an address is in use. DiscoverServers looks for other DHCP servers.
 //
 // The server's room boots calls it. It must never give an address that a probe or another lease says is in use.
 //

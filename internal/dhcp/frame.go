@@ -77,7 +77,7 @@ func payload(b []byte, port uint16) ([]byte, bool) {
 	return u[8:size], true
 }
 
-// arpRequest asks who has an address, without telling one of our own (RFC 5227 section 2.1.1).
+// arpRequest asks who has an address; its sender address is zero (RFC 5227 section 2.1.1).
 func arpRequest(from [6]byte, a netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	b = append(b, from[:]...)
@@ -86,7 +86,7 @@ func arpRequest(from [6]byte, a netip.Addr) []byte {
 	return append(b, t[:]...)
 }
 
-// arpSender returns who says to have which address: the sender of a reply, or of a request with an address in it.
+// arpSender returns the sender of an ARP reply, or of a request that has a sender address, and that address.
 func arpSender(b []byte) (mac [6]byte, a netip.Addr, ok bool) {
 	if len(b) < 28 || string(b[:6]) != "\x00\x01\x08\x00\x06\x04" {
 		return mac, a, false

@@ -129,7 +129,7 @@ func helper(specJSON string, out *lines) error {
 		leases.known[m] = true
 	}
 	s := &Server{Config: spec.Config, Registry: leases, Log: log,
-		hurry:   pace{spec.Hurry, spec.Hurry, spec.Hurry},
+		hurry:   hurried(spec.Hurry),
 		Observe: func(v Seen) { out.put(line{Seen: &v}) },
 		Found:   func(f Found, st State) { out.put(line{Found: &f, State: &st}) }}
 	if err := s.Open(ctx); err != nil {
@@ -265,4 +265,10 @@ func (h *helperHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// hurried is a pace for tests: the usual one, with all times in proportion to the time between urgent questions.
+func hurried(every time.Duration) pace {
+	urgent := min(every, usualPace().urgent)
+	return pace{giving: every, stopped: every, beside: every, urgent: urgent, hint: 10 * urgent, settle: 5 * urgent}
 }

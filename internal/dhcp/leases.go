@@ -52,8 +52,8 @@ type Leases interface {
 	LeasesIn(first, last netip.Addr) ([]fleet.Lease, error)
 }
 
-// Seen is one packet of a client, with what is answered. It is committed before the answer leaves, so that the
-// records have the exchange before the client can act on it.
+// Seen is one packet of a client and the answer to it. It is committed before the answer is sent, so that the records
+// have the exchange before the client can act on it.
 type Seen struct {
 	Time      time.Time
 	Interface string
@@ -65,15 +65,16 @@ type Seen struct {
 	Relay     netip.Addr // giaddr; zero: not relayed
 	HostName  string     // that the client says it has
 
-	Own      bool       // addresses are given here, so one that we did not acknowledge is not the client's
+	Own      bool       // this server gives addresses, so the client has only what it acknowledged
 	Reply    string     // "OFFER", "ACK", "NAK"; "" when nothing is answered
 	Addr     netip.Addr // given by this reply; zero for a proxy's
 	BootFile string     // told by this reply
 	Reason   string     // why nothing, or a NAK, is answered; for people
 }
 
-// HasAddress reports which address the client has, or is about to have, as far as this packet shows: the one we
-// acknowledge, or as proxy, the one it asks another server for. The zero Addr: it does not show any.
+// HasAddress returns the address that the client has or is about to have, as far as this packet shows: the one that
+// this server acknowledges or, for a proxy, the one that the client requests from another server. Zero: the packet
+// shows none.
 func (s Seen) HasAddress() netip.Addr {
 	switch {
 	case s.Reply == "ACK" && s.Addr.IsValid():
@@ -91,5 +92,5 @@ type Found struct {
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
 	Proxy     bool       // it tells boot files and gives no addresses
 	Pando     string     // another Pando that gives addresses: pandoStarting or pandoSettled; "": something else
-	How       string     // "offer" (it answered a question of ours) or "request" (a client was seen choosing it)
+	How       string     // "offer": it answered this server; "request": a client's packet chose it
 }

@@ -21,7 +21,7 @@ type link struct {
 	arp  *arpProber
 	look *discoverer
 
-	router *packetSocket // nil: solicitations are left alone
+	router *packetSocket // nil: router solicitations are not answered
 
 	mu     sync.Mutex
 	addrs  []netip.Prefix
@@ -29,7 +29,7 @@ type link struct {
 	others standing
 }
 
-// addrsFor is how long an interface's addresses are taken as they were read.
+// addrsFor is how long the addresses of an interface are cached.
 const addrsFor = 10 * time.Second
 
 func (s *Server) openLink(ctx context.Context, name string) (l *link, err error) {
@@ -93,7 +93,7 @@ func (l *link) close() {
 	}
 }
 
-// prefixes are the interface's addresses, read anew now and then.
+// prefixes are the interface's addresses; they are read again after addrsFor.
 func (l *link) prefixes() []netip.Prefix {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *link) within(p netip.Prefix) netip.Addr {
 	return l.first()
 }
 
-// answered takes in another server's answer. Whether addresses are given is as it was, unless the change says so.
+// answered records another server's answer, and returns what changed by it.
 func (l *link) answered(f Found, id uint32, now time.Time) change {
 	own := l.first()
 	l.mu.Lock()
@@ -135,14 +135,14 @@ func (l *link) answered(f Found, id uint32, now time.Time) change {
 	return l.others.answer(f, id, own, now)
 }
 
-// overheard takes in that a client chose another server.
+// overheard records that a client chose another server.
 func (l *link) overheard(f Found, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.others.overheard(f, now)
 }
 
-// standing is what is known of other servers, for the link that takes this one's place.
+// standing is what is known of other servers, for the link that replaces this one.
 func (l *link) standing() standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *link) state(configured Mode) State {
 	return st
 }
 
-// send sends a reply where RFC 2131 section 4.1 wants it.
+// send sends a reply to the address that RFC 2131 section 4.1 prescribes.
 func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
 	b := out.Packet.ToBytes()
 	client := netip.AddrPortFrom(r.Address, clientPort)

@@ -14,8 +14,8 @@ const logInterval = time.Minute
 // maxKinds bounds the kinds of lines that are counted, against made-up addresses.
 const maxKinds = 1024
 
-// logLimiter keeps lines that every packet can cause from filling the log. The first of a kind is written; those that
-// follow within logInterval are counted, and written at the level Debug only.
+// logLimiter limits log lines that any packet can cause. The first line of a kind is written; those that follow within
+// logInterval are counted, and written at the level Debug only.
 type logLimiter struct {
 	mu    sync.Mutex
 	kinds map[string]*kind
@@ -48,7 +48,7 @@ func (o *logLimiter) admit(k kind, about string) bool {
 	return true
 }
 
-// expire ends the counting of the kinds that began before a time and returns those of which there were more.
+// expire ends the counting of kinds whose first line is older than a time, and returns those that had further lines.
 func (o *logLimiter) expire(before time.Time) (more []kind) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -56,7 +56,7 @@ func (o *logLimiter) expire(before time.Time) (more []kind) {
 		switch {
 		case !k.since.Before(before):
 		case k.more == 0:
-			delete(o.kinds, key) // quiet for a while: the next one is written again
+			delete(o.kinds, key) // no further line came: the next one is written again
 		default:
 			more = append(more, *k)
 			k.since, k.more = k.since.Add(logInterval), 0
@@ -65,7 +65,8 @@ func (o *logLimiter) expire(before time.Time) (more []kind) {
 	return more
 }
 
-// seldom logs a line that many packets can cause; about tells kinds with the same message apart, "" for none.
+// seldom logs a line that many packets can cause. Lines with the same message and another about are limited on their
+// own.
 func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...any) {
 	args = append(args, "interface", l.ifi.Name)
 	if !s.logLimit.admit(kind{level: level, msg: msg, iface: l.ifi.Name, since: s.now()}, about) {
@@ -74,7 +75,7 @@ func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...an
 	s.log().Log(context.Background(), level, "dhcp: "+msg, args...)
 }
 
-// countOften writes how many lines of each kind came after the first, of the kinds that began before a time.
+// countOften logs how many further lines there were of each kind whose first line is older than a time.
 func (s *Server) countOften(before time.Time) {
 	for _, k := range s.logLimit.expire(before) {
 		s.log().

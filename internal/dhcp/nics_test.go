@@ -186,6 +186,7 @@ func TestAcknowledgedToOneNIC(t *testing.T) {
 // A node with two NICs on one segment boots by the first one, and then by the second one. While one has the fixed
 // address the other gets a dynamic one. Its kernel answers ARP for the address on both, as Linux does.
 func TestBootBySecondNIC(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
 	spec.Leases = []fleet.Lease{static("10.77.0.50", alice)}

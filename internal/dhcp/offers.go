@@ -13,20 +13,20 @@ import (
 const offerFor = time.Minute
 
 // exchangeFor is how long a client may take from its OFFER to its REQUEST. After that another NIC of its node may be
-// offered the node's fixed address: firmware that failed on one NIC goes on with the next. What is offered to a machine
-// that nobody knows is kept no longer.
+// offered the node's fixed address: firmware that failed on one NIC goes on with the next. An offer to an unknown
+// machine is kept no longer than this.
 const exchangeFor = 10 * time.Second
 
-// maxAvoided bounds the addresses that clients do not want.
+// maxAvoided bounds the remembered pairs of a client and an address that it declined.
 const maxAvoided = 1024
 
-// offers are the reservations: addresses that were offered and perhaps not yet taken. They live in memory; a
-// client whose offer a restart forgot asks again.
+// offers are the reservations: addresses that were offered and may not yet be taken. They are in memory only; after a
+// restart a client sends a new DISCOVER.
 type offers struct {
 	mu     sync.Mutex
 	byMAC  map[fleet.MAC]offer
 	byAddr map[netip.Addr]fleet.MAC
-	probed map[fleet.MAC]bool // the reservation's probe came back clean
+	probed map[fleet.MAC]bool // the probe of the reserved address was not answered
 	avoid  map[fleet.MAC]offer
 }
 
@@ -35,7 +35,7 @@ type offer struct {
 	at      time.Time
 	until   time.Time
 	taken   bool // and acknowledged
-	unknown bool // to a machine that nobody knows
+	unknown bool // to an unknown machine
 }
 
 // get returns the address reserved for a MAC, and whether it was probed.
@@ -49,8 +49,8 @@ func (o *offers) get(mac fleet.MAC, now time.Time) (a netip.Addr, probed bool) {
 	return f.addr, o.probed[mac]
 }
 
-// kept returns the other client that was offered a less than keep ago, if there is one. A keep of exchangeFor is for
-// the NICs of one node: an exchange that has come to its end is not waited for.
+// kept returns the other client that was offered a less than keep ago, if there is one. Between NICs of one node keep
+// is exchangeFor: an older exchange of another NIC has ended.
 func (o *offers) kept(mac fleet.MAC, a netip.Addr, now time.Time, keep time.Duration) (by fleet.MAC, kept bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *offers) expire(now time.Time) {
 	}
 }
 
-// waiting is how many addresses of a subnet were offered to machines that nobody knows and are not taken yet.
+// waiting is how many addresses of a subnet were offered to unknown machines and are not taken yet.
 func (o *offers) waiting(s Subnet, now time.Time) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *offers) waiting(s Subnet, now time.Time) (n int) {
 	return n
 }
 
-// refuse keeps an address from being offered to a client that does not want it. Others are not concerned.
+// refuse keeps an address from being offered to a client that declined it. Other clients may get it.
 func (o *offers) refuse(mac fleet.MAC, a netip.Addr, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,7 +164,7 @@ func (o *offers) refuse(mac fleet.MAC, a netip.Addr, until time.Time) {
 	}
 }
 
-// refused reports whether a client does not want an address.
+// refused reports whether a client declined an address.
 func (o *offers) refused(mac fleet.MAC, a netip.Addr, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -34,7 +34,7 @@ type arpProber struct {
 	waiting map[netip.Addr][]chan fleet.MAC
 }
 
-// run hands answers to those who wait until the socket is closed.
+// run passes ARP answers to the probes that wait for them, until the socket is closed.
 func (p *arpProber) run() {
 	buf := make([]byte, 128)
 	for {
@@ -95,7 +95,7 @@ func (p *arpProber) unwatch(a netip.Addr, c chan fleet.MAC) {
 	}
 }
 
-// ask sends a question a few times and waits for an answer of somebody else than own.
+// ask sends an ARP request a few times and waits for an answer of another machine than own.
 func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func() error) (fleet.MAC, bool, error) {
 	end := time.NewTimer(probeWait)
 	defer end.Stop()
@@ -126,7 +126,7 @@ func ask(ctx context.Context, answer <-chan fleet.MAC, own fleet.MAC, send func(
 }
 
 // echoProber probes addresses behind a relay agent, where ARP does not reach, with ICMP echo. Machines that drop
-// it are not found; RFC 2131 section 3.1 knows no better way either.
+// it are not found; RFC 2131 section 3.1 proposes nothing better.
 type echoProber struct{}
 
 func (echoProber) probe(ctx context.Context, a netip.Addr, own fleet.MAC) (fleet.MAC, bool, error) {

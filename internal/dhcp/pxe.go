@@ -51,7 +51,7 @@ func proxyOffer(out *Reply, r Request, v View) {
 	out.Packet = p
 }
 
-// menu is a boot menu of one entry that is chosen at once, and whose server we are.
+// menu is a boot menu with one entry, this server, which firmware chooses at once.
 func menu(v View) []byte {
 	b := []byte{pxeControl, 1, noBroadcast | noMulticast | onlyListed}
 	b = append(b, pxeServers, 7, ourType>>8, ourType&0xff, serversPerSet)
@@ -63,8 +63,8 @@ func menu(v View) []byte {
 	return append(b, pxeEnd)
 }
 
-// bootService answers on port 4011: a firmware that has an address asks for its boot file there, because of our
-// menu or because it always does.
+// bootService answers on port 4011. Firmware that has an address asks for its boot file there: after the menu, or
+// always.
 func bootService(out *Reply, r Request, v View) {
 	if !r.Client.Boots() ||
 		r.Type != dhcpv4.MessageTypeRequest && r.Type != dhcpv4.MessageTypeInform &&

@@ -11,8 +11,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// rangeFor is how long what was read of a range is used. It only spares look-ups: an address that it shows as
-// free is looked up before it is offered, and one that becomes free is noticed so much later.
+// rangeFor is how long the records of a range are cached. The cache only saves look-ups: an address that it shows as
+// free is looked up before it is offered, and one that becomes free is noticed this much later.
 const rangeFor = 2 * time.Second
 
 // ranges are the records of whole ranges, read when one is so full that free addresses have to be searched for.
@@ -35,7 +35,7 @@ func (t *ranges) holder(
 	a netip.Addr,
 	now time.Time,
 ) (fleet.Lease, bool, error) {
-	t.mu.Lock() // also while reading: those who come meanwhile need the same
+	t.mu.Lock() // also while reading: other packets need the same range
 	defer t.mu.Unlock()
 	known, err := t.of(leases, s, now)
 	if err != nil {
@@ -107,7 +107,7 @@ func (t *ranges) of(leases Leases, s Subnet, now time.Time) (*taken, error) {
 	return known, nil
 }
 
-// learn takes in a record that is newer than what was read.
+// learn updates the cache by a record that was written since.
 func (t *ranges) learn(l fleet.Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

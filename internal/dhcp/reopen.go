@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An interface that was deleted and made again (a USB NIC, a bridge, a VLAN) has its old name and another index. The
-// sockets stay with the old one and hear nothing, without an error. So the index is looked at now and then.
+// An interface that was deleted and created again (a USB NIC, a bridge, a VLAN) has its old name and a new index.
+// Sockets stay bound to the old index: they receive nothing and return no error. So the index is checked regularly.
 const (
 	checkEvery = time.Second
 	openFirst  = 250 * time.Millisecond // pause before the second attempt to open; it doubles
 	openMost   = 5 * time.Second
 )
 
-// keep serves one interface until ctx ends, through all its lives.
+// keep serves one interface until ctx ends, and again each time that it was created anew.
 func (s *Server) keep(ctx context.Context, slot int) {
 	for l := s.all()[slot]; l != nil; l = s.reopen(ctx, l, slot) {
 		s.serve(ctx, l)

@@ -65,6 +65,7 @@ func says(level string, words ...string) func(line) bool {
 
 // What is known of other servers outlives the interface.
 func TestStandingOutlivesTheInterface(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	spec := ownSpec()
 	spec.Hurry = 10 * time.Second

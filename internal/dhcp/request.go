@@ -20,7 +20,7 @@ var optIPXE = dhcpv4.GenericOptionCode(175)
 // optRelayInfo is the relay agent information (RFC 3046).
 const optRelayInfo = dhcpv4.OptionRelayAgentInformation
 
-// Types of messages that decide much.
+// The message types that Answer tells apart.
 const (
 	dhcpDiscover = dhcpv4.MessageTypeDiscover
 	dhcpRequest  = dhcpv4.MessageTypeRequest
@@ -40,7 +40,7 @@ type Request struct {
 	packet *dhcpv4.DHCPv4
 }
 
-// errNotForUs marks packets that are well-formed and none of a server's business.
+// errNotForUs marks well-formed packets that no server has to answer.
 var errNotForUs = errors.New("not a request")
 
 // Parse decodes a packet that arrived at a server's port. An error means: drop it.
@@ -104,7 +104,7 @@ func addr(b []byte) netip.Addr {
 	return a
 }
 
-// printable bounds a text that a client sent and drops what does not print.
+// printable shortens a text that a client sent, and removes characters that are not printable.
 func printable(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e {

@@ -34,7 +34,7 @@ const (
 	routerAdvertisement = 134
 )
 
-// inIPXEFor is how long a machine is taken to be in iPXE after a DHCP packet said so.
+// inIPXEFor is how long after a DHCP packet of iPXE its machine counts as being in iPXE.
 const inIPXEFor = 30 * time.Second
 
 // allRouters is the Ethernet address of ff02::2.
@@ -49,7 +49,7 @@ type loading struct {
 	until map[fleet.MAC]time.Time
 }
 
-// saw notes a DHCP packet of a machine.
+// saw records from a DHCP packet whether its machine is in iPXE.
 func (l *loading) saw(mac fleet.MAC, kind netboot.Kind, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *loading) has(mac fleet.MAC, now time.Time) bool {
 	return now.Before(l.until[mac])
 }
 
-// expire forgets machines that went on.
+// expire forgets machines whose last packet of iPXE is older than inIPXEFor.
 func (l *loading) expire(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

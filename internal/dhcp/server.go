@@ -14,13 +14,13 @@ import (
 	"pando/internal/fleet"
 )
 
-// watchEvery bounds how long the look for other servers sleeps: what is overheard has it ask sooner.
+// watchEvery bounds how long the loop that asks for other servers waits: an overheard packet may make it ask sooner.
 const watchEvery = 500 * time.Millisecond
 
 // afterError is the pause after a failed read: the interface went down, for example, and may come back.
 const afterError = 100 * time.Millisecond
 
-// maxPackets bounds the packets that are worked on at once; what is above is dropped, and asked again.
+// maxPackets bounds the packets that are handled at once. Others are dropped; clients send again.
 const maxPackets = 1024
 
 // Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
@@ -34,25 +34,25 @@ type Server struct {
 	Now      func() time.Time   // nil: time.Now
 
 	mu           sync.Mutex
-	links        []*link // one for each interface; another one in its place when the interface was made anew
+	links        []*link // one for each interface; replaced when the interface was created anew
 	offers       offers
 	ranges       ranges
 	unknown      unknownLimit
 	logLimit     logLimiter
 	loading      loading
 	sem          chan struct{}
-	hurry        pace // how often other servers are asked for; zero: as usual
+	hurry        pace // how often other servers are asked for; zero: usualPace
 	clientQueues clientQueues
 	wg           sync.WaitGroup
 }
 
-// State is how a server stands on one interface.
+// State is what a server does on one interface, and which other servers it knows there.
 type State struct {
 	Interface  string
 	Mode       Mode       // what is done now
 	StoppedFor netip.Addr // Mode is Proxy where Own was configured, because of this server; zero: it is not
 	Others     []Found    // servers seen there
-	Address    netip.Addr // of ours
+	Address    netip.Addr // of this server
 }
 
 // Open checks the configuration and opens every socket. It is separate from Run so that what an
@@ -100,7 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// States reports how the server stands on each interface.
+// States returns the state on each interface.
 func (s *Server) States() []State {
 	links := s.all()
 	out := make([]State, 0, len(links))
@@ -126,7 +126,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 			return
 		}
 		if err != nil {
-			s.seldom(l, slog.LevelWarn, "read", "", "err", err)
+			s.seldom(l, slog.LevelWarn, "packet not read", "", "err", err)
 			time.Sleep(afterError)
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 		select {
 		case s.sem <- struct{}{}:
 		default:
-			s.seldom(l, slog.LevelWarn, "too many requests at once, one dropped", "", "mac", r.MAC)
+			s.seldom(l, slog.LevelWarn, "request dropped: too many at once", "", "mac", r.MAC)
 			continue
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
@@ -153,7 +153,7 @@ func (s *Server) read(ctx context.Context, l *link, conn *net.UDPConn, boot bool
 	}
 }
 
-// handle works on one request: one at a time for each client, since a client sends again while it waits.
+// handle answers one request. Requests of one client wait for each other: a client that waits sends again.
 func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.AddrPort, boot bool) {
 	done, ok := s.clientQueues.take(r.MAC)
 	if !ok {
@@ -212,8 +212,8 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 			s.offers.settle(r.MAC, out.Save.Addr, now)
 		}
 	}
-	if out.Loud != "" {
-		s.seldom(l, slog.LevelError, out.Loud, "")
+	if out.Alert != "" {
+		s.seldom(l, slog.LevelError, out.Alert, "")
 	}
 	if s.Observe != nil {
 		s.Observe(out.Seen)
@@ -228,7 +228,7 @@ func (s *Server) handle(ctx context.Context, l *link, r Request, from netip.Addr
 	}
 }
 
-// ownAddress reports whether an address is one of ours on any interface.
+// ownAddress reports whether an address is this server's, on any interface.
 func (s *Server) ownAddress(a netip.Addr) bool {
 	return slices.ContainsFunc(s.all(), func(l *link) bool { return l.has(a) })
 }
@@ -261,7 +261,8 @@ type clientQueue struct {
 // maxWaiting bounds the requests of one client that wait.
 const maxWaiting = 4
 
-// take waits for the turn of a request; done ends it. ok is false when too many wait.
+// take waits until the earlier requests of a client are done; the caller calls done at its end. ok is false if too many
+// wait.
 func (t *clientQueues) take(mac fleet.MAC) (done func(), ok bool) {
 	t.mu.Lock()
 	if t.m == nil {

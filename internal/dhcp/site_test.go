@@ -8,6 +8,7 @@ import (
 
 // The lines that docs/netboot.md gives for a site that keeps all of DHCP to itself make dnsmasq say what we would.
 func TestDocumentedDnsmasqLines(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/netboot.md")
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ func listenUDP(ctx context.Context, ifname string, port int) (*net.UDPConn, erro
 			err = errors.Join(
 				unix.SetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE, ifname),
 				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BROADCAST, 1))
-			// When the power comes back, hundreds ask in the same second. Without the privilege the system's limit
-			// stands.
+			// After a power cut hundreds of machines ask in the same second. Without the privilege the buffer has
+			// the system's default size.
 			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer)
 		})
 		return errors.Join(err, cerr)
@@ -163,7 +163,7 @@ func (s *packetSocket) send(to fleet.MAC, b []byte) error {
 	return err
 }
 
-// recv reads a packet that another station sent. It returns os.ErrDeadlineExceeded after the deadline and
+// recv reads a packet that came from another station. It returns os.ErrDeadlineExceeded after the deadline and
 // os.ErrClosed after close.
 func (s *packetSocket) recv(b []byte) (int, fleet.MAC, error) {
 	for {
@@ -199,7 +199,7 @@ func (s *packetSocket) close() {
 
 func htons(v uint16) uint16 { return v<<8 | v>>8 }
 
-// broadcastMAC is every station.
+// broadcastMAC is the Ethernet address of all stations.
 var broadcastMAC = fleet.MAC{255, 255, 255, 255, 255, 255}
 
 // ipv4Addrs are an interface's IPv4 addresses with their prefixes.

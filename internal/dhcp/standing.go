@@ -8,34 +8,36 @@ import (
 	"pando/internal/fleet"
 )
 
-// A forged packet is cheap, so what is overheard never decides: it only has us ask. Another server counts when it
-// answered two questions of ours, and for as long as it goes on answering them.
+// A forged packet is cheap, so a packet that answers no question of this server only makes the server ask. Another
+// server counts once it has answered two questions, and as long as it keeps answering.
 const (
-	answersCount = 2                // questions answered until a server is believed
-	urgentEvery  = time.Second      // between questions until a server that answered once is believed or gone
-	urgentMost   = 8                // urgent questions in a row; then the usual pace again
-	hintEvery    = 10 * time.Second // at most one question for what was overheard in this time
-	lookFirst    = 3                // questions of the first look, urgentEvery apart
-	settleAfter  = 5 * time.Second  // a server that pings an address first answers after three seconds
-	missedMost   = 4                // questions in a row that a server leaves unanswered until it is gone
-	maxOthers    = 16               // servers remembered
-	maxQuestions = 16               // questions whose answers are still taken
-	overheardFor = 24 * time.Hour   // a server that clients chose and that never answered us
+	answersCount = 2              // questions answered before a server is believed
+	urgentMost   = 8              // urgent questions in a row, before the usual interval applies again
+	lookFirst    = 3              // questions after a start, at the urgent interval
+	missedMost   = 4              // questions in a row without an answer before a server counts as gone
+	maxOthers    = 16             // servers remembered
+	maxQuestions = 16             // questions whose answers are still accepted
+	overheardFor = 24 * time.Hour // how long a server is listed that clients chose and that never answered a question
 )
 
-// pace is how often is asked.
+// pace is how often the server asks for other servers.
 type pace struct {
-	giving  time.Duration // while addresses are given here
-	stopped time.Duration // while another server keeps us from it: also how soon its end is noticed
-	beside  time.Duration // as proxy
+	giving  time.Duration // interval while this server gives addresses
+	stopped time.Duration // interval while it gives none because of another server, whose end it notices this soon
+	beside  time.Duration // interval as proxy
+	urgent  time.Duration // interval until a server that answered once is believed or gone
+	hint    time.Duration // overheard packets make the server ask at most once in this time
+	settle  time.Duration // after this time without another server's answer the server counts as settled
 }
 
+// usualPace settles after five seconds: a server that pings an address before it offers it answers after three.
 func usualPace() pace {
-	return pace{giving: time.Minute, stopped: 10 * time.Second, beside: 5 * time.Minute}
+	return pace{giving: time.Minute, stopped: 10 * time.Second, beside: 5 * time.Minute, urgent: time.Second,
+		hint: 10 * time.Second, settle: 5 * time.Second}
 }
 
-// standing is what is known of other servers on one interface, and whether addresses are given there because of it.
-// It decides; link asks.
+// standing is what is known of other servers on one interface, and whether this server gives addresses there. It
+// decides when to ask and what an answer means; link sends the questions.
 type standing struct {
 	mode    Mode
 	pace    pace
@@ -58,28 +60,28 @@ type question struct {
 // other is another server.
 type other struct {
 	Found
-	answered int       // questions in a row whose answer says that we have to stop
-	latest   question  // answered
-	missed   int       // asked since
-	last     time.Time // heard
+	answered int       // questions in a row whose answer says that this server has to stop
+	latest   question  // the last one that it answered
+	missed   int       // questions since then
+	last     time.Time // of its last packet
 }
 
-// change is what a server did to the standing.
+// change is what changed by a packet of another server.
 type change int
 
 const (
 	nothing    change = iota
 	isNew             // seen for the first time
-	hasStopped        // because of it no addresses are given from now on
+	hasStopped        // this server stops giving addresses because of it
 )
 
-// settled reports whether we give addresses and have looked around since.
+// settled reports whether this server gives addresses, and has asked for other servers often and long enough.
 func (st *standing) settled(now time.Time) bool {
-	return !st.stopped.IsValid() && st.looks >= lookFirst && now.Sub(st.since) >= settleAfter
+	return !st.stopped.IsValid() && st.looks >= lookFirst && now.Sub(st.since) >= st.pace.settle
 }
 
-// yields reports whether we have to stop because of a server that gives addresses. Of two Pandos the one that has
-// looked around first goes on, else that with the lower address: both see the same, so exactly one stays.
+// yields reports whether this server has to stop because of another one that gives addresses. Of two Pandos the settled
+// one goes on; if both or none are settled, the one with the lower address. Both decide alike, so exactly one goes on.
 func (st *standing) yields(f Found, own netip.Addr, now time.Time) bool {
 	switch {
 	case f.Proxy || st.mode != Own:
@@ -92,7 +94,7 @@ func (st *standing) yields(f Found, own netip.Addr, now time.Time) bool {
 	return f.Server.Less(own)
 }
 
-// ask notes a question that was sent.
+// ask records a question that was sent.
 func (st *standing) ask(q question) {
 	if st.since.IsZero() {
 		st.since = q.at
@@ -109,7 +111,7 @@ func (st *standing) ask(q question) {
 	}
 }
 
-// pending reports whether a server answered that is not believed yet.
+// pending reports whether a server has answered fewer than answersCount questions.
 func (st *standing) pending() bool {
 	return slices.ContainsFunc(st.others, func(o other) bool { return o.answered > 0 && o.answered < answersCount })
 }
@@ -117,12 +119,12 @@ func (st *standing) pending() bool {
 // next is when to ask again.
 func (st *standing) next() time.Time {
 	if len(st.asked) == 0 || st.failed.After(st.asked[len(st.asked)-1].at) {
-		return st.failed.Add(hintEvery)
+		return st.failed.Add(st.pace.hint)
 	}
 	last := st.asked[len(st.asked)-1].at
 	switch {
 	case st.looks < lookFirst, st.pending() && st.urgent < urgentMost:
-		return last.Add(urgentEvery)
+		return last.Add(st.pace.urgent)
 	case st.hinted.After(last):
 		return st.hinted
 	}
@@ -140,7 +142,8 @@ func (st *standing) every() time.Duration {
 	return st.pace.giving
 }
 
-// answer takes in an answer. One to no question of ours is what anybody may have sent: it has us ask.
+// answer records a server's answer. An answer to no question of this server may be forged: it only makes the server
+// ask.
 func (st *standing) answer(f Found, id uint32, own netip.Addr, now time.Time) change {
 	i := slices.IndexFunc(st.asked, func(q question) bool { return q.ids[0] == id || q.ids[1] == id })
 	if i < 0 {
@@ -168,20 +171,22 @@ func (st *standing) answer(f Found, id uint32, own netip.Addr, now time.Time) ch
 	return did
 }
 
-// overheard takes in what a packet says that answers no question of ours.
+// overheard records a packet of or for another server that answers no question of this one.
 func (st *standing) overheard(f Found, now time.Time) {
 	known := slices.ContainsFunc(st.others, func(o other) bool { return o.Server == f.Server && o.missed < missedMost })
-	if !known && (len(st.asked) == 0 || now.Sub(st.asked[len(st.asked)-1].at) >= hintEvery) {
+	if !known && (len(st.asked) == 0 || now.Sub(st.asked[len(st.asked)-1].at) >= st.pace.hint) {
 		st.hinted = now
 	}
-	if st.mode != Own && f.How == howRequest { // nothing depends on it, and it may be a server that answers nodes only
+	// This is for display only: a server that answers known machines alone is found in no other way.
+	if st.mode != Own && f.How == howRequest {
 		if o, _ := st.remember(f, now); o != nil && o.How == howRequest {
 			o.last = now
 		}
 	}
 }
 
-// remember finds a server, or adds it. One that never answered makes room. It returns nil where there is none.
+// remember finds a server in the list or adds it. If the list is full, servers that never answered are dropped; nil:
+// there is no room.
 func (st *standing) remember(f Found, now time.Time) (*other, change) {
 	i := slices.IndexFunc(st.others, func(o other) bool { return o.Server == f.Server && o.Proxy == f.Proxy })
 	if i >= 0 {
@@ -202,8 +207,8 @@ func (st *standing) remember(f Found, now time.Time) (*other, change) {
 	return &st.others[len(st.others)-1], isNew
 }
 
-// expire forgets servers that are gone. It returns the one because of which no addresses were given, if they are given
-// again now.
+// expire forgets servers that no longer answer. If this server had stopped because of one and gives addresses again
+// now, it returns that one.
 func (st *standing) expire(now time.Time) (gone netip.Addr) {
 	silent := missedMost * st.every()
 	st.others = slices.DeleteFunc(st.others, func(o other) bool {
@@ -244,7 +249,7 @@ func chosen(r Request, own func(netip.Addr) bool) (Found, bool) {
 	return Found{Server: r.Server, Offers: r.Requested, How: howRequest}, true
 }
 
-// rank is what a Pando that gives addresses says of itself when another one asks.
+// rank is the vendor class by which this server answers another Pando's question.
 func (st *standing) rank(now time.Time) string {
 	if st.settled(now) {
 		return pandoSettled

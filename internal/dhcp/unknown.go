@@ -11,8 +11,8 @@ import (
 	"pando/internal/ratelimit"
 )
 
-// How fast machines that nobody knows get addresses: a hall of new ones passes within seconds, a program that makes up
-// MACs does not take what nodes need. A port of a switch is told by relay agent information (option 82).
+// How fast unknown machines get addresses: a room of new machines is served within seconds, and a program that invents
+// MACs does not use up the range. The switch port is known from relay agent information (option 82).
 const (
 	unknownBurst = 256
 	unknownRate  = 32 // per second
@@ -21,7 +21,7 @@ const (
 	maxPorts     = 1024
 )
 
-// unknownLimit is how many new addresses machines that nobody knows get.
+// unknownLimit limits how many new addresses unknown machines get: all together, and behind each switch port.
 type unknownLimit struct {
 	mu    sync.Mutex
 	all   *ratelimit.Bucket
@@ -72,8 +72,7 @@ func (u *unknownLimit) expire(now time.Time) {
 	}
 }
 
-// admit finds out whether a machine that nobody knows gets an address that it does not hold, and says in v.Refused why
-// it does not. Nodes are never limited.
+// admit sets v.Refused if an unknown machine gets no new address now. Nodes are never limited.
 func (s *Server) admit(leases Leases, r Request, v *snapshot, now time.Time) error {
 	held := v.Holder.MAC == r.MAC && !v.Holder.Bad && now.Before(v.Holder.Expires) ||
 		v.Lease.Addr.IsValid() && now.Before(v.Lease.Expires)
@@ -94,8 +93,8 @@ func (s *Server) admit(leases Leases, r Request, v *snapshot, now time.Time) err
 	return nil
 }
 
-// declined asks the segment whether somebody else uses an address that a client declines: the client alone is no
-// reason to give it to nobody.
+// declined probes whether another machine uses an address that a client declines. A DECLINE alone may be forged, and
+// must not block the address for all.
 func (s *Server) declined(ctx context.Context, l *link, r Request, v *snapshot) {
 	if v.Mode != Own || v.Subnet == nil || !v.declines(r) {
 		return
@@ -111,7 +110,7 @@ func (s *Server) declined(ctx context.Context, l *link, r Request, v *snapshot) 
 	v.InUse = used && err == nil
 }
 
-// checkRoom says in the log when a range comes to its end.
+// checkRoom logs when less than a tenth of a range is free.
 func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 	if l.state(s.Config.Mode).Mode != Own {
 		return
@@ -130,7 +129,7 @@ func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 	}
 }
 
-// takes reports whether a request can end with an address that the client did not have.
+// takes reports whether the client may get an address by this request that it did not have.
 func (r Request) takes() bool { return r.Type == dhcpDiscover || r.Type == dhcpRequest }
 
 // port is the switch port that a relay agent, or a switch that snoops, says the request came in at; "" if none does.

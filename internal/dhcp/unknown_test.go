@@ -197,6 +197,7 @@ func TestDeclineAlone(t *testing.T) {
 
 // A DECLINE is believed when ARP says the same.
 func TestDeclineIsProbed(t *testing.T) {
+	t.Parallel()
 	net := newNetns(t, "10.77.0.1/24")
 	s := net.serve(ownSpec())
 	c := net.client(aliceMAC)

@@ -44,7 +44,7 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 	return v, nil
 }
 
-// base is the data path as a client sees it that is answered from an address.
+// base is the URL of the image port for a client that is answered from the address server.
 func (s *Server) base(server netip.Addr) string {
 	if s.Config.BaseURL != "" {
 		return s.Config.BaseURL
@@ -137,7 +137,7 @@ func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
 	return p
 }
 
-// prober asks the client's segment who uses an address; nil: nobody is asked.
+// prober returns what probes addresses on the client's segment; nil: addresses are not probed.
 func (s *Server) prober(l *link, r Request) prober {
 	switch {
 	case s.Config.NoProbe:

@@ -16,7 +16,7 @@ func (s *Server) pace() pace {
 	return s.hurry
 }
 
-// watch asks for other servers, and hears their answers.
+// watch asks for other servers, and reads their answers, until ctx ends or the socket is closed.
 func (s *Server) watch(ctx context.Context, l *link) {
 	tell := func(f Found, id uint32) { s.sawServer(l, f, id) }
 	var swept time.Time
@@ -27,7 +27,7 @@ func (s *Server) watch(ctx context.Context, l *link) {
 				l.asked(q)
 			} else if !errors.Is(err, os.ErrClosed) {
 				s.seldom(l, slog.LevelWarn, "cannot ask for other servers", "", "err", err)
-				l.postpone(now) // an interface that is down hears nobody: no server counts as gone because of it
+				l.postpone(now) // the interface is down: no server counts as gone because of that
 			}
 		}
 		s.goneServer(l, now)
@@ -42,14 +42,14 @@ func (s *Server) watch(ctx context.Context, l *link) {
 	}
 }
 
-// sweep drops what is remembered of clients and has run out.
+// sweep removes expired offers and other expired records of clients from memory.
 func (s *Server) sweep(now time.Time) {
 	s.offers.expire(now)
 	s.loading.expire(now)
 	s.countOften(now.Add(-logInterval))
 }
 
-// sawServer takes in an answer of another server, and says what follows from it.
+// sawServer records an answer of another server, and logs what changed by it.
 func (s *Server) sawServer(l *link, f Found, id uint32) {
 	if s.ownAddress(f.Server) {
 		return
@@ -75,7 +75,7 @@ func (s *Server) sawServer(l *link, f Found, id uint32) {
 	}
 }
 
-// goneServer gives addresses again when the server because of which none were given is silent.
+// goneServer gives addresses again when the server that made this one stop no longer answers.
 func (s *Server) goneServer(l *link, now time.Time) {
 	gone := l.expire(now)
 	if !gone.IsValid() {
@@ -88,7 +88,7 @@ func (s *Server) goneServer(l *link, now time.Time) {
 	}
 }
 
-// answerLook answers another Pando's question for servers. It reads no records and leaves nothing behind.
+// answerLook answers another Pando's question for servers. It reads and writes no records.
 func (s *Server) answerLook(l *link, r Request, from netip.AddrPort, boot bool, now time.Time) {
 	v := s.lookView(l, r, boot, now)
 	out := Answer(r, v, now)

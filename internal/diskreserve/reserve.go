@@ -97,7 +97,7 @@ func extend(f *os.File, from, upto int64) error {
 }
 
 // Give removes the reserve and gives its room to files, before others can take it: to each up to so many bytes from its
-// beginning, and what is left to the first. Their size stays. It reports whether there was anything to give.
+// beginning, and what is left to the last. Their size stays. It reports whether there was anything to give.
 func (r *Reserve) Give(files ...Share) bool {
 	room := r.Held()
 	if room == 0 || os.Remove(r.path()) != nil {
@@ -107,7 +107,7 @@ func (r *Reserve) Give(files ...Share) bool {
 		room -= s.give(min(room, s.Bytes))
 	}
 	if len(files) > 0 && room > 0 {
-		files[0].give(files[0].Bytes + room)
+		files[len(files)-1].give(room)
 	}
 	return true
 }

@@ -57,7 +57,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s has %q, %v", path, got, err)
 		}
 		room := held / 4
-		if i == 0 { // what is left is its own as well
+		if i == 1 { // what is left is its own as well
 			room = held/2 + held/4
 		}
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -18,6 +18,7 @@ import (
 	"pando/internal/node/extend"
 	"pando/internal/node/initrd"
 	"pando/internal/node/lease"
+	"pando/internal/node/loginfiles"
 	"pando/internal/node/medium"
 	"pando/internal/node/rootwatch"
 	"pando/internal/node/units"
@@ -102,6 +103,7 @@ func runAgent(release string, stderr io.Writer) int {
 		Extensions: extensions,
 		Next:       next,
 		Medium:     medium.New(a.Control(), a.Self, a.Wake, stderr),
+		Login:      func(ctx context.Context) { loginfiles.Run(ctx, a.Block(), stderr) },
 		Beside:     []func(context.Context){next.Retire, extensions.Retire},
 	})
 	go rootwatch.New(a.Self().Device, a.Block(), a.RootLost, a.Leaving).Run(ctx)

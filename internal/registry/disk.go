@@ -15,11 +15,11 @@ import (
 )
 
 // least is how many bytes are free on a disk that is not full.
-const least = 1 << 20
+func least(all int64) int64 { return min(1<<20, all/16) }
 
 // enough is how many bytes have to be free for a full disk to be so no longer: a new reserve and some more, so that it
 // is not full again with the next write.
-func enough(all int64) int64 { return min(diskreserve.Size+2*least, all/4) }
+func enough(all int64) int64 { return min(diskreserve.Size+2*least(all), all/4) }
 
 // diskEvery is how often the disk is looked at.
 const diskEvery = 5 * time.Second
@@ -56,13 +56,20 @@ func (r *Registry) FullDisk() *FullDisk {
 }
 
 // refused is the error of a change that has no use of the reserve while the disk is full.
-func (r *Registry) refused() error {
-	r.disk.mu.Lock()
-	defer r.disk.mu.Unlock()
-	if r.disk.since.IsZero() {
+func (r *Registry) refused(ctx context.Context) error {
+	if !r.isFull() {
 		return nil
 	}
-	return fmt.Errorf("%w: what is left is for boots of known nodes", ErrFull)
+	if r.Relieve(ctx); !r.isFull() { // somebody has made room just now
+		return nil
+	}
+	return fmt.Errorf("write %s: %w: what is left is for boots of known nodes", r.main.path, ErrFull)
+}
+
+func (r *Registry) isFull() bool {
+	r.disk.mu.Lock()
+	defer r.disk.mu.Unlock()
+	return !r.disk.since.IsZero()
 }
 
 // UpdateReserved is Update for what must go on while the disk is full: it may use the reserve.
@@ -80,7 +87,7 @@ func (r *Registry) UpdateReserved(ctx context.Context, fn func(*Tx) error) error
 // UpdateBoot is Update for a boot of the machine with a MAC. On a full disk it uses the reserve if the machine is a
 // known node; without any room it goes on in memory, where fn can write boots and leases, until there is room again.
 func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) error) error {
-	err := r.refused()
+	err := r.refused(ctx)
 	if err == nil {
 		err = r.update(ctx, fn)
 	}
@@ -107,7 +114,7 @@ func (r *Registry) UpdateBoot(ctx context.Context, mac fleet.MAC, fn func(*Tx) e
 }
 
 // MakeRoom is what to do about a full disk.
-const MakeRoom = "make room: `pando store gc --grace 0s`, `pando image delete`, or what else is on this disk"
+const MakeRoom = "make room: `pando store gc --grace 1h`, `pando image delete`, or what else is on this disk"
 
 // giveReserve gives the reserve to the files, and reports whether a write is worth another try.
 func (r *Registry) giveReserve() bool {
@@ -119,7 +126,10 @@ func (r *Registry) giveReserve() bool {
 	defer d.mu.Unlock()
 	r.begin()
 	some := d.reserve.Held() / 4
+	const shared = 64 << 10
 	d.reserve.Give(
+		diskreserve.Share{Path: r.main.path + "-shm", Bytes: shared},
+		diskreserve.Share{Path: r.events.path + "-shm", Bytes: shared},
 		diskreserve.Share{Path: r.main.path + "-wal", Bytes: some},
 		diskreserve.Share{Path: r.events.path + "-wal", Bytes: some},
 		diskreserve.Share{Path: r.main.path, Bytes: some},
@@ -175,11 +185,11 @@ func (r *Registry) Relieve(ctx context.Context) {
 	}
 	d.mu.Lock()
 	full := !d.since.IsZero()
-	if !full && free < least {
+	if !full && free < least(all) {
 		r.begin()
 	}
 	d.mu.Unlock()
-	if free < least || full && free < enough(all) {
+	if free < least(all) || full && free < enough(all) {
 		return
 	}
 	if full {

@@ -146,8 +146,14 @@ func fileError(path string, s schema, err error) error {
 // isFull reports whether a file could not grow, the memory that readers and the writer share included.
 func isFull(err error) bool {
 	var code *sqlite.Error
-	return errors.As(err, &code) &&
-		(code.Code()&0xff == sqlite3.SQLITE_FULL || code.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code.Code() {
+	case sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_IN_PAGE: // or its hole could not be filled
+		return true
+	}
+	return code.Code()&0xff == sqlite3.SQLITE_FULL
 }
 
 // close ends the writer after the jobs that it has, and closes the file.

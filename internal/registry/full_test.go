@@ -53,7 +53,7 @@ func eachDisk(t *testing.T, bytes int, test func(t *testing.T, dir string)) {
 			t.Fatal(err)
 		}
 		for _, c := range [][]string{
-			{"mkfs.ext4", "-q", "-O", "^has_journal", "-m", "0", disk},
+			{"mkfs.ext4", "-q", "-b", "4096", "-O", "^has_journal", "-m", "0", disk},
 			{"mount", "-o", "loop", disk, dir},
 		} {
 			if out, err := exec.CommandContext(t.Context(), c[0], c[1:]...).CombinedOutput(); err != nil {

@@ -139,7 +139,7 @@ func (r *Registry) View(ctx context.Context, fn func(*Tx) error) error {
 // change and is returned, except ErrDryRun, which becomes nil. fn runs on the writer's goroutine: it must not call View
 // or Update, and must not wait. While the disk is full nothing is changed.
 func (r *Registry) Update(ctx context.Context, fn func(*Tx) error) error {
-	if err := r.refused(); err != nil {
+	if err := r.refused(ctx); err != nil {
 		return err
 	}
 	err := r.update(ctx, fn)

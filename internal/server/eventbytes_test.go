@@ -73,8 +73,9 @@ func TestNodeThatReportsWithoutEnd(t *testing.T) {
 			told = e.Message
 		}
 	}
-	if told == "" || detail.Boot.State != trace.Down || detail.Events[len(detail.Events)-1].Stage != trace.Shutdown {
-		t.Errorf("told %q; state %s; last event %+v", told, detail.Boot.State, detail.Events[len(detail.Events)-1])
+	last := detail.Events[len(detail.Events)-1].Stage
+	if told == "" || detail.Boot.State != trace.Down || last != trace.Shutdown {
+		t.Errorf("told %q; state %s; last event at %s", told, detail.Boot.State, last)
 	}
 	page, err := s.remote(fleet.Admin).Events(t.Context(), 0, maxPage)
 	if err != nil || len(page.Events) < 50 {

@@ -28,8 +28,17 @@ func (s *site) addExtension(c *api.Client, name string, base fleet.Digest) (flee
 	)
 }
 
-// addExtensionOf is addExtension with a root.
+// addExtensionOf is addExtension with a root. Nodes that have the extension get it.
 func (s *site) addExtensionOf(c *api.Client, name string, base fleet.Digest, root image.Root) (fleet.Digest, error) {
+	s.t.Helper()
+	d := s.putExtension(name, base, root)
+	_, err := c.AddVersion(s.t.Context(), name,
+		api.VersionAdd{Version: d, Tags: []string{fleet.LatestTag}, Release: true})
+	return d, err
+}
+
+// putExtension puts an extension into the store.
+func (s *site) putExtension(name string, base fleet.Digest, root image.Root) fleet.Digest {
 	s.t.Helper()
 	m := image.Manifest{Format: 1, Architecture: "amd64", Root: root, Extends: &image.Extends{Name: name, Base: base}}
 	data, err := m.Encode()
@@ -43,8 +52,7 @@ func (s *site) addExtensionOf(c *api.Client, name string, base fleet.Digest, roo
 		s.t.Fatal(err)
 	}
 	s.clock.add(time.Second)
-	_, err = c.AddVersion(s.t.Context(), name, api.VersionAdd{Version: d, Tags: []string{fleet.LatestTag}})
-	return d, err
+	return d
 }
 
 func (s *site) mustExtend(c *api.Client, name string, base fleet.Digest) fleet.Digest {

@@ -46,6 +46,16 @@ func TestBootFromAMedium(t *testing.T) {
 	if e != nil || second.Boot != first.Boot || second.Token == first.Token {
 		t.Fatalf("begin again: %+v after %+v, %v", second, first, e)
 	}
+	n.wait(30 * time.Second) // it resets, and starts from its medium again
+	anew := api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1", Uptime: 10 * time.Second}
+	var other api.BeginResponse
+	if e := n.post("/v1/node/begin", "", anew, &other); e != nil || other.Boot == second.Boot {
+		t.Fatalf("begin after a reset: %+v, %v", other, e)
+	}
+	if p := s.progress(second.Boot); p.State != trace.Failed {
+		t.Errorf("the boot before the reset: %+v", p)
+	}
+	first, second = second, other
 	cfg := api.BootConfig{Boot: second.Boot, Token: first.Token, MAC: n.mac}
 	if e := n.post("/v1/node/hello", "", registrationOf(cfg), nil); e == nil || e.Code != api.Unauthorized {
 		t.Errorf("hello with the token before: %v", e)

@@ -22,6 +22,7 @@ type Options struct {
 type Result struct {
 	Name    string
 	Tags    []string
+	Kept    []string // of these, those that did not move: nodes have the extension by them
 	Version fleet.Digest
 	Objects int   // of the version and its boot packs
 	Bytes   int64 // theirs
@@ -63,7 +64,8 @@ func Copy(ctx context.Context, o Options) (r Result, err error) {
 	if err := o.move(ctx, missing, r.Moved); err != nil {
 		return r, err
 	}
-	return r, o.To.Publish(ctx, v, name, r.Tags)
+	r.Kept, err = o.To.Publish(ctx, v, name, r.Tags)
+	return r, err
 }
 
 func bytesOf(objects []api.ObjectSize) (n int64) {

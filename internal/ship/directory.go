@@ -128,26 +128,26 @@ func (d *Directory) AddObjects(ctx context.Context, objects [][]byte) error {
 }
 
 // Publish writes the version, then its name.
-func (d *Directory) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) error {
+func (d *Directory) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	unlock, err := d.store.Lock(ctx, "image push")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
 	digest, err := d.store.PutVersion(
 		store.Version{Manifest: v.Manifest, Signature: v.Signature, Provenance: v.Provenance},
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range v.Packs {
 		if err := d.store.PutPack(digest, p); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return d.rename(digest, name, tags)
+	return nil, d.rename(digest, name, tags)
 }
 
 func (d *Directory) rename(v fleet.Digest, name string, tags []string) error {

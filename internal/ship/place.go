@@ -25,6 +25,7 @@ type Place interface {
 	Missing(ctx context.Context, objects []api.ObjectSize) ([]api.ObjectSize, error)
 	// AddObjects stores objects.
 	AddObjects(ctx context.Context, objects [][]byte) error
-	// Publish makes a version known under a name, and moves tags to it. Its objects are there.
-	Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) error
+	// Publish makes a version known under a name, and moves tags to it. Its objects are there. Those tags of an
+	// extension are kept by which nodes of that server have it.
+	Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) (kept []string, err error)
 }

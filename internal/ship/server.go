@@ -86,10 +86,10 @@ func (s Server) Missing(ctx context.Context, objects []api.ObjectSize) (out []ap
 }
 
 // Publish stores the version, then names it.
-func (s Server) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) error {
+func (s Server) Publish(ctx context.Context, v api.StoredVersion, name string, tags []string) ([]string, error) {
 	if err := s.PutVersion(ctx, api.VersionPut{StoredVersion: v}); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := s.AddVersion(ctx, name, api.VersionAdd{Version: image.Version(v.Manifest), Tags: tags})
-	return err
+	img, err := s.AddVersion(ctx, name, api.VersionAdd{Version: image.Version(v.Manifest), Tags: tags})
+	return img.TagsKept, err
 }

@@ -16,10 +16,10 @@ func TestFaults(t *testing.T) {
 		"ten peers break off":            {Faults{Short: 10}, 1.9, 1.5},
 		"a fifth of the peers break off": {Faults{Short: 20}, 9, 9},
 		"ten peers are slow":             {Faults{Slow: 10}, 1.9, 1.4},
-		"a quarter comes late":           {Faults{Late: 50, LateAt: 2 * unit}, 3.2, 1.3},
+		"a quarter comes late":           {Faults{Delayed: 50, DelayedBy: 2 * unit}, 3.2, 1.3},
 		"all trackers are lost":          {Faults{Tracker: unit / 2}, 20, 15},
-		"everything at once": {Faults{Kill: 0.1, KillAt: unit / 2, Wrong: 5, Slow: 5, Late: 20,
-			LateAt: unit, Tracker: unit * 8 / 10}, 40, 40},
+		"everything at once": {Faults{Kill: 0.1, KillAt: unit / 2, Wrong: 5, Slow: 5, Delayed: 20,
+			DelayedBy: unit, Tracker: unit * 8 / 10}, 40, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := set(200, 237)

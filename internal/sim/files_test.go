@@ -89,7 +89,7 @@ func TestWholeBootsWithFaults(t *testing.T) {
 		"slow ones":           {func(c *Config) { c.Faults = Faults{Slow: 10} }, 2.1, 2.3},
 		"nobody reaches some": {func(c *Config) { c.Faults = Faults{Closed: 10} }, 1.7, 1.9},
 		"some reach nobody":   {func(c *Config) { c.Faults = Faults{Alone: 2} }, 1.7, 5},
-		"they come later": {func(c *Config) { c.Faults = Faults{Late: 100, LateAt: unit / 2} },
+		"they come later": {func(c *Config) { c.Faults = Faults{Delayed: 100, DelayedBy: unit / 2} },
 			2.1, 2.3},
 		"the tracker is lost": {func(c *Config) { c.Faults = Faults{Tracker: unit / 2} }, 20, 20},
 		"it is lost while boots stand in line": {

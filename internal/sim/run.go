@@ -46,17 +46,17 @@ type Config struct {
 
 // Faults are what goes wrong.
 type Faults struct {
-	Kill    float64       // share of the nodes that die at KillAt, never to come back
-	KillAt  time.Duration // after the storm began
-	Silent  bool          // they lose their power: nobody hears of it
-	Tracker time.Duration // the trackers are lost at this moment; 0: never
-	Slow    int           // nodes with a tenth of the rate
-	Wrong   int           // nodes that send wrong bytes
-	Short   int           // nodes that come first, and break off all that they send
-	Late    int           // nodes that come when LateAt has passed
-	LateAt  time.Duration
-	Closed  int // nodes that others cannot reach
-	Alone   int // nodes that others cannot reach, and that reach no other
+	Kill      float64       // share of the nodes that die at KillAt, never to come back
+	KillAt    time.Duration // after the storm began
+	Silent    bool          // they lose their power: nobody hears of it
+	Tracker   time.Duration // the trackers are lost at this moment; 0: never
+	Slow      int           // nodes with a tenth of the rate
+	Wrong     int           // nodes that send wrong bytes
+	Short     int           // nodes that come first, and break off all that they send
+	Delayed   int           // nodes that start only after DelayedBy
+	DelayedBy time.Duration
+	Closed    int // nodes that others cannot reach
+	Alone     int // nodes that others cannot reach, and that reach no other
 }
 
 // Result is what happened.
@@ -122,7 +122,7 @@ func (c *Config) defaults() error {
 		return errors.New("firmware needs a rate")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
 		return errors.New("only a boot that reads thinks")
-	case c.Faults.Late+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes,
+	case c.Faults.Delayed+c.Faults.Slow+c.Faults.Wrong+c.Faults.Short+c.Faults.Closed+c.Faults.Alone > c.Nodes,
 		c.Faults.Kill < 0, c.Faults.Kill > 1:
 		return errors.New("more faults than nodes")
 	}

@@ -40,9 +40,9 @@ const shortAlone = 200 * time.Millisecond
 // begin makes the first events.
 func (f *storm) begin() {
 	order := f.rand.Perm(f.Nodes)
-	late := order[:f.Faults.Late]
-	slow := order[f.Faults.Late : f.Faults.Late+f.Faults.Slow]
-	wrong := order[f.Faults.Late+f.Faults.Slow:][:f.Faults.Wrong]
+	late := order[:f.Faults.Delayed]
+	slow := order[f.Faults.Delayed : f.Faults.Delayed+f.Faults.Slow]
+	wrong := order[f.Faults.Delayed+f.Faults.Slow:][:f.Faults.Wrong]
 	for _, i := range slow {
 		n := f.nodes[i]
 		n.slow, n.up.rate, n.down.rate = true, n.up.rate/10, n.down.rate/10
@@ -51,11 +51,11 @@ func (f *storm) begin() {
 	for _, i := range wrong {
 		f.nodes[i].wrong = true
 	}
-	short := order[f.Faults.Late+f.Faults.Slow+f.Faults.Wrong:][:f.Faults.Short]
+	short := order[f.Faults.Delayed+f.Faults.Slow+f.Faults.Wrong:][:f.Faults.Short]
 	for _, i := range short {
 		f.nodes[i].short = true
 	}
-	closed := order[f.Faults.Late+f.Faults.Slow+f.Faults.Wrong+f.Faults.Short:]
+	closed := order[f.Faults.Delayed+f.Faults.Slow+f.Faults.Wrong+f.Faults.Short:]
 	for x, i := range closed[:f.Faults.Closed+f.Faults.Alone] {
 		f.nodes[i].closed, f.nodes[i].alone = true, x >= f.Faults.Closed
 	}
@@ -63,7 +63,7 @@ func (f *storm) begin() {
 		var at time.Duration
 		switch {
 		case slices.Contains(late, i):
-			at = f.Faults.LateAt
+			at = f.Faults.DelayedBy
 		case len(short) > 0 && !f.nodes[i].short:
 			at = shortAlone
 		}

@@ -129,7 +129,7 @@ func TestNodesThatBeginAtOtherTimes(t *testing.T) {
 	c := set(10, 758)
 	c.W, c.NodeLink, c.ServerLink = 95_365_176, 14e6, 14e6
 	first, apart := c, c
-	first.Faults.Late, first.Faults.LateAt = 9, c.Unit()*15/100
+	first.Faults.Delayed, first.Faults.DelayedBy = 9, c.Unit()*15/100
 	apart.Spread = c.Unit() / 5
 	for name, x := range map[string]Config{"one is first": first, "all within a fifth": apart} {
 		r := median(t, x)
@@ -220,7 +220,7 @@ func TestImpossibleStorms(t *testing.T) {
 		"no link":  {Nodes: 1, ServerLink: 1, Pieces: 1, W: 1},
 		"no bytes": {Nodes: 1, NodeLink: 1, ServerLink: 1}, "firmware that " +
 			"sends": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, KRate: -1}, "more faults than " +
-			"nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Late: 1, Slow: 1}},
+			"nodes": {Nodes: 1, NodeLink: 1, ServerLink: 1, Pieces: 1, W: 1, Faults: Faults{Delayed: 1, Slow: 1}},
 	} {
 		if _, err := Run(c); err == nil {
 			t.Error(name)

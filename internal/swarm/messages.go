@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"pando/internal/chunk"
@@ -224,7 +225,10 @@ func (r RequestReplyMessage) Answer() Answer {
 // holdersByPiece turns Who around, which names a node with several pieces only once.
 func (r RequestReplyMessage) holdersByPiece() map[int][]netip.AddrPort {
 	out := map[int][]netip.AddrPort{}
-	for _, peer := range slices.SortedFunc(maps.Keys(r.Who), netip.AddrPort.Compare) {
+	peers := slices.Collect(maps.Keys(r.Who))
+	// sort.Slice is in a node's program already; slices.SortFunc would be compiled for this type alone, 9 KB.
+	sort.Slice(peers, func(i, j int) bool { return peers[i].Compare(peers[j]) < 0 })
+	for _, peer := range peers {
 		for _, p := range r.Who[peer] {
 			if len(out) < maxListed && len(out[p]) < maxHolders {
 				out[p] = append(out[p], peer)

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"net/netip"
-	"slices"
+	"sort"
 	"time"
 )
 
@@ -206,10 +206,10 @@ func (s *Fetcher) avoidedNow(now time.Duration) (out []netip.AddrPort) {
 			delete(s.avoided, a)
 		}
 	}
-	slices.SortFunc(
-		out,
-		func(a, b netip.AddrPort) int { return cmp.Or(cmp.Compare(s.avoided[b], s.avoided[a]), a.Compare(b)) },
-	)
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return cmp.Or(cmp.Compare(s.avoided[b], s.avoided[a]), a.Compare(b)) < 0
+	})
 	return out[:min(len(out), maxAvoided)]
 }
 

@@ -6,12 +6,14 @@ import (
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/registry"
+	"slices"
 )
 
 // Over returns the extensions among refs that fit the version base, and an error for each that does not.
 //
 // A reference with a digest means that version. A tag means the version that it points at if that was made for base,
-// else the newest version of that name made for base: during a rollout nodes of both versions have an extension.
+// else the one made for base that it pointed at last, else the newest: during a rollout nodes of both versions have an
+// extension.
 func (v *Cache) Over(tx *registry.Tx, refs []string, base fleet.Digest) (out []fleet.Extension, problems []error) {
 	for _, r := range refs {
 		e, err := v.extension(tx, fleet.Ref(r), base)
@@ -25,7 +27,7 @@ func (v *Cache) Over(tx *registry.Tx, refs []string, base fleet.Digest) (out []f
 }
 
 func (v *Cache) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fleet.Extension, error) {
-	name, _, digest, err := ref.Split()
+	name, tag, digest, err := ref.Split()
 	if err != nil {
 		return fleet.Extension{}, err
 	}
@@ -52,16 +54,38 @@ func (v *Cache) extension(tx *registry.Tx, ref fleet.Ref, base fleet.Digest) (fl
 			"give it as the image (--image), or build an extension: pando image extend "+string(ref)+" --name NAME",
 		)
 	}
-	all, err := tx.Versions(name)
-	if err != nil || digest != "" {
-		all = nil // nothing else was meant
+	var others []fleet.Digest
+	if digest == "" { // else nothing else was meant
+		if others, err = othersOf(tx, name, tag); err != nil {
+			return fleet.Extension{}, err
+		}
 	}
-	for _, other := range all { // the newest first
-		if m, err := v.Manifest(other.Version); err == nil && m.Fits(base) == nil {
-			return fleet.Extension{Name: m.Extends.Name, Version: other.Version}, nil
+	for _, other := range others {
+		if m, err := v.Manifest(other); err == nil && m.Fits(base) == nil {
+			return fleet.Extension{Name: m.Extends.Name, Version: other}, nil
 		}
 	}
 	return fleet.Extension{}, api.NewError(api.Conflict, fits.Error(), rebuild)
+}
+
+// othersOf are the versions of an extension: first those that a tag pointed at, the last one first, then all, newest
+// first.
+func othersOf(tx *registry.Tx, name, tag string) (out []fleet.Digest, err error) {
+	all, err := tx.Versions(name)
+	if err != nil {
+		return nil, err
+	}
+	moves, err := tx.TagMoves(name)
+	for _, m := range moves {
+		there := slices.ContainsFunc(all, func(v registry.ImageVersion) bool { return v.Version == m.Version })
+		if m.Tag == tag && there {
+			out = append(out, m.Version)
+		}
+	}
+	for _, v := range all {
+		out = append(out, v.Version)
+	}
+	return out, err
 }
 
 // GoTogether refuses an image and extensions of which nodes could not be given all.

@@ -194,7 +194,7 @@ func (s *site) waitRun(g *testkit.Guest, command, want string) {
 func (s *site) waitExtensions(n node, m *testkit.Machine, names ...string) {
 	s.t.Helper()
 	s.wait(n.name, stepTimeout, m, func(now api.Node) bool {
-		if now.Status == nil || now.Boot == nil || now.Boot.State != trace.Up ||
+		if now.Status == nil || now.Boot == nil || !now.Boot.State.Reached() ||
 			len(now.Status.Extensions) != len(names) {
 			return false
 		}

@@ -37,7 +37,7 @@ func (s *site) bootDamaged(n node, version fleet.Digest) *testkit.Machine {
 		return e.Kind == trace.Info && strings.Contains(e.Message, "dropped")
 	})
 	s.t.Logf("reported: %s %v", e.Message, e.Attrs)
-	if b, err := s.API.NodeBoot(s.t.Context(), n.name); err != nil || b.State == trace.Up {
+	if b, err := s.API.NodeBoot(s.t.Context(), n.name); err != nil || b.State.Reached() {
 		s.t.Errorf("the boot is %q (%v) while ssh cannot be read", b.State, err)
 	}
 	restore()

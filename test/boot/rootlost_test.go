@@ -1,6 +1,8 @@
 package boot
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,54 @@ import (
 // lostTimeout is what a node takes to judge that its root is lost, with its last report, under emulation.
 const lostTimeout = 6 * time.Minute
 
+// The only server of a node with a boot pack goes away, and the kernel lets go of all that it keeps of the root. People
+// get in by ssh, look around and read the journal.
+func TestRealBootLogsInWithoutItsServer(t *testing.T) {
+	needFull(t)
+	s := newSite(t, "own")
+	for i, mac := range []fleet.MAC{{0x52, 0x54, 0, 0x4e, 0, 1}, {0x52, 0x54, 0, 0x4e, 0, 2}} {
+		n := node{name: fmt.Sprintf("pc%03d", i+1), mac: mac, firmware: testkit.BIOS, group: bookworm}
+		m := s.boot(n)
+		s.traced(n, m) // twice, for a boot pack
+		logError(t, m.Close())
+	}
+	n := node{name: "pc003", mac: fleet.MAC{0x52, 0x54, 0, 0x4e, 0, 3}, firmware: testkit.BIOS, group: bookworm}
+	s.announce(n)
+	s.waitPack(n)
+	m, booted := s.powerOn(n)
+	s.waitUp(n, m)
+	booted()
+	s.logsIn(n)
+}
+
+// logsIn logs in again and again at a node whose server is away.
+func (s *site) logsIn(n node) {
+	s.t.Helper()
+	g := s.shell(n)
+	const held = "journalctl -q --no-pager -u pando-agent -o cat | grep 'what a login reads is held'"
+	s.waitRun(g, held+" | wc -l", "1")
+	s.t.Log(s.run(g, held))
+	addr, err := s.Address(s.t.Context(), n.mac)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run(g, "echo 3 >/proc/sys/vm/drop_caches")
+	begun := time.Now()
+	for _, command := range []string{"id", "ls -l /", "ps ax", "ip address", "df /", "journalctl -q -n 3 --no-pager",
+		"systemctl is-system-running || true", "dmesg | tail -n 2", "grep root /etc/passwd", "free", "uptime"} {
+		if out := s.run(s.shellAt(n, addr), "bash -lc '"+command+"'"); out == "" {
+			s.t.Errorf("%s says nothing", command)
+		}
+		s.t.Logf("%8s %s", time.Since(begun).Round(100*time.Millisecond), command)
+	}
+	if err := s.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Supervisor and block daemon of a running node are killed at once, so that neither replaces the other. The node
 // restarts by itself, its boot is one that lost its root, and the next one tells why.
 func TestRealBootLosesItsRoot(t *testing.T) {
@@ -24,12 +74,11 @@ func TestRealBootLosesItsRoot(t *testing.T) {
 	m := s.boot(n)
 	g := s.shell(n)
 	died := s.latest(n)
-	// The shell has what it needs, and says nothing more.
-	const kill = `(pids=$(pgrep -xf '@pando-(super|block).*') && kill -STOP $pids && kill -9 $pids) 2>&1 && echo killed`
 	killed := time.Now()
-	if out := s.run(g, kill); out != "killed" {
-		t.Fatalf("kill: %s", out)
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), bootTimeout)
+	defer cancel()
+	// The shell may need a page of the root afterwards, so its answer is not waited for.
+	g.Start(ctx, `pids=$(pgrep -xf '@pando-(super|block).*') && kill -STOP $pids && kill -9 $pids`)
 	s.wait(n.name, lostTimeout+bootTimeout, m, func(n api.Node) bool {
 		return n.Boot != nil && n.Boot.ID != died.ID && n.Boot.State == trace.Up
 	})

@@ -89,7 +89,7 @@ func tokenList(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// withoutAt are names of groups that may be written as node sets have them.
+// withoutAt returns group names without the @ that node sets put before them.
 func withoutAt(names []string) []string {
 	for i, n := range names {
 		names[i] = strings.TrimPrefix(n, "@")

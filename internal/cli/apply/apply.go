@@ -64,7 +64,7 @@ all of it or, when something cannot be, nothing. What it does not name stays, un
 	return c
 }
 
-// readContent reads the content of config files that lies in files of its own, beside the fleet file.
+// readContent reads the content of config files that the fleet file names as files beside it.
 func readContent(file *fleetfile.File, dir string) error {
 	for i, name := range file.From {
 		if !filepath.IsAbs(name) {
@@ -85,7 +85,7 @@ func addApplyFlags(env *cmdenv.Env, c *cobra.Command, f *applyFlags) {
 	env.WriteFlags(c, &f.dryRun)
 }
 
-// applyFile shows what would be done, asks where there is somebody to ask, and does just that.
+// applyFile shows what would be done, asks on a terminal, and does what it has shown.
 func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfile.File, f applyFlags) error {
 	req := api.Apply{Declaration: file.Declaration, Prune: f.prune, DryRun: true}
 	plan, err := c.ApplyFleet(ctx, req)
@@ -113,7 +113,7 @@ func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfi
 	return nil
 }
 
-// confirm asks on a terminal; without one, --yes has to be given.
+// confirm asks on a terminal. Without a terminal --yes is required.
 func confirm(env *cmdenv.Env, n int, yes bool) error {
 	if yes {
 		return nil
@@ -159,7 +159,7 @@ func printApplied(env *cmdenv.Env, plan api.Applied) error {
 	return nil
 }
 
-// printSteps prints a line for each step; nodes to which the same happens share one.
+// printSteps prints a line for each step. Nodes that change in the same way share a line.
 func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
 	signs := map[api.Action]string{api.Creates: "+", api.Alters: "~", api.Deletes: "-"}
 	names := map[string][]string{}
@@ -223,8 +223,8 @@ func ExportCommand(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// giveGroup puts the new ones of a table's nodes into a group, where the table has none. It returns those that are
-// there already, and in other groups: somebody may have moved them.
+// giveGroup puts those nodes of a table that are new into a group, unless the table has a group for them. It returns
+// the nodes that exist in other groups: somebody may have moved them.
 func giveGroup(nodes []api.NodeDeclare, known []api.Node, group string) (stay []string) {
 	in := make(map[string]string, len(known))
 	for _, n := range known {

@@ -25,7 +25,7 @@ const (
 	agentSent  = 3_300_000
 )
 
-// planFlags is what somebody wants to know.
+// planFlags are the flags of `plan`.
 type planFlags struct {
 	nodes, servers       int
 	nodeLink, serverLink *output.Quantity
@@ -94,7 +94,7 @@ took %.2f to %.2f times what is simulated, and up to %s more.`,
 	return env.ReadFlags(c)
 }
 
-// planConfig makes a storm of the flags, and of an image where one is named.
+// planConfig makes the simulation from the flags, and from an image if one is named.
 func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(string) bool) (sim.Config, error) {
 	c := sim.Config{Nodes: f.nodes, Servers: f.servers, NodeLink: f.nodeLink.N, ServerLink: f.serverLink.N,
 		W: f.workingSet.N, K: f.k.N, Unicast: f.peers == "off", Reads: true, Seed: 1}
@@ -121,7 +121,7 @@ func planConfig(env *cmdenv.Env, ctx context.Context, f planFlags, changed func(
 	return ofImage(ctx, client, c, fleet.Ref(f.image))
 }
 
-// ofImage takes the sizes from what the server knows of an image.
+// ofImage sets the sizes to those that the server has of an image.
 func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Ref) (sim.Config, error) {
 	if _, _, _, err := ref.Split(); err != nil {
 		return c, exitcode.AsUsage(err)
@@ -154,7 +154,7 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	if err != nil {
 		return c, err
 	}
-	for _, b := range boots { // what was sent is better than a sum
+	for _, b := range boots { // what boots were sent is more exact than a sum of files
 		if b.Version == t.Version && b.State.Reached() && b.Bytes[trace.SourceK] > 0 {
 			c.K = b.Bytes[trace.SourceK]
 			break
@@ -163,8 +163,8 @@ func ofImage(ctx context.Context, client *api.Client, c sim.Config, ref fleet.Re
 	return c, nil
 }
 
-// packForAll is the boot pack of nodes without a hardware class of their own, or else any. They are in the order in
-// which they were made.
+// packForAll is the first boot pack for all hardware or, if there is none, the first of any hardware class. Packs come
+// in the order in which they were made.
 func packForAll(packs []api.Pack) api.Pack {
 	return packs[max(0, slices.IndexFunc(packs, func(p api.Pack) bool { return p.Class == "" }))]
 }
@@ -183,9 +183,9 @@ type plan struct {
 	One        time.Duration `json:"one"`  // a node that boots alone
 	Last       time.Duration `json:"last"` // the last node of the storm
 	Median     time.Duration `json:"median"`
-	LastK      time.Duration `json:"last_k"` // the last node has K
+	LastK      time.Duration `json:"last_k"` // the last node has kernel+initrd
 	Admitted   int           `json:"admitted"`
-	ServerK    int64         `json:"server_k"`    // bytes of K that servers send
+	ServerK    int64         `json:"server_k"`    // bytes of kernel+initrd that servers send
 	ServerRoot int64         `json:"server_root"` // bytes of the root that servers send
 	PeerRoot   int64         `json:"peer_root"`
 	Requests   int64         `json:"requests"`         // to trackers
@@ -194,7 +194,7 @@ type plan struct {
 	Meaning    string        `json:"bottleneck_means"` // the same for people
 }
 
-// makePlan runs the storm.
+// makePlan runs the simulation.
 func makePlan(c sim.Config) (plan, error) {
 	r, err := sim.Run(c.Whole())
 	if err != nil {
@@ -231,8 +231,8 @@ func sending(bytes, link int64) time.Duration {
 	return time.Duration(float64(bytes) * 8 / (float64(link) * sim.Goodput) * float64(time.Second))
 }
 
-// narrow reports what makes the storm take as long as it does: servers' links where they are used for clearly longer
-// than a node's own.
+// narrow names the bottleneck: the links of the servers if they are busy for clearly longer than the link of a node,
+// else the nodes.
 func (p plan) narrow() (short, meaning string) {
 	all, own := p.ServerLink*int64(p.Servers), sending(p.K+p.WorkingSet, p.NodeLink)
 	k, root := sending(p.ServerK, all), sending(p.ServerRoot, all)

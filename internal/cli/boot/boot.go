@@ -111,7 +111,7 @@ func bootShow(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(c)
 }
 
-// findBoot takes 16 hex digits for a boot id first: a node of such a name is found when no boot is.
+// findBoot finds the boot that an argument names: an id of 16 hex digits or, if no boot has it, a node.
 func findBoot(ctx context.Context, c *api.Client, what string) (api.BootDetail, error) {
 	if len(what) == 16 && strings.Trim(what, "0123456789abcdef") == "" {
 		b, err := c.Boot(ctx, fleet.BootID(what))

@@ -62,7 +62,7 @@ func bootStats(env *cmdenv.Env) *cobra.Command {
 	return env.ReadFlags(c)
 }
 
-// took is how long boots took, "-" where none of them came up.
+// took is how long boots took, "-" if none of them reached booted.
 func took(d time.Duration) string {
 	if d == 0 {
 		return "-"
@@ -129,7 +129,7 @@ func printComparison(env *cmdenv.Env, x api.BootComparison) {
 	env.Printf("\n%s\n", comparisonText(x))
 }
 
-// comparisonText is the answer in one line.
+// comparisonText says in one line whether boots of two versions differ.
 func comparisonText(x api.BootComparison) string {
 	if len(x.Changes) == 0 || min(x.Before.Boots, x.After.Boots) < 5 {
 		return "too few boots to tell: five of each version are the least"

@@ -60,11 +60,11 @@ func printTimeline(env *cmdenv.Env, b api.BootDetail) {
 	}
 }
 
-// mostIncidents is how many are printed: a node that has run for months may have had many.
+// mostIncidents is how many incidents are printed: a node that has run for months may have had many.
 const mostIncidents = 20
 
-// printIncidents lists what went wrong below the root and was dealt with, the newest: a stage's line has room for
-// one fact.
+// printIncidents lists the newest faults below the root that the node coped with, such as a peer that failed. The line
+// of a stage has room for one of them only.
 func printIncidents(env *cmdenv.Env, b api.BootDetail) {
 	var all []trace.Event
 	for _, e := range b.Events {
@@ -89,7 +89,7 @@ func printIncidents(env *cmdenv.Env, b api.BootDetail) {
 	}
 }
 
-// timelineEnd is where the scale ends: the end of the last step.
+// timelineEnd is the end of the scale: the end of the last step.
 func timelineEnd(b api.BootDetail) time.Duration {
 	end := b.Elapsed
 	for _, s := range b.Steps {
@@ -126,7 +126,7 @@ func printStep(env *cmdenv.Env, s api.Step, total time.Duration) {
 	}
 }
 
-// bar is a span on the scale; what is shorter than a column still shows as one mark.
+// bar draws a span on the scale; a span shorter than a column is one mark.
 func bar(start, took, total time.Duration) string {
 	from := int(int64(start) * barWidth / int64(total))
 	to := int(int64(start+took) * barWidth / int64(total))
@@ -138,7 +138,7 @@ func bar(start, took, total time.Duration) string {
 	return strings.Repeat(" ", from) + strings.Repeat("=", to-from) + strings.Repeat(" ", barWidth-to)
 }
 
-// printSystemd joins systemd's clock, which starts with the kernel, to the timeline.
+// printSystemd prints the times of systemd, which count from the kernel's start, on the scale of the timeline.
 func printSystemd(env *cmdenv.Env, b api.BootDetail) {
 	s, zero := b.Systemd, b.SystemdStart
 	env.Printf("\nsystemd (its own clock, joined at the start of the kernel)\n")
@@ -148,7 +148,7 @@ func printSystemd(env *cmdenv.Env, b api.BootDetail) {
 	}
 	kernel := output.Span(s.Userspace)
 	if zero < 0 {
-		kernel = "" // its clock did not begin when it did, as it happens in emulation; the moments below still fit
+		kernel = "" // in emulation the kernel's clock may start late: its time is wrong, the later ones are right
 	}
 	output.Fields(env.Out, "state", state, "kernel and initramfs", kernel, "systemd started "+
 		"at", output.Span(zero+s.Userspace),

@@ -38,6 +38,9 @@ func TestTimeline(t *testing.T) {
 	}
 	b := shown("a1", "pc001", false)
 	b.Systemd = clikit.Systemd()
+	for _, g := range trace.NewTimeline(b.Events).Gaps(b.Units(), b.Events) {
+		b.Gaps = append(b.Gaps, api.Gap(g))
+	}
 	printTimeline(env, b)
 	env.Printf("\n")
 	b = shown("a2", "pc002", true)

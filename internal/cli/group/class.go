@@ -118,7 +118,7 @@ func (f *classFlags) add(c *cobra.Command) {
 	)
 }
 
-// match is what the flags say, put over what is there: a flag that was given replaces its field.
+// match returns the rules of a class, with those fields replaced whose flags were given.
 func (f *classFlags) match(m fleet.Match, given func(string) bool) fleet.Match {
 	for _, field := range []struct {
 		flag string
@@ -191,8 +191,8 @@ func classSet(env *cmdenv.Env) *cobra.Command {
 	return c
 }
 
-// request is the change that the flags ask for. What a class matches is changed as a whole, so a flag is put over
-// what it is now.
+// request is the change that the flags ask for. The API takes the rules of a class as a whole, so the request has the
+// present rules with the changes of the flags.
 func (f *classFlags) request(
 	ctx context.Context,
 	c *api.Client,

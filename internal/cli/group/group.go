@@ -67,7 +67,7 @@ func groupShow(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// wanted says what a group boots, and what would change it.
+// wanted is the image of a group, and whether the group follows its tag.
 func wanted(g api.Group) string {
 	if !g.Follow {
 		return g.Image.Short()

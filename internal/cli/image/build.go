@@ -78,7 +78,7 @@ func buildImage(env *cmdenv.Env, ctx context.Context, name string, f buildFlags)
 	return buildFrom(env, ctx, name, f.tags, opt)
 }
 
-// buildFrom makes a version of what opt says and moves the tags.
+// buildFrom builds a version from the options and moves the tags.
 func buildFrom(env *cmdenv.Env, ctx context.Context, name string, tags []string, opt build.Options) error {
 	if err := privateMounts(env, opt); err != nil {
 		return err
@@ -126,7 +126,7 @@ func formatUsage() string {
 	) + "; auto: the first of these that the image's kernel can read"
 }
 
-// formatOf is the kind of root file system that is asked for; "" is any that the kernel can read.
+// formatOf checks --format; "" is the format that the kernel can read.
 func formatOf(name string) (string, error) {
 	if name != "auto" && !slices.Contains(image.FileSystems(), name) {
 		return "", exitcode.WithHint(
@@ -149,7 +149,7 @@ func (f buildFlags) options(data, release string) (build.Options, error) {
 		return opt, err
 	}
 	if abs, err := filepath.Abs(data); err == nil && f.fromHost {
-		f.choice.Exclude = append(f.choice.Exclude, abs) // it has the images, and the keys
+		f.choice.Exclude = append(f.choice.Exclude, abs) // the data directory: it has the images and the keys
 	}
 	return opt, f.sourceFlags.into(&opt)
 }

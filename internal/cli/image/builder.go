@@ -24,27 +24,28 @@ import (
 	"pando/internal/terminal"
 )
 
-// builder makes versions on the machine of the server, and makes them known there.
+// builder builds versions on the server's machine and registers them with the server.
 type builder struct {
 	env     *cmdenv.Env
 	name    string   // of the image
 	tags    []string // that move to the new version, besides latest
+	release bool     // they move also where running nodes get the version by that
 	client  *api.Client
 	options build.Options // where a version goes, and who signs it
 	begin   time.Time
 }
 
-// privateMounts gives this process mounts of its own, if what it builds from is mounted.
+// privateMounts gives this process a mount namespace of its own, if the source of the build has to be mounted.
 func privateMounts(env *cmdenv.Env, opt build.Options) error {
 	_, disk := opt.Source.(source.Disk)
 	if !disk && opt.Recipe == nil && opt.KernelFrom == nil || env.Server != "" ||
-		os.Geteuid() != 0 { // the last two are told why not, later
+		os.Geteuid() != 0 { // a later check refuses the last two, and says why
 		return nil
 	}
 	return mount.Private()
 }
 
-// openBuilder checks what can be checked before the minutes that a build takes: names, and that the server answers.
+// openBuilder checks before the build, which takes minutes, what would make it fail at its end: names and the server.
 func openBuilder(env *cmdenv.Env, ctx context.Context, name string, tags []string) (*builder, error) {
 	if env.Server != "" {
 		return nil, exitcode.WithHint(exitcode.Usagef("it works on the machine of the server, not through "+
@@ -90,7 +91,7 @@ func (b *builder) open(ctx context.Context) error {
 
 func (b *builder) close() { b.client.Close() }
 
-// sameArchitecture refuses what the server will refuse, before the minutes that a build takes.
+// sameArchitecture refuses another architecture than that of the image before the build, as the server would after it.
 func (b *builder) sameArchitecture(ctx context.Context, architecture string) error {
 	img, err := b.client.Image(ctx, b.name)
 	var refused *api.Error
@@ -108,7 +109,7 @@ func (b *builder) sameArchitecture(ctx context.Context, architecture string) err
 	return err
 }
 
-// run does it, with progress on the screen.
+// run runs a build and shows its progress.
 func (b *builder) run(all []terminal.Step, do func(build.Options) (build.Result, error)) (build.Result, error) {
 	out := b.env.Out
 	if b.env.JSON {
@@ -122,10 +123,10 @@ func (b *builder) run(all []terminal.Step, do func(build.Options) (build.Result,
 	return r, err
 }
 
-// publish makes a version known and moves the tags.
+// publish registers a version with the server and moves the tags.
 func (b *builder) publish(ctx context.Context, r build.Result) error {
 	tags := append([]string{fleet.LatestTag}, b.tags...)
-	img, err := b.client.AddVersion(ctx, b.name, api.VersionAdd{Version: r.Version, Tags: tags})
+	img, err := b.client.AddVersion(ctx, b.name, api.VersionAdd{Version: r.Version, Tags: tags, Release: b.release})
 	if err != nil {
 		return err
 	}
@@ -135,12 +136,17 @@ func (b *builder) publish(ctx context.Context, r build.Result) error {
 	}
 	buildrun.PrintResult(b.env.Out, b.name, r, b.env.Now().Sub(b.begin))
 	if r.Manifest.Extends != nil {
+		for _, tag := range img.TagsKept {
+			b.env.Printf("%s:%s stays as it was, since nodes have it; "+
+				"this version is theirs by: pando image tag %s@%s %s\n",
+				b.name, tag, b.name, r.Version.Short(), tag)
+		}
 		return nil
 	}
 	return b.sayNext(ctx, r.Version)
 }
 
-// sayNext says who boots a new version, and how others come to it.
+// sayNext says which groups boot a new version, and how to bring it to others.
 func (b *builder) sayNext(ctx context.Context, v fleet.Digest) error {
 	groups, err := b.client.Groups(ctx)
 	if err != nil {

@@ -23,6 +23,7 @@ type extendFlags struct {
 	tree     string
 	tags     []string
 	force    bool
+	release  bool
 }
 
 func imageExtend(env *cmdenv.Env) *cobra.Command {
@@ -31,8 +32,8 @@ func imageExtend(env *cmdenv.Env) *cobra.Command {
 		Use:   "extend IMAGE --name NAME (--packages PACKAGE,... | --tree DIR | -- COMMAND [ARG...])",
 		Short: "Build an extension: programs that running nodes get and lose without a reboot",
 		Long: `Build, sign and store an extension of an image's version, on the machine of the server: what packages, a directory or a command
-bring to /usr and /opt, as an image for systemd-sysext. NAME:latest moves to it, and so do the tags given with --tag. An extension fits the
-version that it was made on, and no other. What is changed elsewhere, in /etc or /var, is told and not carried; what the programs cannot do
+bring to /usr and /opt, as an image for systemd-sysext. NAME:latest moves to it, and so do the tags given with --tag; where nodes have the extension
+by such a tag it stays, and moves by ` + "`pando image tag`" + ` or --release. An extension fits the version that it was made on, and no other. What is changed elsewhere, in /etc or /var, is told and not carried; what the programs cannot do
 without (new users, the configuration of a service) makes it fail, unless --force is given. Nodes get it by ` + "`pando group set --extend`" + `.`,
 		Example: `  pando image extend lab --name blender --packages blender
   pando image extend lab:stable --name tools --tree /srv/tools
@@ -48,6 +49,8 @@ without (new users, the configuration of a service) makes it fail, unless --forc
 	fl.StringSliceVar(&f.packages, "packages", nil, "packages of the distribution, with what they depend on")
 	fl.StringVar(&f.tree, "tree", "", "directory whose usr and opt are taken")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
+	fl.BoolVar(&f.release, "release", false,
+		"move the tags even if nodes have the extension by them: they get it at once")
 	fl.BoolVar(&f.force, "force", false, "make it though it lacks what its programs need")
 	return env.ReadFlags(c)
 }
@@ -65,7 +68,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	if f.name == "" || ways != 1 {
 		return exitcode.Usagef("give --name, and one of --packages, --tree and a command after --")
 	}
-	if env.Server == "" && os.Geteuid() == 0 { // others are told why not, below
+	if env.Server == "" && os.Geteuid() == 0 { // a check below refuses others, and says why
 		if err := mount.Private(); err != nil {
 			return err
 		}
@@ -75,6 +78,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 		return err
 	}
 	defer b.close()
+	b.release = f.release
 	base, err := cmdenv.FindVersion(ctx, b.client, ref)
 	if err != nil {
 		return err
@@ -93,7 +97,7 @@ func extendImage(env *cmdenv.Env, ctx context.Context, ref string, command []str
 	return b.publish(ctx, result)
 }
 
-// extendHint reports what can be done about an extension that was not made.
+// extendHint adds to an error of a build of an extension what to do about it.
 func extendHint(err error) error {
 	var essential *extension.EssentialError
 	var exit *mount.ExitError

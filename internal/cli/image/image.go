@@ -15,7 +15,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `image`, with verbs whose work is that of other commands.
+// Command is `image`; others are its verbs that belong to other packages.
 func Command(env *cmdenv.Env, others ...*cobra.Command) *cobra.Command {
 	c := cmdenv.Noun(
 		"image",

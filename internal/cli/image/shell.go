@@ -72,7 +72,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	if f.resume && f.fresh {
 		return exitcode.Usagef("give either --continue or --fresh")
 	}
-	if env.Server == "" && os.Geteuid() == 0 { // others are told why not, below
+	if env.Server == "" && os.Geteuid() == 0 { // a check below refuses others, and says why
 		if err := mount.Private(); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	return b.publish(ctx, result)
 }
 
-// inside is what runs in the copy: with this terminal, this machine's name service, and its way through a proxy.
+// inside is the command that runs in the copy. It has this terminal, and the name servers and proxy of this machine.
 func inside(env *cmdenv.Env, command []string) mount.Command {
 	c := mount.Command{Args: command, Dir: "/root", Stdin: os.Stdin,
 		Stdout: terminal.Raw(env.Err), Stderr: terminal.Raw(env.Err),
@@ -125,7 +125,7 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 			"SHELL=/bin/sh",
 			"LANG=C.UTF-8",
 			"INITRD=No",
-		}} // Debian's kernel packages make no initrd then: nodes get Pando's
+		}} // INITRD=No: Debian's kernel packages then make no initrd, since nodes boot Pando's
 	if !env.JSON {
 		c.Stdout = terminal.Raw(env.Out)
 	}
@@ -141,18 +141,19 @@ func inside(env *cmdenv.Env, command []string) mount.Command {
 			c.Env = append(c.Env, name+"="+value)
 		}
 	}
-	c.Resolver, _ = os.ReadFile("/etc/resolv.conf") // a machine without has none to give
+	c.Resolver, _ = os.ReadFile("/etc/resolv.conf") // without the file the copy has no name servers
 	return c
 }
 
-// askToKeep asks whether a shell that ended with the status of its last command was meant to fail.
+// askToKeep asks whether to keep the change: a shell ends with the status of its last command, which may not mean
+// failure.
 func askToKeep(env *cmdenv.Env, status int) bool {
 	fmt.Fprintf(env.Err, "The shell ended with status %d. Make a version of the copy all the same? [y/N] ", status)
 	answer, err := bufio.NewReader(env.In).ReadString('\n')
 	return (err == nil || errors.Is(err, io.EOF)) && strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y")
 }
 
-// shellHint reports what became of the change.
+// shellHint adds to an error whether the change was kept, and how to go on.
 func shellHint(err error) error {
 	var exit *mount.ExitError
 	var unfinished *build.UnfinishedError

@@ -18,7 +18,7 @@ import (
 	"pando/internal/terminal"
 )
 
-// otherToken is where the token of the other server is looked for.
+// otherToken is the environment variable that has the token of the other server.
 const otherToken = "PANDO_OTHER_TOKEN"
 
 func imagePush(env *cmdenv.Env) *cobra.Command {
@@ -82,7 +82,7 @@ missing travels; broken off, the same command goes on. This server takes only wh
 	return env.ReadFlags(c)
 }
 
-// otherPlace opens a directory, which a slash tells from a host, or another server.
+// otherPlace opens the other side of a copy: a directory if the argument has a slash, else a server.
 func otherPlace(where, token string, create bool) (p ship.Place, done func(), err error) {
 	if strings.Contains(where, "/") && !strings.Contains(where, "://") || where == "." {
 		d, err := ship.OpenDirectory(where, create)
@@ -113,6 +113,7 @@ func otherPlace(where, token string, create bool) (p ship.Place, done func(), er
 type shipped struct {
 	Image   string       `json:"image"`
 	Tags    []string     `json:"tags"`
+	Kept    []string     `json:"tags_kept,omitempty"` // of these, those that did not move
 	Version fleet.Digest `json:"version"`
 	Objects int          `json:"objects"` // of the version and its boot packs
 	Bytes   int64        `json:"bytes"`
@@ -138,7 +139,7 @@ func shipVersions(env *cmdenv.Env, ctx context.Context, verb string, o ship.Opti
 		return exitcode.WithHint(err, "what arrived stays for a day; the same command goes on")
 	}
 	if env.JSON {
-		return output.JSON(env.Out, shipped{r.Name, r.Tags, r.Version, r.Objects, r.Bytes, r.Sent, r.Moved})
+		return output.JSON(env.Out, shipped{r.Name, r.Tags, r.Kept, r.Version, r.Objects, r.Bytes, r.Sent, r.Moved})
 	}
 	took := env.Now().Sub(begin)
 	rate := ""
@@ -160,5 +161,9 @@ func shipVersions(env *cmdenv.Env, ctx context.Context, verb string, o ship.Opti
 		"took",
 		output.Span(took),
 	)
+	for _, tag := range r.Kept {
+		env.Printf("%s:%s stays as it was there, since nodes have it; "+
+			"this version is theirs by: pando image tag %s@%s %s\n", r.Name, tag, r.Name, r.Version.Short(), tag)
+	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"pando/internal/output"
 )
 
-// sourceFlags say what an image is made from. One of the first is given.
+// sourceFlags say what an image is made from. Exactly one of the first fields is given.
 type sourceFlags struct {
 	recipe, fromDir, fromDisk, fromOCI, fromTar string
 	fromHost                                    bool
@@ -69,7 +69,7 @@ func (f *sourceFlags) add(fl *pflag.FlagSet) {
 	)
 }
 
-// into sets what the image is made from.
+// into sets the source in the options of a build.
 func (f *sourceFlags) into(opt *build.Options) error {
 	limits := source.Limits{MaxSize: int64(f.maxSize)}
 	host := ""
@@ -187,7 +187,7 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// choiceFlags change what a copy of a machine leaves out.
+// choiceFlags change which files of a machine are copied.
 type choiceFlags struct{ source.Choice }
 
 func (f *choiceFlags) add(fl *pflag.FlagSet) {
@@ -227,5 +227,5 @@ func (s *sizeValue) String() string {
 	return output.Size(int64(*s))
 }
 
-// Type is the word for a value in help.
+// Type is the name of the value in help.
 func (s *sizeValue) Type() string { return "size" }

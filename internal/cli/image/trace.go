@@ -93,7 +93,7 @@ func printTrace(env *cmdenv.Env, t api.ImageTrace, files int) {
 	}
 }
 
-// recorded reports which boots are known.
+// recorded says which boots were recorded.
 func recorded(env *cmdenv.Env, t api.ImageTrace) string {
 	if len(t.Boots) == 0 {
 		return "none yet: what is shown is what its boot pack expects"
@@ -182,7 +182,7 @@ func printStages(env *cmdenv.Env, t api.ImageTrace) {
 // maxPlaces is how many directories are shown.
 const maxPlaces = 10
 
-// printPlaces adds the files up by directory, three levels deep.
+// printPlaces prints the sums of files by directory, three levels deep.
 func printPlaces(env *cmdenv.Env, t api.ImageTrace) {
 	read, count, places := map[string]int64{}, map[string]int{}, []string{}
 	for _, f := range t.Files {

@@ -96,7 +96,7 @@ trusted key signed: that does not boot any more when the key is revoked.`,
 	})
 }
 
-// kept reports where the secret half of a key is.
+// kept says where the private key is.
 func kept(k api.Key) string {
 	switch {
 	case k.Here:
@@ -231,7 +231,7 @@ func nothingDone(env *cmdenv.Env, dryRun bool) {
 	}
 }
 
-// trusted reads the site's keys and finds one by its name.
+// trusted finds one of the site's keys by its name.
 func trusted(ctx context.Context, c *api.Client, name string) (api.Key, error) {
 	k, err := c.Keys(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"pando/internal/storeflags"
 )
 
-// signScript signs what key export wrote, with the stock program.
+// signScript is the script beside exported manifests: it signs them with the program minisign.
 const signScript = `#!/bin/sh
 # Signs each manifest beside this file: sign.sh SECRET-KEY-FILE. Wants minisign, and asks for the key's password once for each.
 set -eu
@@ -65,7 +65,7 @@ Works on the machine of the server.`,
 	}
 }
 
-// exportManifests writes what a key has not signed.
+// exportManifests writes the manifests that a key has not signed.
 func exportManifests(from *store.Dir, public, to string) (n int, err error) {
 	versions, err := from.Versions()
 	if err == nil {

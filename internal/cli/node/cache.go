@@ -55,9 +55,9 @@ what the node runs; with --offline the group's nodes boot from it when no server
 	return c
 }
 
-// check refuses flags that make no sense together.
+// check refuses flags that exclude each other.
 func (f nodeCacheFlags) check(node string) error {
-	var alone string // flag that is about a device, and none is named
+	var alone string // a flag that needs a device, given without one
 	switch {
 	case f.device != "" && f.erase != "" && f.erase != f.device:
 		return exitcode.Usagef("--device %s, but --erase %s: nothing was done", f.device, f.erase)
@@ -116,11 +116,10 @@ func runNodeCache(env *cmdenv.Env, ctx context.Context, c *api.Client, node stri
 	return nil
 }
 
-// sayCacheUse reports whether a node uses the cache that was prepared, which its settings decide, and what to do
-// where they say no.
+// sayCacheUse says whether the node's settings make it use the cache that was prepared and, if not, which command does.
 func sayCacheUse(env *cmdenv.Env, ctx context.Context, c *api.Client, name string) {
 	n, err := c.Node(ctx, name)
-	if err != nil { // the disk is what was asked for, and it is done
+	if err != nil { // the disk is prepared, which was the request
 		env.Printf(
 			"it is used from the next boot on if the node's settings say so (%v): `pando node show %s` shows them\n",
 			err,
@@ -173,7 +172,7 @@ func printDisks(env *cmdenv.Env, disks []api.Disk) {
 	t.Flush()
 }
 
-// confirmErase wants the device's name typed.
+// confirmErase asks the user to type the name of the device.
 func confirmErase(env *cmdenv.Env, node, device string, disks []api.Disk) error {
 	var what string
 	for _, d := range disks {

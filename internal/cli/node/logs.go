@@ -70,7 +70,7 @@ Nodes send them when the server was started with --logs on, or finds systemd-jou
 	return env.ReadFlags(c)
 }
 
-// logTime reads a time, or how long ago one was.
+// logTime reads a time, or a duration before now.
 func logTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -86,7 +86,7 @@ func logTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, exitcode.Usagef("%q is no time: write 2026-11-22 08:00, or how long ago, such as 2h", text)
 }
 
-// logsAtOnce is how many nodes are asked for at the same time.
+// logsAtOnce is how many journals are read at the same time.
 const logsAtOnce = 8
 
 // showLogs prints the journals of nodes, one after the other.
@@ -142,7 +142,7 @@ func followLogs(env *cmdenv.Env, ctx context.Context, c *api.Client, node string
 	return nil
 }
 
-// printLogLine prints a line, and what of it is on further lines below it.
+// printLogLine prints an entry of the journal; its further lines are indented.
 func printLogLine(env *cmdenv.Env, node string, named bool, l api.JournalLine) {
 	head := l.Time.Local().Format("Jan 02 15:04:05 ")
 	if named {

@@ -17,7 +17,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Command is `node`, with verbs whose work is that of other commands.
+// Command is `node`; others are its verbs that belong to other packages.
 func Command(env *cmdenv.Env, others ...*cobra.Command) *cobra.Command {
 	c := cmdenv.Noun(
 		"node",
@@ -87,7 +87,7 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-// nodeState is one word for the table: the boot's state where there is a boot.
+// nodeState is the word in the table: the state of the latest boot or, without one, of the node.
 func nodeState(n api.Node) string {
 	if n.Boot == nil || n.State != "adopted" {
 		return string(n.State)
@@ -101,7 +101,7 @@ func nodeState(n api.Node) string {
 	return string(n.Boot.State)
 }
 
-// filesUsed is how many files of those that a file system can have there are.
+// filesUsed is how many files a file system has, and how many it can have.
 func filesUsed(n, total int64) string {
 	if total == 0 {
 		return ""
@@ -109,7 +109,7 @@ func filesUsed(n, total int64) string {
 	return fmt.Sprintf("%d of %d", n, total)
 }
 
-// running is the version that runs, with a mark where a reboot would change it.
+// running is the version that runs, marked if the node needs a reboot.
 func running(n api.Node) string {
 	s := n.Running.Short()
 	if n.Drift {
@@ -162,7 +162,7 @@ func printNode(env *cmdenv.Env, n api.Node) {
 	printEffective(env, n.Effective)
 }
 
-// fixedAddress is the address that a node is declared to have, and whether it has it.
+// fixedAddress is the declared address of a node, with a note if the node has another one.
 func fixedAddress(n api.Node) string {
 	if n.Address.IsValid() && n.IP.IsValid() && n.IP != n.Address {
 		return n.Address.String() + " (it has another one: does this server give addresses?)"
@@ -170,7 +170,7 @@ func fixedAddress(n api.Node) string {
 	return addressText(n.Address)
 }
 
-// serialText is the serial number of a node, and what its firmware says where that is something else.
+// serialText is the declared serial number of a node, with that of its firmware if it differs.
 func serialText(n api.Node) string {
 	seen := output.OneLine(n.SerialSeen)
 	switch {
@@ -190,7 +190,7 @@ func linkText(rate int64) string {
 	return output.RateText(rate)
 }
 
-// hardwarePairs is what a node said of its machine.
+// hardwarePairs is the hardware that a node reported.
 func hardwarePairs(n api.Node) []string {
 	var pairs []string
 	if h := n.Hardware; h != nil {
@@ -221,7 +221,7 @@ func hardwarePairs(n api.Node) []string {
 	return pairs
 }
 
-// bootPairs is a node's latest boot, and its state since.
+// bootPairs is the latest boot of a node, and what the node reported since.
 func bootPairs(n api.Node) []string {
 	var pairs []string
 	if b := n.Boot; b != nil {
@@ -284,7 +284,7 @@ func printEffective(env *cmdenv.Env, values []fleet.Value) {
 	}
 }
 
-// ownSettings names the settings that a node has otherwise than its group.
+// ownSettings names the settings of a node that override those of its group.
 func ownSettings(s fleet.Settings) string {
 	var labels []string
 	for _, x := range s.Explicit() {
@@ -293,7 +293,7 @@ func ownSettings(s fleet.Settings) string {
 	return strings.Join(labels, ", ")
 }
 
-// extensionPairs reports what is laid over a node's root, and what should be where that is something else.
+// extensionPairs is the extensions that a node has and, if they differ, those that it should have.
 func extensionPairs(n api.Node) []string {
 	text := func(list []fleet.Extension) string {
 		var out []string
@@ -314,7 +314,7 @@ func extensionPairs(n api.Node) []string {
 	return append(pairs, "extensions fail", cmp.Or(why, strings.Join(n.OverProblems, "\n\t")))
 }
 
-// drift says that a reboot changes what the node runs.
+// drift is the mark of a node that needs a reboot.
 func drift(d bool) string {
 	if d {
 		return "yes"

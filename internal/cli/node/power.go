@@ -23,7 +23,7 @@ type powerFlags struct {
 	recover                bool
 }
 
-// wakeStagger is between two nodes that start: those that start together draw the most current together.
+// wakeStagger is the pause between two nodes that are switched on, so that their peaks of current do not add up.
 const wakeStagger = 2 * time.Second
 
 func nodePower(env *cmdenv.Env) *cobra.Command {
@@ -120,7 +120,7 @@ func powerVerb(env *cmdenv.Env,
 	return c
 }
 
-// powerLine is how one node did.
+// powerLine is the result of one node.
 type powerLine struct {
 	api.PowerDone
 	Wanted   string `json:"wanted,omitempty"`
@@ -128,7 +128,7 @@ type powerLine struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// power does an action of nodes, some at a time, and tells how each did in their order.
+// power requests an action of nodes, several at a time, and sends the results in the order of the nodes.
 func power(
 	env *cmdenv.Env,
 	ctx context.Context,
@@ -196,7 +196,7 @@ func switchOne(ctx context.Context, c *api.Client, n api.PowerView, do api.Power
 	return l
 }
 
-// printPower reports how nodes did, each as soon as those before it are done.
+// printPower prints results in the order of the nodes, each as early as that allows.
 func printPower(
 	env *cmdenv.Env,
 	lines []powerLine,
@@ -236,7 +236,7 @@ func (l powerLine) text(action api.PowerAction, dryRun bool) string {
 	return l.Did
 }
 
-// nodeReboot has nodes that run boot once more.
+// nodeReboot restarts running nodes.
 func nodeReboot(env *cmdenv.Env) *cobra.Command {
 	var f powerFlags
 	var method string

@@ -62,7 +62,7 @@ Behind the nodes is what deleted ones left, called NODE.deleted-TIME.`,
 	})
 }
 
-// stateRows are a line for each path that a node keeps. What is about the whole state stands in the first.
+// stateRows are the rows of a node: one for each path that it keeps. The first also has what concerns its whole state.
 func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 	notes := stateNotes(env.Now(), s)
 	row := func(on, path, size, since, told string, more ...string) {
@@ -111,7 +111,7 @@ func day(t time.Time) string {
 	return t.Local().Format(time.DateOnly)
 }
 
-// stateNotes are what there is to say of a state as a whole.
+// stateNotes are remarks on the state of a node as a whole.
 func stateNotes(now time.Time, s api.StateOf) []string {
 	out := []string{}
 	if s.Dir != "" && s.Dir != s.Node {
@@ -140,7 +140,7 @@ func stateNotes(now time.Time, s api.StateOf) []string {
 	return out
 }
 
-// orderText is an order, with how far the other node is with its part of it.
+// orderText describes an order, with the progress of the other node that takes part in it.
 func orderText(o fleet.StateOrder) string {
 	switch {
 	case o.Waits() && o.Bytes > 0:
@@ -215,7 +215,7 @@ state there.`,
 	return c
 }
 
-// printOrders reports what was done, or what the node's next boot does.
+// printOrders prints orders that were carried out, and those for the next boot of a node.
 func printOrders(env *cmdenv.Env, s api.StateOf, done string) {
 	if len(s.Orders) == 0 {
 		env.Printf("%s\n", done)

@@ -78,7 +78,7 @@ func printSynced(env *cmdenv.Env, nodes []api.NodeSync, dryRun bool) {
 	}
 }
 
-// syncFailures is an error when something failed on a node.
+// syncFailures returns an error if something failed on a node.
 func syncFailures(nodes []api.NodeSync) error {
 	failed := 0
 	for _, n := range nodes {

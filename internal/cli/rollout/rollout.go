@@ -23,7 +23,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 		rolloutDelete(env))
 }
 
-// theRollout finds what an argument names: a rollout, or the newest one of @GROUP.
+// theRollout finds the rollout that an argument names: an id, or @GROUP for the newest one of a group.
 func theRollout(ctx context.Context, c *api.Client, what string) (string, error) {
 	group, ok := strings.CutPrefix(what, "@")
 	if !ok {

@@ -156,7 +156,7 @@ gate; a node that does not turns the rollout back: all get the version before ag
 	return c
 }
 
-// printWaves reports how a rollout goes, by name.
+// printWaves prints which nodes are in which wave.
 func printWaves(env *cmdenv.Env, r api.Rollout) {
 	waves := make([][]string, r.Waves)
 	down := 0

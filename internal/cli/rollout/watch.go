@@ -38,7 +38,7 @@ func rolloutWatch(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// watchRollout follows a rollout to its end. A server that goes away is waited for.
+// watchRollout shows a rollout until it ends. If the server goes away, it waits for it.
 func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string) error {
 	r, err := c.Rollout(ctx, id)
 	if err != nil {
@@ -86,7 +86,7 @@ func watchRollout(env *cmdenv.Env, ctx context.Context, c *api.Client, id string
 	}
 }
 
-// endOfRollout reports what came of it.
+// endOfRollout prints the result of a rollout, and returns an error if it failed.
 func endOfRollout(env *cmdenv.Env, r api.Rollout) error {
 	if !env.JSON {
 		env.Printf("rollout %s: %s\n", r.ID, strings.TrimSuffix(r.State.Text()+": "+r.Reason, ": "))
@@ -137,7 +137,7 @@ func drawRollout(env *cmdenv.Env, tty *os.File, r api.Rollout) {
 	fmt.Fprint(tty, terminal.CursorHome+rolloutTable(r, width, height, env.Now())+terminal.ClearBelow)
 }
 
-// rolloutTable is the live view: a bar, and the nodes on which something goes on.
+// rolloutTable is the live view: a bar, and the nodes that are changing.
 func rolloutTable(r api.Rollout, width, height int, now time.Time) string {
 	var out []string
 	line := func(s string) { out = append(out, s) }

@@ -11,7 +11,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// check refuses what makes no sense whatever this machine and its network are like.
+// check refuses flags that are wrong on any machine and network.
 func (f *serveFlags) check() error {
 	if f.dhcp != "" {
 		mode, err := f.mode()
@@ -47,7 +47,7 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// routersIn refuses gateways that nodes of a subnet do not reach.
+// routersIn refuses gateways outside a subnet, which its nodes cannot reach.
 func routersIn(subnet netip.Prefix, routers []netip.Addr) error {
 	for _, a := range routers {
 		if !subnet.Contains(a) {
@@ -57,7 +57,7 @@ func routersIn(subnet netip.Prefix, routers []netip.Addr) error {
 	return nil
 }
 
-// checkServer refuses a base URL of another server that no node can get objects from.
+// checkServer refuses a URL of another server from which no node can get objects.
 func checkServer(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -70,7 +70,7 @@ func checkServer(text string) error {
 	return nil
 }
 
-// checkListen refuses what is no address to listen on.
+// checkListen refuses an address on which the server cannot listen.
 func checkListen(flag, text string) error {
 	if text == "" || text == "off" && flag != "http" && flag != "control" {
 		return nil
@@ -94,7 +94,7 @@ func (f *serveFlags) severalOwn() error {
 		"name the one where Pando gives addresses; --dhcp proxy takes several")
 }
 
-// checkOwn refuses what the DHCP server would refuse at its start: a range outside the interface's subnet, say.
+// checkOwn refuses what the DHCP server would refuse at its start, such as a range outside the subnet of the interface.
 func (f serveFlags) checkOwn() error {
 	f.dhcp = string(dhcp.Own)
 	c, err := f.dhcpConfig()

@@ -12,7 +12,7 @@ import (
 	"pando/internal/openid"
 )
 
-// openidFlags say where people log in to the dashboard who have no password on this server.
+// openidFlags name the OpenID provider by which people without a password on this server log in to the dashboard.
 type openidFlags struct {
 	issuer, client, secret string
 	scopes, roles          []string

@@ -102,7 +102,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.logFormat, "log-format", "text", "lines of the log: text or json")
 }
 
-// addPages adds the flags of the pages for browsers.
+// addPages adds the flags of the dashboard.
 func (f *serveFlags) addPages(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(
@@ -139,7 +139,7 @@ func (f *serveFlags) addPages(c *cobra.Command) {
 	f.openid.add(fl)
 }
 
-// addLogs adds the flags of what nodes write, and of what people ask for.
+// addLogs adds the flags of logs of nodes, metrics and the API.
 func (f *serveFlags) addLogs(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(
@@ -214,7 +214,7 @@ func (f *serveFlags) log(w io.Writer) (*slog.Logger, error) {
 	return nil, exitcode.Usagef("--log-format %s: use text or json", f.logFormat)
 }
 
-// serverConfig turns flags into what the server wants; log lines go to logs.
+// serverConfig turns flags into the configuration of the server; log lines go to logs.
 func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Writer) (server.Config, error) {
 	log, err := f.log(logs)
 	if err != nil {
@@ -284,7 +284,7 @@ func (f *serveFlags) mode() (dhcp.Mode, error) {
 	return mode, nil
 }
 
-// subnet is what is given out as own DHCP server on an interface.
+// subnet is the subnet in which the server gives addresses with --dhcp own.
 func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	prefix, err := hostcheck.FirstPrefix(iface)
 	if err != nil {
@@ -350,7 +350,7 @@ func parseAddrs(flag string, texts []string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// runServer opens a server, listens, runs it in the background and calls work; it ends when either does.
+// runServer starts a server in the background and calls work. It ends when the server or work ends.
 func runServer(ctx context.Context, cfg server.Config, work func(context.Context, *server.Server) error) error {
 	s, err := server.New(ctx, cfg)
 	if err != nil {
@@ -367,7 +367,7 @@ func runServer(ctx context.Context, cfg server.Config, work func(context.Context
 	if err := work(ctx, s); err != nil {
 		stop()
 		if failed := <-ended; failed != nil {
-			return failed // why work could not go on
+			return failed // the error of the server, by which work was interrupted
 		}
 		return err
 	}

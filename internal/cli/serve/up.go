@@ -70,7 +70,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideInterface(env, &f.serveFlags); err != nil {
 		return err
 	}
-	if err := server.CheckFree(env.Data); err != nil { // a look at the network would meet that server
+	if err := server.CheckFree(env.Data); err != nil { // a server here would answer the search for others
 		return err
 	}
 	if err := checksBeforeUp(env, ctx, f); err != nil {
@@ -89,7 +89,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	})
 }
 
-// check refuses what makes no sense whatever this machine and its network are like.
+// check refuses flags that are wrong on any machine and network.
 func (f *upFlags) check() error {
 	if err := f.serveFlags.check(); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *upFlags) check() error {
 	return nil
 }
 
-// decideInterface takes the only interface there is, where none was named.
+// decideInterface chooses the only interface of this machine, unless one is named.
 func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	if len(f.interfaces) > 0 || f.dhcp == string(dhcp.Off) {
 		return nil
@@ -122,7 +122,7 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	return nil
 }
 
-// checksBeforeUp stops at what would keep every node from booting and prints warnings.
+// checksBeforeUp prints warnings, and stops at problems that keep every node from booting.
 func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true}
 	var findings []hostcheck.Finding
@@ -134,7 +134,7 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 				findings = append(findings, k.Look(ctx, o)...)
 			}
 		case f.dhcp == string(dhcp.Off) && k.Name == "ports", k.Name == "nics":
-			// The server says itself which port it could not have.
+			// The server itself reports a port that is taken, and without DHCP it needs few.
 		default:
 			findings = append(findings, k.Look(ctx, o)...)
 		}
@@ -155,7 +155,7 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	return ctx.Err()
 }
 
-// decideDHCP looks at the network, unless told what to do.
+// decideDHCP chooses the DHCP mode by the servers that answer on the network, unless --dhcp is given.
 func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	if f.dhcp == string(dhcp.Off) {
 		return nil
@@ -208,7 +208,7 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	return askDHCP(env, f, f.interfaces[0])
 }
 
-// askDHCP asks whether to be the network's DHCP server: nothing is given out without somebody having said so.
+// askDHCP asks whether to be the DHCP server of the network. Without a yes no address is given.
 func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	prefix, err := hostcheck.FirstPrefix(name)
 	if err != nil {
@@ -218,7 +218,7 @@ func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkOwn(); err != nil { // before a question whose answer would be refused
+	if err := f.checkOwn(); err != nil { // before the question, since a yes would be refused
 		return err
 	}
 	in, ok := env.In.(*os.File)

@@ -24,7 +24,7 @@ func MediaCommand(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun("media", "Boot media for machines without PXE", mediaCreate(env))
 }
 
-// defaultMedium is how large an image file becomes: a stick of 1 GB holds it.
+// defaultMedium is the size of an image file: it fits on a stick of 1 GB.
 const defaultMedium = 960 << 20
 
 // mediumFlags are the flags of `media create`.
@@ -62,7 +62,7 @@ What is left of the medium is for the node's cache.`,
 		nil,
 		"control port of a server, such as https://10.0.0.1:8443 (default: this server's addresses)",
 	)
-	_ = c.MarkFlagRequired("output") // the flag is there
+	_ = c.MarkFlagRequired("output") // no error: the flag exists
 	return c
 }
 
@@ -97,10 +97,10 @@ func createMedium(env *cmdenv.Env, ctx context.Context, c *api.Client, nodes str
 type mediumFile struct {
 	*os.File
 	size    int64
-	becomes string // of a file: what it will be called. What is there now stays until then
+	becomes string // the final name of a file; until it is renamed, a file of that name stays
 }
 
-// openMedium opens what is written to. A disk is only taken when it was named twice.
+// openMedium opens the target. A disk is accepted only if --erase repeats its name.
 func openMedium(f mediumFlags) (*mediumFile, error) {
 	info, err := os.Stat(f.output)
 	switch {
@@ -148,7 +148,7 @@ func makeMedium(f mediumFlags, exists bool) (*mediumFile, error) {
 	return m, nil
 }
 
-// finish makes what was written durable, and calls a file as it is to be called.
+// finish makes the medium durable, and gives a file its final name.
 func (m *mediumFile) finish() error {
 	if m.becomes == "" {
 		return errors.Join(m.Sync(), m.Close())
@@ -159,7 +159,7 @@ func (m *mediumFile) finish() error {
 	return nil
 }
 
-// discard removes a file that did not become a medium.
+// discard removes an unfinished file.
 func (m *mediumFile) discard() error {
 	err := m.Close()
 	if m.becomes != "" {

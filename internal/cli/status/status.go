@@ -41,7 +41,7 @@ func Command(env *cmdenv.Env) *cobra.Command {
 	})
 }
 
-// printStatus prints a status: whole, or on a terminal as much as it has room for.
+// printStatus prints a status: all of it, or on a terminal as many lines as fit.
 func printStatus(env *cmdenv.Env, server string, s api.Status) {
 	width, height := math.MaxInt, math.MaxInt
 	if tty := terminal.Of(env.Out); tty != nil {
@@ -52,14 +52,14 @@ func printStatus(env *cmdenv.Env, server string, s api.Status) {
 	}
 }
 
-// statusPart is some lines of a status. Where there is no room for all, those of the last parts go first.
+// statusPart is a group of lines. If not all lines fit, those of the last parts are left out first.
 type statusPart struct {
 	lines []string
-	least int    // lines that stay as long as anything does
-	more  string // what shows those that had to go
+	least int    // lines that are left out last
+	more  string // the command that shows the lines that were left out
 }
 
-// statusParts are what a status tells, what wants somebody's attention first.
+// statusParts are the parts of a status. Problems come first.
 func statusParts(server string, s api.Status, now time.Time) []statusPart {
 	quiet := lines(func(w io.Writer) {
 		output.Fields(
@@ -102,17 +102,17 @@ func statusParts(server string, s api.Status, now time.Time) []statusPart {
 	return append(parts, statusPart{quiet, 1, ""}, statusPart{groups, 3, "pando group list"})
 }
 
-// lines are what a function prints.
+// lines returns the lines that a function prints.
 func lines(tell func(io.Writer)) []string {
 	var b strings.Builder
 	tell(&b)
 	return slices.Collect(strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n"))
 }
 
-// statusFaults is how many boots that something is wrong with stand in the status.
+// statusFaults is how many boots with problems the status lists.
 const statusFaults = 5
 
-// statusTrouble is what is wrong with boots.
+// statusTrouble is the part about boots with problems.
 func statusTrouble(s api.Status) (out []string) {
 	if s.Failed == 0 {
 		return nil
@@ -135,7 +135,7 @@ func statusTrouble(s api.Status) (out []string) {
 	return out
 }
 
-// statusWarnings is what else wants somebody's attention.
+// statusWarnings is the part with other warnings.
 func statusWarnings(s api.Status) (out []string) {
 	if s.Disk != nil {
 		out = append(out, "WARNING: "+s.Disk.Text(), "  to do: "+s.Disk.Do)
@@ -166,8 +166,8 @@ func statusWarnings(s api.Status) (out []string) {
 	return out
 }
 
-// fitted is parts with a blank line between them, in at most so many lines. What came last goes first, down to the
-// least of each part; then the last parts go whole.
+// fitted joins parts with blank lines between them, in at most so many lines. It shortens the last parts first, each to
+// its least number of lines, and then leaves out whole parts from the end.
 func fitted(parts []statusPart, height int) []string {
 	total := func() int {
 		n := len(parts) - 1

@@ -85,15 +85,15 @@ func VerifyCommand(env *cmdenv.Env) *cobra.Command {
 
 // checkedStore is what `store check` and `image verify` print with --json.
 type checkedStore struct {
-	Versions int          `json:"versions"` // whole ones
+	Versions int          `json:"versions"` // that are complete
 	Objects  int64        `json:"objects"`
 	Bytes    int64        `json:"bytes"`
-	Unnamed  int64        `json:"unnamed"` // objects that nothing names
+	Unnamed  int64        `json:"unnamed"` // objects that no version names
 	Problems []brokenPart `json:"problems"`
 	Fixed    []brokenPart `json:"mended"`
 }
 
-// brokenPart is one thing that is wrong, or was.
+// brokenPart is one problem, fixed or not.
 type brokenPart struct {
 	Image   string       `json:"image,omitempty"` // name:tag, or the name
 	Version fleet.Digest `json:"version,omitempty"`
@@ -103,7 +103,7 @@ type brokenPart struct {
 	Hint    string       `json:"hint,omitempty"`
 }
 
-// checkStore looks at all, or at some versions only.
+// checkStore checks the whole store, or some versions.
 func checkStore(env *cmdenv.Env, ctx context.Context, only []fleet.Digest, repair bool, from []string) error {
 	if env.Server != "" {
 		return exitcode.WithHint(exitcode.Usagef("store check: works on the machine of the server, not through "+
@@ -153,13 +153,13 @@ func checkStore(env *cmdenv.Env, ctx context.Context, only []fleet.Digest, repai
 	return printChecked(env, ctx, dir, names, report)
 }
 
-// versionNames are what versions are called, and which ones there should be.
+// versionNames are the names of versions, and which versions the store should have.
 type versionNames struct {
 	of    map[fleet.Digest]string
 	known []fleet.Digest
 }
 
-// askVersionNames asks the server; without one versions have no names.
+// askVersionNames reads the names from the server; if no server runs, versions have no names.
 func askVersionNames(env *cmdenv.Env, ctx context.Context) versionNames {
 	n := versionNames{of: map[fleet.Digest]string{}}
 	c, err := env.Client()
@@ -253,7 +253,7 @@ func chunk12(object string) string {
 	return strings.TrimPrefix(object, "sha256:")[:12]
 }
 
-// namedProblem says of a problem which image and which files it is in, and what to do if it is not fixed.
+// namedProblem adds to a problem the image and files that it affects and, if it is not fixed, what to do.
 func namedProblem(
 	ctx context.Context,
 	dir *store.Dir,
@@ -278,7 +278,7 @@ func namedProblem(
 	return out
 }
 
-// filesIn names what lies in the chunk of a problem. Of a version whose inodes are broken too, it names what can be
+// filesIn names the files in the damaged chunk. If inodes of the version are damaged too, it names those that can be
 // read.
 func filesIn(ctx context.Context, dir *store.Dir, maps map[fleet.Digest]*imagefs.Map, p store.Problem) []string {
 	root, ok := maps[p.Version]
@@ -313,7 +313,7 @@ func manifestOf(dir *store.Dir, v fleet.Digest) (image.Manifest, error) {
 	return image.Decode(kept.Manifest)
 }
 
-// rebuildHint reports what brings a version's objects back.
+// rebuildHint says how to restore the objects of a version.
 func rebuildHint(dir *store.Dir, name string, v fleet.Digest) string {
 	name, _, _ = strings.Cut(name, ":")
 	if name == "" {
@@ -344,7 +344,7 @@ func rebuildHint(dir *store.Dir, name string, v fleet.Digest) string {
 	return again
 }
 
-// sameHint leaves out hints that were given before.
+// sameHint removes hints that repeat an earlier one.
 func sameHint(all []brokenPart) {
 	var given []string
 	for i := range all {

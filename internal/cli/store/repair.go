@@ -82,20 +82,20 @@ func nodeSeconds(env *cmdenv.Env, ctx context.Context, set string) ([]store.Repa
 	return out, nil
 }
 
-// nodeSecond is a node that has some objects in memory, for its peers.
+// nodeSecond is a running node, from which objects in its memory can be fetched.
 type nodeSecond struct {
 	store.HTTP
 	node string
-	lost bool // it does not answer, or shares nothing: asking it again for each object would take hours
+	lost bool // it does not answer or shares nothing: a time-out for each object would take hours
 }
 
-// busyWait is how long a node is left that sends as much as it may.
+// busyWait is the pause before a node is asked again whose uploads are all taken.
 const busyWait = 200 * time.Millisecond
 
-// Name is the node's.
+// Name is the name of the node.
 func (n *nodeSecond) Name() string { return "node " + n.node }
 
-// Get asks the node, and waits a little for one that is busy.
+// Get fetches an object from the node, and tries again if the node is busy.
 func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, error) {
 	for try := 0; !n.lost; try++ {
 		v, err := n.HTTP.Get(ctx, r)
@@ -116,7 +116,7 @@ func (n *nodeSecond) Get(ctx context.Context, r chunk.Request) (chunk.Verified, 
 	return chunk.Verified{}, store.ErrMissing
 }
 
-// Version says that nodes give away no manifests.
+// Version returns an error: nodes serve no manifests by this way.
 func (n *nodeSecond) Version(context.Context, fleet.Digest) (store.Version, error) {
 	return store.Version{}, store.ErrMissing
 }

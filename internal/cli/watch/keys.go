@@ -20,7 +20,7 @@ const (
 	endKey
 )
 
-// keyCodes are what terminals send for keys, in the forms that are in use.
+// keyCodes are the byte sequences that terminals send for keys.
 var keyCodes = map[string]watchKey{
 	"q": quitKey, "k": upKey, "j": downKey, "g": topKey, "G": endKey, " ": pageDownKey, "b": pageUpKey,
 	"\x1b[A": upKey, "\x1bOA": upKey, "\x1b[B": downKey, "\x1bOB": downKey, "\x1b[5~": pageUpKey,
@@ -28,10 +28,10 @@ var keyCodes = map[string]watchKey{
 	"\x1b[H":  topKey, "\x1bOH": topKey, "\x1b[1~": topKey, "\x1b[F": endKey, "\x1bOF": endKey, "\x1b[4~": endKey,
 }
 
-// longestKey is how many bytes a terminal sends for one key that is known.
+// longestKey is the length of the longest sequence in keyCodes.
 const longestKey = 4
 
-// parseKeys finds the keys in what a terminal sent. Others are passed over.
+// parseKeys finds known keys in the bytes of a terminal, and skips others.
 func parseKeys(b []byte) (keys []watchKey) {
 	for len(b) > 0 {
 		used := 1
@@ -46,8 +46,8 @@ func parseKeys(b []byte) (keys []watchKey) {
 	return keys
 }
 
-// tableKeys has a terminal tell keys as they are pressed, and does not show them. Ctrl-C interrupts as ever.
-// restore makes the terminal what it was; without a terminal, or in the background, there are no keys.
+// tableKeys makes a terminal send each key at once and without echo; Ctrl-C still interrupts. restore undoes that.
+// Without a terminal, or in the background, there are no keys.
 func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 	none := func() {}
 	if tty == nil {
@@ -68,7 +68,7 @@ func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 		return nil, none
 	}
 	pressed := make(chan watchKey, 16)
-	go func() { // it ends with the program: nobody else reads from this terminal
+	go func() { // it ends with the program, which is the only reader of this terminal
 		buf := make([]byte, 64)
 		for {
 			n, err := tty.Read(buf)
@@ -80,17 +80,16 @@ func tableKeys(tty *os.File) (keys <-chan watchKey, restore func()) {
 			}
 		}
 	}()
-	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // a terminal that is gone needs nothing
+	return pressed, func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, was) } // fails if the terminal is gone
 }
 
-// errQuit ends the table because somebody pressed q.
+// errQuit ends the table after the key q.
 var errQuit = errors.New("quit")
 
-// tableRoom is how many nodes a table has room for on so many lines; where there are more, one line less, which
-// says so.
+// tableRoom is how many nodes fit into a table of a height. If there are more nodes, one line says how many.
 func tableRoom(height int) int { return max(1, height-4) }
 
-// move turns to other nodes, on a terminal of so many lines.
+// move scrolls the table, on a terminal of a height.
 func (v *watchView) move(k watchKey, height int) {
 	page := max(1, tableRoom(height)-1)
 	switch k {
@@ -110,7 +109,7 @@ func (v *watchView) move(k watchKey, height int) {
 	v.top = v.topFor(height)
 }
 
-// topFor is the first node that is shown: never so late that lines stay empty.
+// topFor limits the first node shown, so that the table fills all lines.
 func (v watchView) topFor(height int) int {
 	if len(v.nodes) <= tableRoom(height) {
 		return 0

@@ -19,11 +19,11 @@ type watchView struct {
 	read  time.Time             // when nodes were read
 	lost  *api.UnreachableError // the server does not answer; nil: it does
 	top   int                   // the first node that is shown
-	keys  bool                  // there are keys to turn to others
+	keys  bool                  // keys scroll the table
 }
 
-// The columns of the live table. With the gaps they leave 24 of 80 columns for bytes; names and bytes share what
-// a wider terminal has more.
+// The columns of the live table. With gaps they leave 24 of 80 columns for bytes. On a wider terminal names and bytes
+// share the rest.
 const (
 	nameWidth  = 16
 	stageWidth = 12
@@ -75,7 +75,7 @@ func (v watchView) render(width, height int) string {
 	return terminal.Lines(out, width, height)
 }
 
-// urgency sorts what needs eyes to the top: failed, on the way, waiting for adoption, up, the rest.
+// urgency is the order of the table: failed, booting, waiting for adoption, up, others.
 func urgency(n api.Node) int {
 	switch {
 	case n.Boot != nil && slices.Contains([]trace.State{trace.Failed, trace.Silent, trace.Degraded}, n.Boot.State):

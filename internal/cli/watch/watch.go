@@ -88,7 +88,7 @@ func watchLines(env *cmdenv.Env, ctx context.Context, c *api.Client, selection s
 	return nil
 }
 
-// watched is the set of nodes that a selection names; nil stands for all, those too that appear later.
+// watched is the set of nodes that a selection names; nil: all, with those that are added later.
 func watched(ctx context.Context, c *api.Client, selection string) (map[string]bool, error) {
 	if selection == "" {
 		return nil, nil
@@ -115,8 +115,8 @@ func printEvent(env *cmdenv.Env, e trace.Event) error {
 	return output.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, listing.EventText(e))
 }
 
-// drawTable draws the table until ctx ends. The terminal's cursor comes back whatever happens, and a server
-// that goes away is waited for.
+// drawTable draws the table until ctx ends. It always restores the cursor of the terminal. If the server goes away, it
+// waits for it.
 func drawTable(env *cmdenv.Env, ctx context.Context, c *api.Client, selection string, tty *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,7 +166,7 @@ func drawTable(env *cmdenv.Env, ctx context.Context, c *api.Client, selection st
 	}
 }
 
-// watchTable is a live table and what keeps it fresh.
+// watchTable is a live table, and the event stream that updates it.
 type watchTable struct {
 	view    watchView
 	stale   bool          // something happened since the nodes were read
@@ -186,16 +186,16 @@ func (t *watchTable) due(now time.Time) bool {
 	return since >= t.took*readPart && (t.stale || since >= readEvery)
 }
 
-// follow starts to listen for events. They only mark the table as stale, and a tick reads it anew: a storm has
-// thousands of events a second.
+// follow starts to read events. An event only marks the table as stale, and the next tick reads the nodes again: a boot
+// storm has thousands of events a second.
 func (t *watchTable) follow(ctx context.Context, c *api.Client) {
 	ended := make(chan error, 1)
 	t.ended = ended
 	go func() { ended <- follow(ctx, c, t.changed) }()
 }
 
-// wait returns when there is something to draw: at the next tick, after a key, in a window of another size; or with
-// what ends the table.
+// wait returns when the table has to be drawn: at the next tick, after a key, when the window has another size. It
+// returns an error that ends the table.
 func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int) (err error) {
 	for {
 		select {
@@ -222,7 +222,7 @@ func (t *watchTable) wait(ctx context.Context, tick <-chan time.Time, height int
 	}
 }
 
-// lost tells a server that does not answer, which may come back, from other errors.
+// lost tells apart a server that does not answer, which may pass, and other errors.
 func lost(err error) (gone *api.UnreachableError, other error) {
 	if errors.As(err, &gone) {
 		return gone, nil
@@ -248,7 +248,7 @@ func follow(ctx context.Context, c *api.Client, changed chan<- struct{}) error {
 	return nil
 }
 
-// elapsed is the time of a boot as the watcher sees it: still counting while the boot is on its way.
+// elapsed is the duration of a boot; while it goes on, the duration until now.
 func elapsed(b *api.Boot, now time.Time) time.Duration {
 	if b.State == trace.Booting || b.State == trace.Failed {
 		return max(b.Elapsed, now.Sub(b.Started))
@@ -256,11 +256,11 @@ func elapsed(b *api.Boot, now time.Time) time.Duration {
 	return b.Elapsed
 }
 
-// adopted reports whether a node boots what its group desires.
+// adopted reports whether a node is adopted: others get no image.
 func adopted(n api.Node) bool { return n.State == fleet.Adopted }
 
-// How often the list of nodes is read anew, which has what fell between the events. Reading thousands of nodes takes
-// the server a while, so it is done for a part of the time only.
+// How often the whole list of nodes is read, since events may be missed. Reading thousands of nodes is work for the
+// server, so the program spends only a part of its time with it.
 const (
 	readEvery = 10 * time.Second
 	readPart  = 10 // of the time

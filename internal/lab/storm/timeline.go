@@ -26,7 +26,7 @@ func (s *Storm) timelines(ctx context.Context, nodes []*node, r *stormRun) error
 			}
 		}
 		r.Each[i].Timeline = told
-		if !r.Each[i].Killed && b.State != trace.Up {
+		if !r.Each[i].Killed && !b.State.Reached() {
 			return fmt.Errorf("%s has booted, and its timeline says that it is %s", shortName(i), b.State)
 		}
 	}

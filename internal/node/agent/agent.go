@@ -138,9 +138,20 @@ func (a *Agent) Run(ctx context.Context) {
 		a.kept.look()
 		a.status.report(ctx)
 		a.reads.send(ctx)
+		a.holdLogin(ctx)
 		a.renewMedium(ctx)
 		next.Reset(a.status.interval())
 	}
+}
+
+// holdLogin begins once to have what a login reads held in memory: when the boot's reads are not recorded any more.
+func (a *Agent) holdLogin(ctx context.Context) {
+	rec := a.sender.record
+	if a.parts.Login == nil || !rec.up.Load() || !rec.Traced && rundir.Monotonic()-rec.BootedAt < 2*readsLongest {
+		return
+	}
+	go a.parts.Login(ctx)
+	a.parts.Login = nil
 }
 
 // renewMedium brings the boot medium in step, once in a boot.

@@ -13,6 +13,7 @@ type Parts struct {
 	Extensions Extensions
 	Next       NextBoot
 	Medium     MediumCare
+	Login      func(context.Context)   // has what a login reads held in memory, after the boot; nil: nothing
 	Beside     []func(context.Context) // that run beside the agent's loop, once the node has a server
 }
 

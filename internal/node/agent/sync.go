@@ -80,6 +80,9 @@ func runShell(ctx context.Context, command string) string {
 	if err == nil {
 		return ""
 	}
+	if ctx.Err() != nil {
+		return "it did not end in time, and was stopped"
+	}
 	text := strings.TrimSpace(string(out))
 	return strings.TrimSuffix(fmt.Sprintf("%v: %s", err, text[max(0, len(text)-maxOutput):]), ": ")
 }

@@ -62,6 +62,8 @@ type blockDaemon struct {
 	pending *pendingCache      // behind it; nil: no cache on a disk
 	start   time.Time
 	proofs  chunk.FastDigests // of the boot pack's pieces
+	holder  holder
+	roomier sync.Once // when the holder begins for the first time
 
 	disk   atomic.Pointer[blockapi.CacheDisk] // nil: it did not come
 	swarm  atomic.Pointer[peer.Node]          // nil: it is in none
@@ -129,8 +131,8 @@ func (d *blockDaemon) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("kernel's socket: %w", err)
 	}
-	if err := serveStatus(ctx, blockapi.Socket, &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave},
-		d.log); err != nil {
+	status := &statusServer{d.status, d.setNetwork, d.endReads, d.booted, d.leave, d.hold}
+	if err := serveStatus(ctx, blockapi.Socket, status, d.log); err != nil {
 		d.log.Warn("no status", "err", err) // worth a line, not the root file system
 	}
 	go d.monitor.run(ctx)
@@ -152,6 +154,8 @@ func (d *blockDaemon) run(ctx context.Context) error {
 		}
 		d.reads.begin()
 		d.fillCache()
+		forget := opened.DropRaw
+		d.holder.forget.Store(&forget)
 		dev.arrive(opened)
 		if err := d.supervisor().send(controlMessage{Ready: true}); err != nil {
 			d.log.Warn("tell the supervisor", "err", err) // it died; watchSupervisor starts another
@@ -205,7 +209,8 @@ func (d *blockDaemon) open(ctx context.Context) (*blockdev.Device, error) {
 	if node != nil {
 		from = node
 	}
-	dev, err := blockdev.Open(ctx, d.kept(from), blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
+	d.holder.from = d.kept(from)
+	dev, err := blockdev.Open(ctx, &d.holder, blockdev.Options{Index: d.cfg.Index, Size: d.cfg.Size, Cache: cache,
 		UnpackAhead: runtime.NumCPU() > 1, Pack: pack, Served: d.served})
 	if errors.Is(err, blockdev.ErrBroken) {
 		d.watch.broken(err)

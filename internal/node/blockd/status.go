@@ -23,6 +23,7 @@ type statusServer struct {
 	endReads   func() blockapi.Recording
 	booted     func()
 	leave      func(context.Context)
+	hold       func(on bool) blockapi.Held
 }
 
 // serveStatus listens on path, which is replaced, until ctx is done. Only root may connect.
@@ -77,6 +78,10 @@ func (s *statusServer) routes() http.Handler {
 	mux.HandleFunc("POST /booted", func(w http.ResponseWriter, _ *http.Request) {
 		s.booted()
 		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /hold", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.hold(r.FormValue("on") != "")) // the client is gone: it may ask again
 	})
 	mux.HandleFunc("POST /leave", func(w http.ResponseWriter, r *http.Request) {
 		s.leave(r.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"pando/internal/api"
 	"pando/internal/control"
@@ -58,7 +59,8 @@ func (q *registration) beginBoot(ctx context.Context, h fleet.Hardware, lease li
 	if q.timeline.config.Medium == "" || q.timeline.begin.Load() != nil {
 		return nil
 	}
-	req := api.BeginRequest{MAC: lease.MAC, Medium: q.timeline.config.Medium, UUID: h.UUID, Serial: h.Serial}
+	req := api.BeginRequest{MAC: lease.MAC, Medium: q.timeline.config.Medium, UUID: h.UUID, Serial: h.Serial,
+		Uptime: time.Since(q.timeline.started)}
 	var resp api.BeginResponse
 	if err := q.timeline.control.Call(ctx, "/v1/node/begin", "", req, &resp); err != nil {
 		return q.beginProblem(err)

@@ -60,7 +60,7 @@ func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) er
 			began = latest.Add(time.Second) // a boot that is asked for is the latest of its machine
 		}
 		c.Begin(began)
-	case !c.UnderWay(s.now()):
+	case !c.UnderWay(s.now()), req.Uptime > 0 && c.LoadedBefore(s.now().Add(-req.Uptime)):
 		s.boots.Follow(ctx, c, s.now())
 	}
 	s.boots.SetAddr(c, from)
@@ -135,6 +135,7 @@ func (s *mediumBoots) beginMedium(
 		return "", err
 	}
 	c.Kernel, c.Token, c.Failure = "", "", ""
+	c.Loaded(s.now())
 	if c.DHCP == trace.Begin {
 		s.boots.DHCPDone(c, from)
 	}

@@ -185,8 +185,12 @@ func (a *API) addVersion(r *http.Request) (any, error) {
 	if err := a.checkVersion(r.Context(), req.Version); err != nil {
 		return nil, err
 	}
-	var follow []string
+	var follow, kept []string
 	err = a.registry.Update(r.Context(), func(tx *registry.Tx) (err error) {
+		released, err := a.released(tx, name, req)
+		if err != nil {
+			return err
+		}
 		if err := a.checkArchitecture(tx, name, req.Version); err != nil {
 			return err
 		}
@@ -196,6 +200,10 @@ func (a *API) addVersion(r *http.Request) (any, error) {
 		for _, t := range req.Tags {
 			if err := httpapi.Invalid(fleet.ValidName("tag", t)); err != nil {
 				return err
+			}
+			if _, err := tx.Tag(name, t); err == nil && !released {
+				kept = append(kept, t)
+				continue
 			}
 			was, err := tx.PutTag(fleet.Tag{Image: name, Tag: t, Version: req.Version})
 			if err != nil {
@@ -214,7 +222,32 @@ func (a *API) addVersion(r *http.Request) (any, error) {
 	}
 	a.newVersion(req.Version)
 	a.wake(r.Context(), follow)
-	return a.imageNamed(r.Context(), name)
+	out, err := a.imageNamed(r.Context(), name)
+	if img, ok := out.(api.Image); ok {
+		img.TagsKept = kept
+		out = img
+	}
+	return out, err
+}
+
+// released reports whether tags move to a new version. Running nodes get an extension as soon as its tag moves, so a
+// build moves no tag of one that nodes have, unless it is the first of the extension for its version of the image.
+func (a *API) released(tx *registry.Tx, name string, req api.VersionAdd) (bool, error) {
+	base := a.versionView(registry.ImageVersion{Image: name, Version: req.Version}).Extends
+	if base == "" || req.Release {
+		return true, nil
+	}
+	nodes, err := fleetview.NodesWithExtension(tx, name)
+	if err != nil || len(nodes) == 0 {
+		return true, err
+	}
+	all, err := tx.Versions(name)
+	for _, v := range all {
+		if v.Version != req.Version && a.versionView(v).Extends == base {
+			return false, err
+		}
+	}
+	return true, err
 }
 
 // checkArchitecture refuses a version for another architecture than the image's others: who moves a tag to it would

@@ -81,7 +81,7 @@ func (a *API) missingObjects(r *http.Request) (any, error) {
 
 // writing runs write with the store's lock held.
 func (a *API) writing(ctx context.Context, write func(*store.Writer) error) error {
-	if a.collector.registry.FullDisk() != nil {
+	if a.collector.registry.Relieve(ctx); a.collector.registry.FullDisk() != nil {
 		return fmt.Errorf("upload: %w", registry.ErrFull)
 	}
 	unlock, err := a.store.Lock(ctx, "image push")

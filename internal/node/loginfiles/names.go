@@ -1,0 +1,38 @@
+package loginfiles
+
+// Where programs and libraries are.
+var (
+	programDirs = []string{"/usr/sbin/", "/usr/bin/", "/usr/lib/systemd/", "/usr/lib/openssh/", "/usr/libexec/openssh/",
+		"/sbin/", "/bin/"}
+	libraryDirs = []string{"/usr/lib/*-linux-gnu*/", "/usr/lib64/", "/usr/lib/", "/lib64/", "/lib/",
+		"/usr/lib/*-linux-gnu*/systemd/", "/usr/lib64/systemd/", "/usr/lib/systemd/"}
+)
+
+// What comes first is kept when there is no room for all. The first programs are those of a login, and the services
+// that have a part in it; PAM's and NSS's modules and the small files come between these and the rest.
+var (
+	loginPrograms = []string{"sshd", "sshd-session", "sshd-auth", "login", "agetty", "sulogin", "bash", "sh",
+		"systemd", "systemd-executor", "systemd-logind", "systemd-journald", "dbus-daemon", "dbus-broker",
+		"systemd-user-runtime-dir", "systemd-tmpfiles", "unix_chkpwd"}
+	smallFiles = []string{
+		"/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/nsswitch.conf", "/etc/ld.so.cache",
+		"/etc/ld.so.preload", "/etc/login.defs", "/etc/environment", "/etc/profile", "/etc/bash*", "/etc/inputrc",
+		"/etc/shells", "/etc/securetty", "/etc/motd", "/etc/issue*", "/etc/hosts*", "/etc/host.conf",
+		"/etc/resolv.conf", "/etc/gai.conf", "/etc/localtime", "/etc/locale.*", "/etc/default/locale",
+		"/etc/machine-id", "/etc/pam.conf", "/etc/pam.d/*", "/usr/lib/pam.d/*", "/etc/security/*",
+		"/etc/security/*.d/*", "/etc/ssh/*", "/etc/ssh/*.d/*", "/etc/profile.d/*", "/etc/update-motd.d/*",
+		"/etc/environment.d/*", "/usr/lib/environment.d/*", "/etc/crypto-policies/back-ends/*",
+		"/root/.bash*", "/root/.profile", "/root/.ssh/*", "/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog",
+		"/etc/systemd/user/*", "/usr/lib/systemd/user/*", "/usr/lib/systemd/user/*/*",
+		"/usr/lib/systemd/user-*generators/*", "/usr/share/user-tmpfiles.d/*", "/usr/share/dbus-1/session.conf",
+		"/usr/lib/locale/C.utf8/*", "/usr/lib/locale/C.utf8/*/*", "/usr/lib/*-linux-gnu*/gconv/gconv-modules.cache",
+		"/usr/lib*/gconv/gconv-modules.cache", "/usr/share/zoneinfo/Etc/UTC",
+		"/*/terminfo/[lsvx]/linux", "/*/terminfo/[lsvx]/screen", "/*/terminfo/[lsvx]/vt[12]*0",
+		"/*/terminfo/[lsvx]/xterm*", "/usr/share/terminfo/[lsvx]/linux", "/usr/share/terminfo/[lsvx]/xterm*",
+	}
+	tools = []string{"systemctl", "reboot", "poweroff", "shutdown", "journalctl", "loginctl", "ps", "ip", "ls", "cat",
+		"id", "uname", "df", "dmesg", "mount", "umount", "kill", "sleep", "date", "grep", "tail", "head", "less",
+		"free", "uptime", "hostname", "env", "rm", "cp", "mv", "mkdir", "touch", "ln", "stat", "readlink", "echo",
+		"sync", "tty", "stty", "who", "whoami", "sed", "sort", "wc", "top", "ss", "ping", "su", "sudo", "pgrep",
+		"chmod", "chown", "du", "mesg", "run-parts", "lesspipe", "dircolors", "basename", "dirname", "cut", "tr"}
+)

@@ -1,0 +1,195 @@
+package loginfiles
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pando/internal/backoff"
+	"pando/internal/blockapi"
+)
+
+// How it is read: nodes that boot together do not begin together, and reads of others come first.
+const (
+	beginWithin = 2 * time.Minute
+	lookEvery   = time.Minute
+	perSecond   = 2 << 20 // bytes
+)
+
+// block is the daemon behind the root.
+type block interface {
+	Status(ctx context.Context, since int64) (blockapi.Status, error)
+	Hold(ctx context.Context, on bool) (blockapi.Held, error)
+}
+
+// Run has the block daemon hold the files of this system until ctx ends; a daemon that takes over begins anew. It may
+// take as long as the servers are away.
+func Run(ctx context.Context, b block, log io.Writer) { run(ctx, b, log, (*reader).all) }
+
+func run(ctx context.Context, b block, log io.Writer, files func(*reader)) {
+	holding := 0 // which daemon does
+	for wait := rand.N(beginWithin); backoff.Sleep(ctx, wait) == nil; wait = lookEvery {
+		st, err := b.Status(ctx, 0)
+		if err != nil || st.PID == holding {
+			continue
+		}
+		if err := hold(ctx, b, log, files); err != nil {
+			fmt.Fprintln(log, err)
+			continue
+		}
+		holding = st.PID
+	}
+}
+
+func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) error {
+	if _, err := b.Hold(ctx, true); err != nil {
+		return err
+	}
+	k := &reader{read: readThrough, known: map[string]bool{},
+		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil }}
+	files(k)
+	h, err := b.Hold(ctx, false)
+	if err == nil {
+		fmt.Fprintf(log, "what a login reads is held in memory: %d files of %.1f MB, for which %.1f MB are held "+
+			"beside the boot pack; %d objects have no room\n",
+			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, h.Left)
+	}
+	return err
+}
+
+// reader reads files.
+type reader struct {
+	root  string                             // "" but for tests
+	read  func(f *os.File, size int64) error // past the page cache: what is in there is not held
+	pause func(bytes int64) bool             // after that many; false: it is over
+
+	known map[string]bool // by what they were asked for, and by path
+	files int
+	bytes int64
+	over  bool
+}
+
+func (k *reader) all() {
+	k.programs(loginPrograms)
+	k.modules()
+	for _, pattern := range smallFiles {
+		k.glob(pattern)
+	}
+	k.programs(tools)
+}
+
+func (k *reader) programs(names []string) {
+	for _, name := range names {
+		k.first(name, programDirs)
+	}
+}
+
+// first keeps the first file of a name in some directories, as the search for programs and libraries finds it.
+func (k *reader) first(name string, dirs []string) {
+	if name == "" || k.known[name] {
+		return
+	}
+	k.known[name] = true
+	for _, dir := range dirs {
+		found, _ := filepath.Glob(k.root + dir + name)
+		if len(found) > 0 {
+			k.file(found[0])
+			return
+		}
+	}
+}
+
+func (k *reader) glob(pattern string) {
+	found, _ := filepath.Glob(k.root + pattern)
+	for _, path := range found {
+		k.file(path)
+	}
+}
+
+// modules keeps those of PAM and NSS that the system is configured to use.
+func (k *reader) modules() {
+	for _, dir := range []string{"/etc/pam.d/*", "/usr/lib/pam.d/*"} {
+		files, _ := filepath.Glob(k.root + dir)
+		for _, f := range files {
+			for _, word := range words(f) {
+				if strings.HasSuffix(word, ".so") {
+					for _, lib := range libraryDirs {
+						k.glob(lib + "security/" + filepath.Base(word))
+					}
+				}
+			}
+		}
+	}
+	for _, service := range words(k.root + "/etc/nsswitch.conf") {
+		k.first("libnss_"+service+".so.2", libraryDirs)
+	}
+}
+
+// words are those of a configuration file without its comments.
+func words(file string) (out []string) {
+	b, _ := os.ReadFile(file) // there may be none
+	for line := range strings.Lines(string(b)) {
+		line, _, _ = strings.Cut(line, "#")
+		out = append(out, strings.Fields(line)...)
+	}
+	return out
+}
+
+// file keeps a file, and the libraries that it needs.
+func (k *reader) file(path string) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || k.known[real] || k.over {
+		return
+	}
+	k.known[real] = true
+	f, err := os.OpenFile(real, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return
+	}
+	if k.read(f, info.Size()) != nil {
+		return
+	}
+	k.files, k.bytes, k.over = k.files+1, k.bytes+info.Size(), !k.pause(info.Size())
+	libraries, loader := needs(f)
+	for _, name := range libraries {
+		k.first(name, libraryDirs)
+	}
+	if loader != "" {
+		k.file(k.root + loader)
+	}
+}
+
+// readThrough reads a file past the page cache, where its file system can do that.
+func readThrough(f *os.File, size int64) error {
+	const step = 128 << 10
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
+	}
+	if err == nil {
+		defer unix.FcntlInt(f.Fd(), unix.F_SETFL, flags) // what is read next is not aligned
+	}
+	page, err := unix.Mmap(-1, 0, step, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(page)
+	for at := int64(0); at < size; at += step {
+		if _, err := unix.Pread(int(f.Fd()), page, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
