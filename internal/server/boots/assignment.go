@@ -7,16 +7,40 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"pando/internal/api"
+	"pando/internal/bootplan"
+	"pando/internal/endpoint"
 	"pando/internal/fleet"
+	"pando/internal/identity"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
+	"pando/internal/versions"
 )
+
+// assigner makes assignments.
+type assigner struct {
+	registry Registry
+	versions *versions.Cache
+	planner  *bootplan.Planner
+	ports    *endpoint.Ports
+	keys     identity.Keys
+
+	packs      packSource
+	recordings recordingSource
+	journals   journalSource
+
+	stateFiles   func(context.Context, registry.Boot, fleet.Node, fleet.Group) ([]fleet.File, error)
+	consoleFiles func(server netip.Addr) []fleet.File
+	stores       func() []string
+	servers      []string
+	now          func() time.Time
+}
 
 // Assign makes the signed assignment of a boot: the version that it began with, not what its group desires by now,
 // because the booted kernel and modules belong to that version.
-func (s *Service) Assign(
+func (s *assigner) Assign(
 	ctx context.Context,
 	b registry.Boot,
 	n nodeconfig.Node,
@@ -66,7 +90,7 @@ func (s *Service) Assign(
 }
 
 // Extensions are the extensions of what a boot runs.
-func (s *Service) Extensions(
+func (s *assigner) Extensions(
 	ctx context.Context,
 	g fleet.Group,
 	base fleet.Digest,

@@ -17,14 +17,25 @@ import (
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
+	"pando/internal/versions"
 )
 
 // longestUptime bounds what a node may say of how long it ran before a server answered.
 const longestUptime = 365 * 24 * time.Hour
 
+// mediumBoots begins the boots of machines that were started from a boot medium.
+type mediumBoots struct {
+	boots     *bootlog.Boots
+	planner   *bootplan.Planner
+	versions  *versions.Cache
+	scripts   *scripts
+	addresses *addresses
+	now       func() time.Time
+}
+
 // BeginFromMedium answers POST /v1/node/begin: a machine that was started from a boot medium gets what script and
 // initramfs give others, on the same conditions, and over TLS.
-func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
+func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.BeginRequest](w, r)
 	if err != nil {
 		return err
@@ -35,7 +46,7 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	defer c.Unlock()
-	if !s.proven(c, req.MAC, from, ExchangeTime) {
+	if !s.addresses.proven(c, req.MAC, from, ExchangeTime) {
 		return api.NewError(
 			api.NotFound,
 			fmt.Sprintf("no DHCP exchange of %s for address %s was seen in the last minute", req.MAC, from),
@@ -72,8 +83,8 @@ func (s *Service) BeginFromMedium(w http.ResponseWriter, r *http.Request) error 
 }
 
 // mediumPlan is what the machine boots. Its kernel runs already, so that has to be the one of the version.
-func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
-	m, err := s.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
+func (s *mediumBoots) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.BeginRequest) (bootplan.Plan, error) {
+	m, err := s.scripts.admit(ctx, c, netboot.Query{MAC: req.MAC, UUID: req.UUID, Serial: req.Serial})
 	if err != nil {
 		return bootplan.Plan{}, err
 	}
@@ -107,7 +118,7 @@ func (s *Service) mediumPlan(ctx context.Context, c *bootlog.Entry, req api.Begi
 }
 
 // beginMedium records the boot and makes its token. c's lock is held.
-func (s *Service) beginMedium(
+func (s *mediumBoots) beginMedium(
 	ctx context.Context,
 	c *bootlog.Entry,
 	p bootplan.Plan,

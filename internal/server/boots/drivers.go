@@ -164,7 +164,7 @@ func listOf(drivers []image.Driver) string {
 }
 
 // driversFor chooses the drivers of a boot whose script is asked for. The boot's lock is held.
-func (s *Service) driversFor(
+func (s *scripts) driversFor(
 	ctx context.Context,
 	c *bootlog.Entry,
 	p bootplan.Plan,

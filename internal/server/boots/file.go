@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/bootlog"
+	"pando/internal/endpoint"
 	"pando/internal/httpapi"
 	"pando/internal/netboot"
 	"pando/internal/registry"
@@ -65,8 +66,18 @@ func (b Files) Names() []string {
 	return names
 }
 
+// loaders serves boot files.
+type loaders struct {
+	files    Files
+	registry Registry
+	boots    *bootlog.Boots
+	ports    *endpoint.Ports
+	packets  *packets
+	sender   *sender
+}
+
 // ServeBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
-func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
+func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
 	data, ok := s.files.Data[name]
 	if !ok {
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
@@ -74,7 +85,7 @@ func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 	w.Header().Set("Content-Type", "application/efi")
 	c := s.boots.At(httpapi.RemoteAddr(r))
 	if c != nil && r.Method == http.MethodGet && !s.ofNext(c, name) {
-		return s.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
+		return s.sender.sendK(w, r, c, trace.BootFile, bytes.NewReader(data))
 	}
 	sockopt.LetMessagesPass(r.Context())
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
@@ -82,11 +93,11 @@ func (s *Service) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 }
 
 // ofNext reports whether a boot file is of the boot after c, whose script will be asked for, and notes it.
-func (s *Service) ofNext(c *bootlog.Entry, name string) bool {
+func (s *loaders) ofNext(c *bootlog.Entry, name string) bool {
 	c.Lock()
 	defer c.Unlock()
-	now := s.now()
-	if !s.runs(c, now) && !(c.UnderWay(now) && c.Restarted(now, true)) {
+	now := s.packets.now()
+	if !s.packets.runs(c, now) && !(c.UnderWay(now) && c.Restarted(now, true)) {
 		return false
 	}
 	c.Knocked(now, string(netboot.HTTPBoot), trace.Event{Stage: trace.BootFile, Kind: trace.End,
@@ -95,7 +106,7 @@ func (s *Service) ofNext(c *bootlog.Entry, name string) bool {
 }
 
 // KnownAt reports whether a machine that boots at an address is a node's that has registered once, or was declared.
-func (s *Service) KnownAt(addr netip.Addr) bool {
+func (s *loaders) KnownAt(addr netip.Addr) bool {
 	c := s.boots.At(addr)
 	if c == nil {
 		return false
@@ -109,7 +120,7 @@ func (s *Service) KnownAt(addr netip.Addr) bool {
 }
 
 // OpenTFTP finds what a TFTP name stands for.
-func (s *Service) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
+func (s *loaders) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
 	if r.Name == autoexec {
 		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
 	}

@@ -10,7 +10,7 @@ import (
 
 // Old ROMs ask for the name and for what stood behind it in the DHCP packet. TFTP leaves the number of an option of it.
 func TestLoaderNameWithWhatFollowsIt(t *testing.T) {
-	s := &Service{files: Files{Data: map[string][]byte{
+	s := &loaders{files: Files{Data: map[string][]byte{
 		"undionly.kpxe": []byte("bios"), "ipxe.efi": []byte("all"), "ipxe.efi.signed": []byte("signed")}}}
 	for name, want := range map[string]string{
 		"undionly.kpxe": "bios", "undionly.kpxe+": "bios", "undionly.kpxeC": "bios", "undionly.kpxe6x": "bios",

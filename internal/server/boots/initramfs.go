@@ -9,25 +9,45 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
 	"pando/internal/build/initramfs"
+	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
 	"pando/internal/image"
 	"pando/internal/initrd"
 	"pando/internal/registry"
+	"pando/internal/store"
 	"pando/internal/trace"
+	"pando/internal/versions"
 )
 
 // KernelTime is how long after its script a machine may ask for its initramfs: a kernel takes long on a slow
 // network in a storm.
 const KernelTime = 15 * time.Minute
 
+// tokens makes an initramfs for each boot, with the token that the node registers with.
+type tokens struct {
+	boots    *bootlog.Boots
+	planner  *bootplan.Planner
+	versions *versions.Cache
+	store    *store.Dir
+	programs initrd.Programs
+	disks    *initrd.DiskDrivers
+	ports    *endpoint.Ports
+	keys     identity.Keys
+	sender   *sender
+
+	release string
+	now     func() time.Time
+}
+
 // ServeInitramfs answers GET /boot/<boot id>/initramfs: the trust cpio made for this boot, then those of the
 // version's drivers that the boot's list names, then the agent. HEAD tells the size and makes no token. A range is
 // served as long as the token it belongs to is in memory; after a restart the whole file with a new token is the
 // answer, which is allowed.
-func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
+func (s *tokens) ServeInitramfs(w http.ResponseWriter, r *http.Request, id fleet.BootID) error {
 	c, err := s.boots.ByID(r.Context(), id)
 	if err != nil {
 		return err
@@ -48,12 +68,12 @@ func (s *Service) ServeInitramfs(w http.ResponseWriter, r *http.Request, id flee
 		http.ServeContent(w, r, "", time.Time{}, content)
 		return nil
 	}
-	return s.sendK(w, r, c, trace.Initramfs, content)
+	return s.sender.sendK(w, r, c, trace.Initramfs, content)
 }
 
 // initramfs checks the requester, makes a token unless one is being sent, and joins the parts. fresh means that an
 // earlier reply, if any, had another token. The caller holds the boot's lock.
-func (s *Service) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
+func (s *tokens) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.Joined, fresh bool, err error) {
 	if err := s.mayHaveToken(r, c); err != nil {
 		return nil, false, err
 	}
@@ -94,7 +114,7 @@ func (s *Service) initramfs(r *http.Request, c *bootlog.Entry) (content *initrd.
 }
 
 // mayHaveToken refuses a token to who is not the machine that this boot's script was sent to.
-func (s *Service) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
+func (s *tokens) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 	b, from, now := c.Boot, httpapi.RemoteAddr(r), s.now()
 	switch {
 	case b.Scripted.IsZero() || now.Sub(b.Scripted) > KernelTime:
@@ -116,7 +136,7 @@ func (s *Service) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 }
 
 // bootConfig is what the trust cpio tells the node.
-func (s *Service) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
+func (s *tokens) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
 		Control:   []string{s.ports.ControlURL(at)},
@@ -128,7 +148,7 @@ func (s *Service) bootConfig(c *bootlog.Entry, group fleet.Group, token string, 
 
 // diskDriversOf are the drivers of disks for a boot, nothing if its group has nothing on them. A boot that cannot have
 // them goes on without. The boot's lock is held.
-func (s *Service) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
+func (s *tokens) diskDriversOf(ctx context.Context, c *bootlog.Entry, group fleet.Group, m image.Manifest) []byte {
 	if !group.WantsDisks() {
 		return nil
 	}

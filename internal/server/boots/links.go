@@ -9,7 +9,7 @@ import (
 )
 
 // RestoreLinks tells the admission queue which links nodes had when they booted last.
-func (s *Service) RestoreLinks(ctx context.Context) error {
+func (s *registrar) RestoreLinks(ctx context.Context) error {
 	return s.registry.View(ctx, func(tx *registry.Tx) error {
 		boots, err := tx.LatestBoots()
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 // Kexec answers POST /v1/node/kexec: a running node gets kernel and initramfs of its next boot, which begins
 // with this. What script and data path tell other boots in the clear goes through the channel that the node's
 // session protects: a line of JSON, the kernel, the initramfs.
-func (s *Service) Kexec(w http.ResponseWriter, r *http.Request) error {
+func (s *nextBoots) Kexec(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.NodeKexec](w, r)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Service) Kexec(w http.ResponseWriter, r *http.Request) error {
 }
 
 // nextBoot begins the boot that follows b, as a script does. c's lock is held.
-func (s *Service) nextBoot(
+func (s *nextBoots) nextBoot(
 	r *http.Request,
 	c *bootlog.Entry,
 	b registry.Boot,
@@ -86,14 +86,15 @@ func (s *Service) nextBoot(
 	}
 	c.Begin(s.now())
 	c.Boot.Node, c.Boot.Firmware = node.Name, string(fleet.MethodKexec)
-	in, err := s.start(ctx, c, netboot.ScriptInput{MAC: c.MAC}, p, netboot.Query{MAC: c.MAC}, httpapi.RemoteAddr(r))
+	from := httpapi.RemoteAddr(r)
+	in, err := s.scripts.start(ctx, c, netboot.ScriptInput{MAC: c.MAC}, p, netboot.Query{MAC: c.MAC}, from)
 	if err != nil {
 		return next, nil, nil, err
 	}
 	if next.Line, err = netboot.CommandLine(in); err != nil {
 		return next, nil, nil, err
 	}
-	if initramfs, _, err = s.initramfs(r, c); err != nil {
+	if initramfs, _, err = s.tokens.initramfs(r, c); err != nil {
 		return next, nil, nil, err
 	}
 	if kernel, err = s.store.Open(p.Manifest.Kernel.Object); err != nil {
@@ -105,7 +106,7 @@ func (s *Service) nextBoot(
 }
 
 // sentByKexec closes the stages that firmware has in other boots.
-func (s *Service) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
+func (s *nextBoots) sentByKexec(ctx context.Context, c *bootlog.Entry, next api.NextBoot) {
 	c.Lock()
 	defer c.Unlock()
 	if c.Boot.ID != next.Boot {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
+	"pando/internal/admission"
 	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/bootmethod"
@@ -14,13 +16,28 @@ import (
 	"pando/internal/hint"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/nodeauth"
 	"pando/internal/registry"
+	"pando/internal/store"
 	"pando/internal/trace"
 )
 
+// nextBoots begins the boots of nodes that run.
+type nextBoots struct {
+	registry  Registry
+	store     *store.Dir
+	boots     *bootlog.Boots
+	planner   *bootplan.Planner
+	admission *admission.Queue
+	nodeAuth  *nodeauth.Checker
+	scripts   *scripts
+	tokens    *tokens
+	now       func() time.Time
+}
+
 // SoftReboot answers POST /v1/node/next: it begins the boot of a running node that keeps its kernel, and gives the
 // token that others find in their initramfs.
-func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
+func (s *nextBoots) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 	_, c, p, err := s.NextPlan(w, r, false)
 	if err != nil {
 		return err
@@ -67,7 +84,7 @@ func (s *Service) SoftReboot(w http.ResponseWriter, r *http.Request) error {
 
 // NextPlan returns the running boot of the requesting node, locked, and what its next boot would run if the kernel
 // stays. early asks for what a rollout will bring the node before its turn.
-func (s *Service) NextPlan(
+func (s *nextBoots) NextPlan(
 	w http.ResponseWriter,
 	r *http.Request,
 	early bool,
@@ -90,7 +107,7 @@ func (s *Service) NextPlan(
 }
 
 // planAfter is what the boot that follows b runs. c's lock is held.
-func (s *Service) planAfter(
+func (s *nextBoots) planAfter(
 	ctx context.Context,
 	c *bootlog.Entry,
 	b registry.Boot,

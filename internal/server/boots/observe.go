@@ -3,6 +3,7 @@ package boots
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"pando/internal/dhcp"
 	"pando/internal/discovery"
 	"pando/internal/fleet"
+	"pando/internal/lastseen"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/tftp"
@@ -21,8 +23,23 @@ import (
 // observeTime bounds how long a DHCP answer waits for the record of its boot.
 const observeTime = 2 * time.Second
 
+// packets puts what machines say before they have a kernel into their boots.
+type packets struct {
+	registry  Registry
+	boots     *bootlog.Boots
+	discovery *discovery.Machines
+	addresses *addresses
+	refuser   *refuser
+	lastSeen  *lastseen.Times
+
+	givesAddresses func() bool
+	dhcpStopped    func() string
+	now            func() time.Time
+	log            *slog.Logger
+}
+
 // Snapshot implements dhcp.Registry. For a machine that boots, its node and its boot are read together with the leases.
-func (s *Service) Snapshot(
+func (s *packets) Snapshot(
 	ctx context.Context,
 	r dhcp.Request,
 	read func(dhcp.Leases) error,
@@ -56,7 +73,7 @@ func (s *Service) Snapshot(
 // Commit implements dhcp.Registry: it takes notice of which address the machine has, and which boot the packet
 // belongs to, and records leases. The reply leaves after it returns, so the record is there before the machine can
 // act on it.
-func (s *Service) Commit(ctx context.Context, change dhcp.Change) error {
+func (s *packets) Commit(ctx context.Context, change dhcp.Change) error {
 	seen := change.Seen
 	if err := s.commit(ctx, change); err != nil {
 		if len(change.Leases) > 0 {
@@ -64,11 +81,11 @@ func (s *Service) Commit(ctx context.Context, change dhcp.Change) error {
 		}
 		s.log.Error("boot not recorded", "mac", seen.MAC, "err", err)
 	}
-	s.exchanges.note(seen.MAC, seen.HasAddress(), s.now())
+	s.addresses.seen.note(seen.MAC, seen.HasAddress(), s.now())
 	return nil
 }
 
-func (s *Service) commit(ctx context.Context, change dhcp.Change) error {
+func (s *packets) commit(ctx context.Context, change dhcp.Change) error {
 	if len(change.Leases) == 0 { // the reply does not depend on what is recorded
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), observeTime)
@@ -88,7 +105,7 @@ func (s *Service) commit(ctx context.Context, change dhcp.Change) error {
 func recorded(mac fleet.MAC, client netboot.Client) bool { return client.Boots() && mac.OfOne() }
 
 // packet puts a packet of firmware or boot loader into its boot.
-func (s *Service) packet(ctx context.Context, change dhcp.Change) error {
+func (s *packets) packet(ctx context.Context, change dhcp.Change) error {
 	seen := change.Seen
 	c, err := s.boots.Of(ctx, seen.MAC)
 	if err != nil {
@@ -170,7 +187,7 @@ const runsFor = 90 * time.Second
 // runs reports whether the machine of a boot runs, as far as its own reports tell. Anybody can send a packet with its
 // MAC; so a packet begins no boot of such a machine: the request for a script does, or the next packet when it is
 // silent. The boot's lock is held.
-func (s *Service) runs(c *bootlog.Entry, now time.Time) bool {
+func (s *packets) runs(c *bootlog.Entry, now time.Time) bool {
 	return !c.Boot.Session.IsZero() && now.Sub(s.lastSeen.Reported(c.MAC)) < runsFor
 }
 
@@ -181,7 +198,7 @@ func toldScript(seen dhcp.Seen) bool {
 }
 
 // note records in one write what a packet tells of its machine and boot, if it tells something new, and its leases.
-func (s *Service) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change, addr netip.Addr, isNew bool) error {
+func (s *packets) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change, addr netip.Addr, isNew bool) error {
 	now, node, client := s.now(), packet.Node, packet.Seen.Client
 	change := func(b *registry.Boot) {
 		b.Node = node.Name
@@ -232,11 +249,11 @@ func (s *Service) note(ctx context.Context, c *bootlog.Entry, packet dhcp.Change
 }
 
 // ObserveTFTP takes notice of a finished TFTP transfer.
-func (s *Service) ObserveTFTP(t tftp.Transfer) {
+func (s *packets) ObserveTFTP(t tftp.Transfer) {
 	if t.Probe() || t.Size == 0 && t.Err != nil {
 		s.log.Debug("tftp: no transfer", "peer", t.Peer, "name", t.Name, "err", t.Err)
 		if !t.Probe() {
-			s.noFile(t)
+			s.refuser.noFile(t)
 		}
 		return
 	}
@@ -245,7 +262,7 @@ func (s *Service) ObserveTFTP(t tftp.Transfer) {
 
 // BootFileSent puts the transfer of a boot file into the boot of the machine at an address. Its next DHCP packet does
 // not wait for the record.
-func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started time.Time, err error) {
+func (s *packets) BootFileSent(peer netip.Addr, name string, n int64, started time.Time, err error) {
 	c := s.boots.At(peer)
 	if c == nil || strings.HasSuffix(name, ".ipxe") {
 		return
@@ -272,23 +289,4 @@ func (s *Service) BootFileSent(peer netip.Addr, name string, n int64, started ti
 		return
 	}
 	s.boots.RecordBehind(c, begin, end)
-}
-
-// proven reports whether it is known that the machine with this MAC has this address: from an exchange that was
-// seen within max, in memory or on record, or from the ARP table for a machine that was heard of within max. A
-// DHCP packet is easily forged; so whatever was seen, it is no proof where the ARP table knows another machine by
-// this address.
-func (s *Service) proven(c *bootlog.Entry, mac fleet.MAC, addr netip.Addr, within time.Duration) bool {
-	now := s.now()
-	fresh := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) <= within }
-	got, known := s.Neighbour(addr)
-	if known && got != mac {
-		return false
-	}
-	if fresh(s.exchanges.shown(mac, addr)) || c.Boot.Addr == addr && fresh(c.Boot.Exchanged) {
-		return true
-	}
-	// As proxy, or after standing down, the answer of another server gave the address. Where DHCP is another's
-	// business altogether, nothing of it is heard, and the ARP table is all there is.
-	return known && (s.dhcpOff() || fresh(s.exchanges.lastSeen(mac)))
 }

@@ -189,7 +189,7 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c := s.boots.At(addr)
+	c := s.packets.boots.At(addr)
 	if c == nil {
 		t.Fatal("the machine's address is not known")
 	}
@@ -199,7 +199,7 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 		t.Fatalf("written although history is blocked: %v, %v", before, err)
 	}
 	close(r.blocked)
-	if err := s.boots.Flush(t.Context()); err != nil {
+	if err := s.packets.boots.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	events, err := r.Events(t.Context(), registry.EventFilter{Boot: c.Boot.ID})
@@ -228,7 +228,7 @@ func TestLeaseNotRecorded(t *testing.T) {
 	if err := s.Commit(t.Context(), dhcp.Change{Seen: seen, Leases: []fleet.Lease{lease}}); err == nil {
 		t.Error("a lease that is not recorded is acknowledged")
 	}
-	if !s.exchanges.shown(mac, addr).IsZero() {
+	if !s.addresses.seen.shown(mac, addr).IsZero() {
 		t.Error("an address that was not acknowledged is taken to be the machine's")
 	}
 	if err := s.Commit(t.Context(), dhcp.Change{Seen: seen}); err != nil {
@@ -254,7 +254,7 @@ func TestLeaseNotRecorded(t *testing.T) {
 // Unknown machines that are too many to be recorded still get their leases.
 func TestLeaseWithoutDiscovery(t *testing.T) {
 	s, r := observer(t)
-	s.discovery.LimitPackets(ratelimit.New(0, 0))
+	s.packets.discovery.LimitPackets(ratelimit.New(0, 0))
 	mac, addr := fleet.MAC{2, 0, 0, 0, 0, 1}, netip.MustParseAddr("10.0.0.9")
 	seen := dhcp.Seen{MAC: mac, Message: "REQUEST", Client: netboot.Client{Kind: netboot.PXE}, Reply: "ACK", Addr: addr}
 	handle(t, s, seen, true, fleet.Lease{Addr: addr, MAC: mac, Expires: time.Now().Add(time.Hour)})

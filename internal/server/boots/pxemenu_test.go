@@ -82,8 +82,9 @@ func TestFirmwareThatWantsAMenuGetsOne(t *testing.T) {
 			}
 		}
 		last := x.want[len(x.want)-1]
-		m.s = New(Config{Registry: r, Boots: bootlog.New(r, time.Now, s.log), Discovery: s.discovery, Now: time.Now,
-			Log: s.log, GivesAddresses: func() bool { return false }})
+		before := s.packets
+		m.s = New(Config{Registry: r, Boots: bootlog.New(r, time.Now, before.log), Discovery: before.discovery,
+			Now: time.Now, Log: before.log, GivesAddresses: func() bool { return false }})
 		if got := m.start(x.kind); (x.plain || x.menu) && got != last {
 			t.Errorf("a machine that %s: after a restart of the server a menu: %t, want %t", x.name, got, last)
 		}

@@ -14,7 +14,7 @@ import (
 
 // queued tells a machine its place, or that it is kept on the line. The timeline gets one event of it when it is
 // told first, however often the machine asks.
-func (s *Service) queued(
+func (s *scripts) queued(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
@@ -22,7 +22,7 @@ func (s *Service) queued(
 	from netip.Addr,
 ) (netboot.ScriptInput, error) {
 	in.Action, in.Node, in.Admission = netboot.Queued, c.Boot.Node, answer
-	in.Renew = !s.proven(c, c.MAC, from, ExchangeTime/2)
+	in.Renew = !s.addresses.proven(c, c.MAC, from, ExchangeTime/2)
 	waits := c.Queued.After(c.Boot.Scripted) // for this turn, and not for one before
 	if answer.Hold == 0 {
 		c.Queued = s.now()

@@ -2,11 +2,14 @@ package boots
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"pando/internal/bootlog"
 	"pando/internal/httpapi"
+	"pando/internal/ratelimit"
 	"pando/internal/tftp"
 	"pando/internal/trace"
 )
@@ -17,9 +20,17 @@ const (
 	refusalRate  = 0.2
 )
 
+// refuser tells of what is refused.
+type refuser struct {
+	boots *bootlog.Boots
+	lines *ratelimit.Bucket // of the log, about addresses of which no boot is known
+	now   func() time.Time
+	log   *slog.Logger
+}
+
 // Refusals tells of the requests that a handler refuses: on the timeline of the machine that asks, and in the log.
 // Firmware shows nothing of an error but its number, and a kernel that cannot start shows nothing at all.
-func (s *Service) Refusals(stage trace.Stage, h httpapi.Handler) httpapi.Handler {
+func (s *refuser) Refusals(stage trace.Stage, h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		from := httpapi.RemoteAddr(r)
 		c := s.boots.At(from)
@@ -53,7 +64,7 @@ func lastFailure(c *bootlog.Entry) string {
 }
 
 // refused tells that a request was refused to an address.
-func (s *Service) refused(ctx context.Context, from netip.Addr, stage trace.Stage, what string, err error) {
+func (s *refuser) refused(ctx context.Context, from netip.Addr, stage trace.Stage, what string, err error) {
 	e := httpapi.ErrorOf(err)
 	isNew, node := false, ""
 	if c := s.boots.At(from); c != nil {
@@ -61,7 +72,7 @@ func (s *Service) refused(ctx context.Context, from netip.Addr, stage trace.Stag
 		isNew, node = s.boots.Fail(ctx, c, stage, e.Message, e.Hint), c.Boot.Node
 		c.Unlock()
 	} else {
-		isNew = s.refusals.Take(s.now())
+		isNew = s.lines.Take(s.now())
 	}
 	if isNew {
 		s.log.Warn("boot request refused", "peer", from, "node", node, "request", httpapi.Clip(what, 200),
@@ -71,7 +82,7 @@ func (s *Service) refused(ctx context.Context, from netip.Addr, stage trace.Stag
 
 // noFile tells that a machine asked TFTP for a file that is not here. It is no failure: loaders ask for more than they
 // need. TFTP's own log has it as well.
-func (s *Service) noFile(t tftp.Transfer) {
+func (s *refuser) noFile(t tftp.Transfer) {
 	c := s.boots.At(t.Peer.Addr().Unmap())
 	if c == nil {
 		return

@@ -11,12 +11,16 @@ import (
 	"net/netip"
 	"time"
 
+	"pando/internal/admission"
 	"pando/internal/api"
 	"pando/internal/bootlog"
+	"pando/internal/bootplan"
+	"pando/internal/discovery"
 	"pando/internal/fleet"
 	"pando/internal/fleetview"
 	"pando/internal/httpapi"
 	"pando/internal/identity"
+	"pando/internal/lastseen"
 	"pando/internal/nodeauth"
 	"pando/internal/nodeconfig"
 	"pando/internal/registry"
@@ -27,8 +31,26 @@ import (
 // never left the node but inside TLS.
 const RepeatTime = 5 * time.Minute
 
+// registrar makes sessions of tokens.
+type registrar struct {
+	registry  Registry
+	boots     *bootlog.Boots
+	planner   *bootplan.Planner
+	discovery *discovery.Machines
+	admission *admission.Queue
+	configs   *nodeconfig.Renderer
+	keys      identity.Keys
+	addresses *addresses
+	assigner  *assigner
+	lastSeen  *lastseen.Times
+
+	packs    packSource
+	journals journalSource
+	now      func() time.Time
+}
+
 // Register answers POST /v1/node/hello: a boot's token becomes the credential of a session, once.
-func (s *Service) Register(w http.ResponseWriter, r *http.Request) error {
+func (s *registrar) Register(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.RegisterRequest](w, r)
 	if err != nil {
 		return err
@@ -60,7 +82,7 @@ func refusedRegistration(why string) error {
 }
 
 // checkRegistration decides whether the token is good, and in whose hands. The boot's lock is held.
-func (s *Service) checkRegistration(
+func (s *registrar) checkRegistration(
 	ctx context.Context,
 	c *bootlog.Entry,
 	req api.RegisterRequest,
@@ -74,7 +96,7 @@ func (s *Service) checkRegistration(
 	if now.Sub(b.TokenMade) > nodeauth.TokenLife {
 		return refusedRegistration(fmt.Sprintf("the token is older than %s", nodeauth.TokenLife))
 	}
-	if from != b.Addr && !s.proven(c, c.MAC, from, exchangeKept) {
+	if from != b.Addr && !s.addresses.proven(c, c.MAC, from, exchangeKept) {
 		s.boots.Fail(
 			ctx,
 			c,
@@ -100,7 +122,7 @@ func again(b registry.Boot, req api.RegisterRequest, now time.Time) bool {
 }
 
 // redeem makes the session and the assignment. The boot's lock is held.
-func (s *Service) redeem(
+func (s *registrar) redeem(
 	ctx context.Context,
 	c *bootlog.Entry,
 	req api.RegisterRequest,
@@ -128,7 +150,7 @@ func (s *Service) redeem(
 	}
 	pack := s.packs.ForBoot(c.Boot.Version, fleetview.HardwareClass(req.Hardware))
 	set := s.configs.Render(n, s.configs.Secrets(n))
-	resp.Assignment, resp.Signature, err = s.Assign(ctx, c.Boot, n, set, pack, at)
+	resp.Assignment, resp.Signature, err = s.assigner.Assign(ctx, c.Boot, n, set, pack, at)
 	if err != nil {
 		return resp, err
 	}
@@ -169,7 +191,7 @@ func (s *Service) redeem(
 const cacheBoots = 16
 
 // hadCache reports whether a node whose group keeps a cache on a disk had one in its last boot before this one.
-func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
+func (s *registrar) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.Node) (bool, error) {
 	if fleet.ValueOf(n.Group.Cache) != fleet.CacheDisk {
 		return false, nil
 	}
@@ -197,7 +219,12 @@ func (s *Service) hadCache(ctx context.Context, boot fleet.BootID, n nodeconfig.
 }
 
 // takeProof notes which key of a TPM signed the hello. A wrong signature is none, and told. The boot's lock is held.
-func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig.Node, req api.RegisterRequest) error {
+func (s *registrar) takeProof(
+	ctx context.Context,
+	c *bootlog.Entry,
+	n *nodeconfig.Node,
+	req api.RegisterRequest,
+) error {
 	n.Boot.Proof = ""
 	if req.TPM != nil {
 		key, err := identity.VerifyTPM(
@@ -223,7 +250,7 @@ func (s *Service) takeProof(ctx context.Context, c *bootlog.Entry, n *nodeconfig
 }
 
 // registrationConfig is what the config files of a boot are made of that says hello. The boot's lock is held.
-func (s *Service) registrationConfig(
+func (s *registrar) registrationConfig(
 	ctx context.Context,
 	c *bootlog.Entry,
 	h fleet.Hardware,

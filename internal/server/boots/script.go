@@ -5,18 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
+	"pando/internal/admission"
 	"pando/internal/api"
 	"pando/internal/bootlog"
 	"pando/internal/bootplan"
 	"pando/internal/discovery"
+	"pando/internal/endpoint"
 	"pando/internal/fleet"
 	"pando/internal/hint"
 	"pando/internal/httpapi"
+	"pando/internal/initrd"
 	"pando/internal/netboot"
 	"pando/internal/registry"
 	"pando/internal/trace"
@@ -25,9 +29,25 @@ import (
 // soon is how long a machine waits that only has to do its DHCP again.
 const soon = 3 * time.Second
 
+// scripts decides what machines do after their loader.
+type scripts struct {
+	registry  Registry
+	boots     *bootlog.Boots
+	planner   *bootplan.Planner
+	discovery *discovery.Machines
+	admission *admission.Queue
+	disks     *initrd.DiskDrivers
+	ports     *endpoint.Ports
+	addresses *addresses
+	refuser   *refuser
+
+	now func() time.Time
+	log *slog.Logger
+}
+
 // ServeScript answers iPXE: GET /boot/script. It always answers with a script, because firmware shows nothing of an
 // error but its number.
-func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
+func (s *scripts) ServeScript(w http.ResponseWriter, r *http.Request) error {
 	base := s.ports.DataURL(httpapi.LocalAddr(r))
 	q, err := netboot.ParseQuery(r.URL.RawQuery)
 	if errors.Is(err, netboot.ErrNoMAC) {
@@ -48,7 +68,7 @@ func (s *Service) ServeScript(w http.ResponseWriter, r *http.Request) error {
 		if r.Context().Err() != nil {
 			return err
 		}
-		s.refused(r.Context(), from, trace.Script, r.URL.RequestURI(), err)
+		s.refuser.refused(r.Context(), from, trace.Script, r.URL.RequestURI(), err)
 		e := httpapi.ErrorOf(err)
 		in = netboot.ScriptInput{Action: netboot.Fail, Base: base, MAC: q.MAC, Message: e.Message, Hint: e.Hint}
 	}
@@ -76,7 +96,7 @@ func sendScript(w http.ResponseWriter, text []byte) error {
 
 // script decides what a machine does now, and records it. The request of a machine that may load soon is held open
 // first. If it is still not admitted then, it gets its place and requests again at once.
-func (s *Service) script(
+func (s *scripts) script(
 	ctx context.Context,
 	q netboot.Query,
 	from netip.Addr,
@@ -92,7 +112,7 @@ func (s *Service) script(
 		return in, err
 	}
 	defer c.Unlock()
-	if !s.proven(c, q.MAC, from, ExchangeTime) {
+	if !s.addresses.proven(c, q.MAC, from, ExchangeTime) {
 		in.Action, in.Retry = netboot.Wait, soon
 		in.Message = fmt.Sprintf("no DHCP exchange of this machine for address %s was seen in the last minute", from)
 		in.Hint = "it does one now; if this goes on, run `pando doctor` on the server"
@@ -126,7 +146,7 @@ func (s *Service) script(
 }
 
 // admit returns the node of a machine that asks for its script: known, discovered now, or adopted now.
-func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (discovery.Match, error) {
+func (s *scripts) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) (discovery.Match, error) {
 	node, err := s.discovery.Node(ctx, c.MAC)
 	if errors.Is(err, registry.ErrNotFound) {
 		node, err = s.discovery.FromRequest(ctx, c.MAC, q.UUID)
@@ -147,7 +167,7 @@ func (s *Service) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) 
 }
 
 // start lets the machine boot what is planned.
-func (s *Service) start(
+func (s *scripts) start(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
@@ -201,7 +221,7 @@ func (s *Service) start(
 }
 
 // waits tells a machine that nobody adopted to ask again.
-func (s *Service) waits(
+func (s *scripts) waits(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,
@@ -233,7 +253,7 @@ func waitsFor(m discovery.Match) (message, do string) {
 
 // cannot tells a machine why it cannot boot, and records it as a failure of its boot. An error of the server's
 // own is one for the log and, in short, for the screen.
-func (s *Service) cannot(
+func (s *scripts) cannot(
 	ctx context.Context,
 	c *bootlog.Entry,
 	in netboot.ScriptInput,

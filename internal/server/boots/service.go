@@ -85,59 +85,61 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service answers machines from their first DHCP packet until they are registered.
+// Service answers machines from their first DHCP packet until they are registered. It only wires its parts, each of
+// which answers one kind of request.
 type Service struct {
-	registry  Registry
-	store     *store.Dir
-	versions  *versions.Cache
-	planner   *bootplan.Planner
-	ports     *endpoint.Ports
-	nodeAuth  *nodeauth.Checker
-	boots     *bootlog.Boots
-	discovery *discovery.Machines
-	admission *admission.Queue
-	keys      identity.Keys
-	configs   *nodeconfig.Renderer
-	programs  initrd.Programs
-	disks     *initrd.DiskDrivers
-	files     Files
-
-	packs      packSource
-	recordings recordingSource
-	journals   journalSource
-
-	stateFiles     func(context.Context, registry.Boot, fleet.Node, fleet.Group) ([]fleet.File, error)
-	consoleFiles   func(server netip.Addr) []fleet.File
-	stores         func() []string
-	servers        []string
-	givesAddresses func() bool
-	dhcpOff        func() bool
-	dhcpStopped    func() string
-	uploads        *sockopt.Scheduler
-	lastSeen       *lastseen.Times
-
-	release string
-	now     func() time.Time
-	log     *slog.Logger
-
-	exchanges *exchanges
-	refusals  *ratelimit.Bucket // lines of the log about addresses of which no boot is known
-	Neighbour func(netip.Addr) (fleet.MAC, bool)
+	*addresses
+	*assigner
+	*sender
+	*refuser
+	*packets
+	*loaders
+	*tokens
+	*scripts
+	*registrar
+	*nextBoots
+	*mediumBoots
 }
 
 // New returns a service.
 func New(c Config) *Service {
+	seen := cmp.Or(c.LastSeen, &lastseen.Times{})
+	a := &addresses{seen: &exchanges{}, Neighbour: neighbour, dhcpOff: c.DHCPOff, now: c.Now}
+	assign := &assigner{
+		registry: c.Registry, versions: c.Versions, planner: c.Planner, ports: c.Ports, keys: c.Keys, packs: c.Packs,
+		recordings: c.Recordings, journals: c.Journals, stateFiles: c.StateFiles, consoleFiles: c.ConsoleFiles,
+		stores: c.Stores, servers: c.Servers, now: c.Now,
+	}
+	send := &sender{boots: c.Boots, admission: c.Admission, uploads: c.Uploads, now: c.Now}
+	refuse := &refuser{boots: c.Boots, lines: ratelimit.New(refusalBurst, refusalRate), now: c.Now, log: c.Log}
+	p := &packets{
+		registry: c.Registry, boots: c.Boots, discovery: c.Discovery, addresses: a, refuser: refuse, lastSeen: seen,
+		givesAddresses: c.GivesAddresses, dhcpStopped: c.DHCPStopped, now: c.Now, log: c.Log,
+	}
+	t := &tokens{
+		boots: c.Boots, planner: c.Planner, versions: c.Versions, store: c.Store, programs: c.Programs, disks: c.Disks,
+		ports: c.Ports, keys: c.Keys, sender: send, release: c.Release, now: c.Now,
+	}
+	script := &scripts{
+		registry: c.Registry, boots: c.Boots, planner: c.Planner, discovery: c.Discovery, admission: c.Admission,
+		disks: c.Disks, ports: c.Ports, addresses: a, refuser: refuse, now: c.Now, log: c.Log,
+	}
 	return &Service{
-		registry: c.Registry, store: c.Store, versions: c.Versions, planner: c.Planner, ports: c.Ports,
-		nodeAuth: c.NodeAuth,
-		boots:    c.Boots, discovery: c.Discovery, admission: c.Admission, keys: c.Keys, configs: c.Configs,
-		programs: c.Programs,
-		disks:    c.Disks, files: c.BootFiles, packs: c.Packs, recordings: c.Recordings, journals: c.Journals,
-		stateFiles:   c.StateFiles,
-		consoleFiles: c.ConsoleFiles, stores: c.Stores, servers: c.Servers, givesAddresses: c.GivesAddresses,
-		dhcpOff: c.DHCPOff, dhcpStopped: c.DHCPStopped, uploads: c.Uploads,
-		lastSeen: cmp.Or(c.LastSeen, &lastseen.Times{}), release: c.Release, now: c.Now, log: c.Log,
-		exchanges: &exchanges{}, Neighbour: neighbour,
-		refusals: ratelimit.New(refusalBurst, refusalRate),
+		addresses: a, assigner: assign, sender: send, refuser: refuse, packets: p, tokens: t, scripts: script,
+		loaders: &loaders{
+			files: c.BootFiles, registry: c.Registry, boots: c.Boots, ports: c.Ports, packets: p, sender: send,
+		},
+		registrar: &registrar{
+			registry: c.Registry, boots: c.Boots, planner: c.Planner, discovery: c.Discovery, admission: c.Admission,
+			configs: c.Configs, keys: c.Keys, addresses: a, assigner: assign, lastSeen: seen, packs: c.Packs,
+			journals: c.Journals, now: c.Now,
+		},
+		nextBoots: &nextBoots{
+			registry: c.Registry, store: c.Store, boots: c.Boots, planner: c.Planner, admission: c.Admission,
+			nodeAuth: c.NodeAuth, scripts: script, tokens: t, now: c.Now,
+		},
+		mediumBoots: &mediumBoots{
+			boots: c.Boots, planner: c.Planner, versions: c.Versions, scripts: script, addresses: a, now: c.Now,
+		},
 	}
 }

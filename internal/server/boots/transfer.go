@@ -70,8 +70,16 @@ func (c *counter) ReadFrom(r io.Reader) (int64, error) {
 
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
+// sender sends kernels, initramfs and boot files.
+type sender struct {
+	boots     *bootlog.Boots
+	admission *admission.Queue
+	uploads   *sockopt.Scheduler
+	now       func() time.Time
+}
+
 // sendK sends a part of K and records it as a stage of the boot.
-func (s *Service) sendK(
+func (s *sender) sendK(
 	w http.ResponseWriter,
 	r *http.Request,
 	c *bootlog.Entry,
@@ -124,7 +132,7 @@ func (s *Service) sendK(
 }
 
 // SendKernel returns what sends the kernel to a machine, nil if the object is not the kernel that its script names.
-func (s *Service) SendKernel(
+func (s *sender) SendKernel(
 	machine netip.Addr,
 	id chunk.ID,
 ) func(http.ResponseWriter, *http.Request, io.ReadSeeker) error {
