@@ -76,6 +76,10 @@ func TestRootLost(t *testing.T) {
 		t.Errorf("failed boots: %+v, %v", failed, err)
 	}
 	p.up(r)
+	if b, err := r.c.Boot(t.Context(), died); err != nil || b.State != trace.Failed || b.Fault == nil ||
+		b.Fault.Kind != trace.RootLost {
+		t.Errorf("the boot that ended is %s, %+v, %v", b.State, b.Fault, err)
+	}
 	b, err := r.c.Boot(t.Context(), p.boot)
 	if err != nil {
 		t.Fatal(err)

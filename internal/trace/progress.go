@@ -149,6 +149,14 @@ func (p Progress) StateAt(facts Facts, now time.Time) State {
 	return p.State
 }
 
+// Ended is how a boot ended that is not its node's latest any more.
+func (p Progress) Ended() State {
+	if p.Lost || p.Panic {
+		return Failed
+	}
+	return p.State
+}
+
 // judge changes the state.
 func (p *Progress) judge(e Event) {
 	switch {

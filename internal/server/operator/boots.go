@@ -79,7 +79,7 @@ func (a *bootAPI) state(
 ) (trace.State, error) {
 	n, is := latest[b.ID]
 	if !is && b.Node != "" {
-		return p.State, nil
+		return p.Ended(), nil
 	}
 	return a.faults.State(ctx, n, p)
 }
