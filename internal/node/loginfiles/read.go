@@ -144,12 +144,12 @@ func words(file string) (out []string) {
 
 // file keeps a file, and the libraries that it needs.
 func (k *reader) file(path string) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || k.known[real] || k.over {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil || k.known[target] || k.over {
 		return
 	}
-	k.known[real] = true
-	f, err := os.OpenFile(real, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	k.known[target] = true
+	f, err := os.OpenFile(target, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return
 	}
