@@ -51,7 +51,7 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 		packet    []byte
 	}{
 		{"malformed", "dhcp: packet dropped", good[:100]},
-		{"too many", "dhcp: too many requests at once, one dropped", good},
+		{"too many", "dhcp: request dropped: too many at once", good},
 	}
 	for _, tt := range tests {
 		const packets = 50

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,10 @@ import (
 
 // readPrivate reads a file that only its owner may read, who is root or the user that runs this program. Whoever else
 // could read it may have the key, and whoever could write it may have put another one there.
-func readPrivate(path string) ([]byte, error) {
+func readPrivate(path string) ([]byte, error) { return readSecret(path, 0o077) }
+
+// readSecret reads a file whose mode has none of the bits of others.
+func readSecret(path string, others os.FileMode) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -18,7 +22,7 @@ func readPrivate(path string) ([]byte, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil {
-		err = private(path, info)
+		err = private(path, info, others)
 	}
 	if err != nil {
 		return nil, err
@@ -26,12 +30,22 @@ func readPrivate(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// private refuses a file or directory of secrets that others may read or write.
-func private(path string, info os.FileInfo) error {
-	others := os.FileMode(0o077)
-	if info.IsDir() {
-		others = 0o022 // its files have modes of their own
+// keyPair reads a certificate and its key. Of a key that the site gives, its group may read it, as ssl-cert does in
+// Debian.
+func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, err error) {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return c, err
 	}
+	key, err := readSecret(keyFile, others)
+	if err != nil {
+		return c, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// private refuses a file or directory of secrets whose mode lets others do something.
+func private(path string, info os.FileInfo, others os.FileMode) error {
 	if mode := info.Mode().Perm(); mode&others != 0 {
 		return &KeyError{
 			Path: path,
@@ -62,5 +76,5 @@ func privateDirectory(dir string) error {
 	if err != nil {
 		return &KeyError{Path: dir, Err: err}
 	}
-	return private(dir, info)
+	return private(dir, info, 0o022) // its files have modes of their own
 }

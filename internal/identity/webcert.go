@@ -66,7 +66,7 @@ func OwnWebCertificate(dir string, names WebNames, now func() time.Time) (*WebCe
 // GivenWebCertificate reads certificate and key from files, and again when they change.
 func GivenWebCertificate(cert, key string, now func() time.Time) (*WebCertificate, error) {
 	w := &WebCertificate{now: now, make: func() (*tls.Certificate, error) {
-		c, err := tls.LoadX509KeyPair(cert, key)
+		c, err := keyPair(cert, key, 0o027)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
 		}
@@ -113,14 +113,15 @@ func (w *WebCertificate) get() (*tls.Certificate, error) {
 // webAuthority reads the authority in dir, or makes one.
 func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, WebAuthorityFile), filepath.Join(dir, webAuthorityKey)
-	ca, err := tls.LoadX509KeyPair(certFile, keyFile)
+	var refused *KeyError
+	ca, err := keyPair(certFile, keyFile, 0o077)
 	switch {
 	case err == nil && now.Add(webLife).After(ca.Leaf.NotAfter):
 		return ca, &KeyError{Path: certFile, Err: fmt.Errorf("ends at %s", ca.Leaf.NotAfter.Format(time.DateOnly)),
 			hint: "move " + certFile + " and " + keyFile + " away: new ones are made, and browsers must import " +
 				"the new certificate"}
-	case err == nil:
-		return ca, nil
+	case err == nil, errors.As(err, &refused):
+		return ca, err
 	case !errors.Is(err, fs.ErrNotExist):
 		return ca, &KeyError{
 			Path: certFile,
@@ -160,7 +161,7 @@ func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return ca, fmt.Errorf("make the authority for browsers: %w", err)
 	}
-	return tls.LoadX509KeyPair(certFile, keyFile)
+	return keyPair(certFile, keyFile, 0o077)
 }
 
 // issueWeb makes a key and a certificate for it.

@@ -118,4 +118,18 @@ func TestGivenWebCertificateIsReadAgain(t *testing.T) {
 	if _, err := GivenWebCertificate(cert+".not", key, clock); err == nil {
 		t.Error("a file that is not there was taken")
 	}
+	for mode, taken := range map[os.FileMode]bool{0o640: true, 0o644: false, 0o660: false} {
+		if err := os.Chmod(key, mode); err != nil {
+			t.Fatal(err)
+		}
+		var refused *KeyError
+		_, err := GivenWebCertificate(cert, key, clock)
+		if taken != (err == nil) || !taken && (!errors.As(err, &refused) || refused.Hint() == "") {
+			t.Errorf("a given key of mode %04o: %v", mode, err)
+		}
+		refused = nil
+		if _, err := OwnWebCertificate(one, webTest, clock); !errors.As(err, &refused) || refused.Path != key {
+			t.Errorf("the own authority's key of mode %04o: %v", mode, err)
+		}
+	}
 }

@@ -18,7 +18,7 @@ import (
 const lostTimeout = 6 * time.Minute
 
 // The only server of a node with a boot pack goes away, and the kernel lets go of all that it keeps of the root. People
-// get in by ssh, look around and read the journal.
+// get in by ssh, look around, read the journal and switch the node off.
 func TestRealBootLogsInWithoutItsServer(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -34,11 +34,11 @@ func TestRealBootLogsInWithoutItsServer(t *testing.T) {
 	m, booted := s.powerOn(n)
 	s.waitUp(n, m)
 	booted()
-	s.logsIn(n)
+	s.logsIn(n, m)
 }
 
-// logsIn logs in again and again at a node whose server is away.
-func (s *site) logsIn(n node) {
+// logsIn logs in again and again at a node whose server is away, and at last switches it off.
+func (s *site) logsIn(n node, m *testkit.Machine) {
 	s.t.Helper()
 	g := s.shell(n)
 	const held = "journalctl -q --no-pager -u pando-agent -o cat | grep 'what a login reads is held'"
@@ -60,9 +60,14 @@ func (s *site) logsIn(n node) {
 		}
 		s.t.Logf("%8s %s", time.Since(begun).Round(100*time.Millisecond), command)
 	}
-	if err := s.Start(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+	g = s.shellAt(n, addr)
+	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
+	defer cancel()
+	g.Start(ctx, "systemctl poweroff")
+	if err := m.WaitOff(ctx); err != nil {
+		s.t.Error(err)
 	}
+	s.t.Logf("%8s off", time.Since(begun).Round(100*time.Millisecond))
 }
 
 // Supervisor and block daemon of a running node are killed at once, so that neither replaces the other. The node

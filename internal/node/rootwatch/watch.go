@@ -52,10 +52,10 @@ func New(device int, b block, tell func(context.Context, string), ended func() b
 
 // Run looks until ctx ends. It locks this process in memory: to get a page back it may have to wait for the root.
 func (w *Watch) Run(ctx context.Context) {
-	doors := openDoors()
-	defer doors.close()
+	files := openFiles()
+	defer files.close()
 	if err := rootdaemon.LockMemory(); err != nil {
-		doors.write("<4>", err.Error())
+		files.write("<4>", err.Error())
 	}
 	var j judge
 	for tick := time.NewTicker(lookEvery); ; {
@@ -66,7 +66,7 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 		if !w.ended() && j.lost(w.look(ctx)) && ctx.Err() == nil {
-			w.restart(ctx, doors)
+			w.restart(ctx, files)
 		}
 	}
 }
@@ -130,19 +130,21 @@ func (j *judge) lost(s seen) bool {
 	return j.looks >= lostAfter
 }
 
-// doors are files that are opened before they are needed.
-type doors struct{ log, sysrq *os.File }
+// openedFiles are opened before they are needed, when nothing can be opened any more.
+type openedFiles struct{ log, sysrq *os.File }
 
-func openDoors() (d doors) {
+func openFiles() (d openedFiles) {
 	d.log, _ = os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
 	d.sysrq, _ = os.OpenFile("/proc/sysrq-trigger", os.O_WRONLY, 0)
 	return d
 }
 
 // write adds a line to the kernel's log, which may be on its way to the server.
-func (d doors) write(level, text string) { _, _ = d.log.WriteString(level + "pando: " + text + "\n") }
+func (d openedFiles) write(level, text string) {
+	_, _ = d.log.WriteString(level + "pando: " + text + "\n")
+}
 
-func (d doors) close() {
+func (d openedFiles) close() {
 	d.log.Close()
 	d.sysrq.Close()
 }
@@ -152,7 +154,7 @@ const why = "nobody answers reads of its root any more: its block daemon and wha
 	"restarts"
 
 // restart ends this boot without anything that is on the root. It does not return.
-func (w *Watch) restart(ctx context.Context, d doors) {
+func (w *Watch) restart(ctx context.Context, d openedFiles) {
 	d.write("<2>", why)
 	within(tellMost, func() {
 		tell, cancel := context.WithTimeout(ctx, tellMost)
