@@ -30,7 +30,8 @@ var (
 		"/*/terminfo/[lsvx]/linux", "/*/terminfo/[lsvx]/screen", "/*/terminfo/[lsvx]/vt[12]*0",
 		"/*/terminfo/[lsvx]/xterm*", "/usr/share/terminfo/[lsvx]/linux", "/usr/share/terminfo/[lsvx]/xterm*",
 	}
-	tools = []string{"systemctl", "systemd-shutdown", "systemd-update-utmp", "reboot", "poweroff", "shutdown", "journalctl", "loginctl", "ps", "ip", "ls", "cat",
+	tools = []string{"systemctl", "systemd-shutdown", "systemd-update-utmp", "reboot",
+		"poweroff", "shutdown", "journalctl", "loginctl", "ps", "ip", "ls", "cat",
 		"id", "uname", "df", "dmesg", "mount", "umount", "kill", "sleep", "date", "grep", "tail", "head", "less",
 		"free", "uptime", "hostname", "env", "rm", "cp", "mv", "mkdir", "touch", "ln", "stat", "readlink", "echo",
 		"sync", "tty", "stty", "who", "whoami", "sed", "sort", "wc", "top", "ss", "ping", "su", "sudo", "pgrep",
