@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Ticks is a reading of the machine's processors, in hundredths of a second.
@@ -58,12 +61,9 @@ func (t Ticks) Load(later Ticks, own float64) Load {
 
 // ProcessCost returns the processor time of a process so far, in seconds, and its peak resident memory in bytes.
 func ProcessCost(pid int) (cpu float64, memory int64, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	if cpu, err = parseCPU(string(stat)); err != nil {
-		return 0, 0, err
+	var used unix.Timespec
+	if err := unix.ClockGettime(processClock(pid), &used); err != nil {
+		return 0, 0, fmt.Errorf("processor time of process %d: %w", pid, err)
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -74,22 +74,12 @@ func ProcessCost(pid int) (cpu float64, memory int64, err error) {
 	if _, err := fmt.Sscan(rest, &kib); err != nil {
 		return 0, 0, fmt.Errorf("memory of process %d: %w", pid, err)
 	}
-	return cpu, kib << 10, nil
+	return time.Duration(used.Nano()).Seconds(), kib << 10, nil
 }
 
-// parseCPU finds user and system time in a line of /proc/PID/stat. The name of the program may have any character
-// in it.
-func parseCPU(stat string) (float64, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("process: %q", stat)
-	}
-	var user, system int64
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		return 0, fmt.Errorf("process: %w", err)
-	}
-	return float64(user+system) / 100, nil
-}
+// processClock is the clock of a process's processor time, in nanoseconds: clock_getcpuclockid(3). What /proc/PID/stat
+// has is in hundredths of a second, which is more than a block daemon takes for a short boot.
+func processClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 
 // SessionCost returns the cost of all living processes of a session, by the process ID of its leader. It leaves out a
 // process that ends meanwhile.

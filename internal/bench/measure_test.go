@@ -90,13 +90,25 @@ func TestParseTicks(t *testing.T) {
 	}
 }
 
-func TestParseCPU(t *testing.T) {
-	got, err := parseCPU("12 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0")
-	if err != nil || got != 3 {
-		t.Errorf("got %g s, %v, want 3", got, err)
+// The cost of a process is what its own clock says, also of another one, and far below a hundredth of a second.
+func TestProcessCost(t *testing.T) {
+	before, memory, err := ProcessCost(os.Getpid())
+	if err != nil || memory < 1<<20 {
+		t.Fatalf("%g s, %d bytes, %v", before, memory, err)
 	}
-	if _, err := parseCPU("12 (a) S 1"); err == nil {
-		t.Error("half a line was understood")
+	sum := 0
+	for i := range 1 << 20 {
+		sum += i
+	}
+	after, _, err := ProcessCost(os.Getpid())
+	if err != nil || after <= before || sum == 0 {
+		t.Errorf("from %g to %g s, %v", before, after, err)
+	}
+	if cpu, _, err := ProcessCost(os.Getppid()); err != nil || cpu <= 0 {
+		t.Errorf("the parent took %g s, %v", cpu, err)
+	}
+	if _, _, err := ProcessCost(1 << 30); err == nil {
+		t.Error("a process that is not there has a cost")
 	}
 }
 
