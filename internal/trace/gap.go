@@ -41,7 +41,11 @@ func (t Timeline) Gaps(units []Span, events []Event) []Gap {
 		if rank < 0 || rank > Rank(Booted) {
 			continue
 		}
-		if took := s.Start - end; took >= gapLeast && end > 0 {
+		next := s.Start
+		if s.Stage == Booted { // it only ends: what failed on the way there is no begin
+			next += s.Duration
+		}
+		if took := next - end; took >= gapLeast && end > 0 {
 			g := Gap{Start: end, Took: took, Before: s.Stage, Text: gapTexts[s.Stage]}
 			switch {
 			case s.Stage == Init && clock && kernel > g.Start && kernel < s.Start:

@@ -26,6 +26,7 @@ func TestGaps(t *testing.T) {
 	add(21, SwitchRoot, Begin, "")
 	add(22, SwitchRoot, End, "")
 	add(60, SwitchRoot, Info, WaitsFor+"dev-sdb.device")
+	add(70, Booted, Fail, "the node's state is away")
 	add(110, Booted, End, "")
 	add(300, Shutdown, End, "")
 	units := []Span{
