@@ -63,7 +63,7 @@ func (s *site) logsIn(n node, m *testkit.Machine) {
 	g = s.shellAt(n, addr)
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	g.Start(ctx, "systemctl poweroff")
+	g.Start(ctx, "poweroff -ff") // an orderly one waits for what services read when they stop
 	if err := m.WaitOff(ctx); err != nil {
 		s.t.Error(err)
 	}
