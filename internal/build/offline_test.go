@@ -22,20 +22,20 @@ func TestBuildWithoutInternet(t *testing.T) {
 		recipe     bool
 		host, ways string
 	}{
-		"no DNS": {apt("I: running apt-get update...", "W: Failed to fetch http://deb.debian.org/debian/dists/"+
-			"bookworm/InRelease  Temporary failure resolving 'deb.debian.org'", "E: apt-get update failed"), true,
-			"deb.debian.org", "mirrors:"},
-		"no route": {apt("Err:1 http://deb.debian.org/debian bookworm InRelease",
-			"  Cannot initiate the connection to deb.debian.org:80 (2a04:4e42::644). - connect (101: Network is "+
+		"no DNS": {apt("I: running apt-get update...", "W: Failed to fetch http://mirror.example.org/debian/dists/"+
+			"bookworm/InRelease  Temporary failure resolving 'mirror.example.org'", "E: apt-get update failed"), true,
+			"mirror.example.org", "mirrors:"},
+		"no route": {apt("Err:1 http://mirror.example.org/debian bookworm InRelease",
+			"  Cannot initiate the connection to mirror.example.org:80 (2001:db8::644). - connect (101: Network is "+
 				"unreachable)"),
-			true, "deb.debian.org", "image pull"},
-		"no answer": {apt("  Could not connect to deb.debian.org:80 (151.101.2.132), connection timed out"), true,
-			"deb.debian.org", "image pull"},
+			true, "mirror.example.org", "image pull"},
+		"no answer": {apt("  Could not connect to mirror.example.org:80 (192.0.2.132), connection timed out"), true,
+			"mirror.example.org", "image pull"},
 		"a hook": {apt("curl: (6) Could not resolve host: example.org"), true, "example.org", "mirrors:"},
 		"a registry": {fmt.Errorf("pull: %w", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host",
-			Name: "index.docker.io"}}), false, "index.docker.io", "registry in your network"},
+			Name: "registry.example.org"}}), false, "registry.example.org", "registry in your network"},
 		"a package that is not there": {apt("E: Unable to locate package nosuch"), true, "", ""},
-		"refused":                     {errors.New("GET https://index.docker.io/v2/: 401 Unauthorized"), false, "", ""},
+		"refused":                     {errors.New("GET https://hub.example.org/v2/: 401 Unauthorized"), false, "", ""},
 	} {
 		got := offline(tt.err, tt.recipe)
 		first, rest, _ := strings.Cut(got.Error(), "\n")
