@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,9 +73,10 @@ type Machine struct {
 	Config  MachineConfig
 	Console Console
 
-	cmd  *exec.Cmd
-	done chan struct{} // closed when QEMU has ended; err is set then
-	err  error
+	cmd    *exec.Cmd
+	serial net.Conn      // of Type; nil before
+	done   chan struct{} // closed when QEMU has ended; err is set then
+	err    error
 }
 
 // StartMachine powers the machine on. Close it.
@@ -121,7 +124,7 @@ func (m *Machine) prepare() (taps []string, err error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	for _, stale := range []string{m.Console.Path, m.monitor()} {
+	for _, stale := range []string{m.Console.Path, m.monitor(), m.keyboard()} {
 		if err := os.Remove(stale); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
@@ -158,6 +161,28 @@ func (m *Machine) Close() error {
 			return fmt.Errorf("machine %s: %w", m.Config.Name, err)
 		}
 		<-m.done
+	}
+	return nil
+}
+
+func (m *Machine) keyboard() string { return filepath.Join(m.Config.Dir, m.Config.Name+".serial") }
+
+// Type types on the serial console, as a person at the machine does. Not for use by two at once.
+func (m *Machine) Type(text string) error {
+	if m.serial == nil {
+		conn, err := net.Dial("unix", m.keyboard())
+		if err != nil {
+			return fmt.Errorf("machine %s: type on its console: %w", m.Config.Name, err)
+		}
+		m.serial = conn
+		// Console reads the log. The line must be read all the same, or the guest cannot write.
+		go func() {
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}()
+	}
+	if _, err := io.WriteString(m.serial, text); err != nil {
+		return fmt.Errorf("machine %s: type on its console: %w", m.Config.Name, err)
 	}
 	return nil
 }

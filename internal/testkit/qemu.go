@@ -35,7 +35,8 @@ func qemuArgs(m *Machine, taps []string) ([]string, error) {
 		"-name", c.Name, "-nodefaults", "-no-user-config", "-display", "none",
 		// Without graphics SeaBIOS and the iPXE ROM speak to the serial port too.
 		"-machine", c.board(), "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(memory),
-		"-serial", "file:" + m.Console.Path,
+		"-chardev", "socket,id=serial,server=on,wait=off,path=" + m.keyboard() + ",logfile=" + m.Console.Path,
+		"-serial", "chardev:serial",
 		"-qmp", "unix:" + m.monitor() + ",server=on,wait=off",
 	}
 	if !c.Poor {

@@ -18,7 +18,7 @@ import (
 const lostTimeout = 6 * time.Minute
 
 // The only server of a node with a boot pack goes away, and the kernel lets go of all that it keeps of the root. People
-// get in by ssh, look around, read the journal and switch the node off.
+// get in by ssh and at the console, look around, read the journal and switch the node off.
 func TestRealBootLogsInWithoutItsServer(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")
@@ -44,6 +44,7 @@ func (s *site) logsIn(n node, m *testkit.Machine) {
 	const held = "journalctl -q --no-pager -u pando-agent -o cat | grep 'what a login reads is held'"
 	s.waitRun(g, held+" | wc -l", "1")
 	s.t.Log(s.run(g, held))
+	s.run(g, "echo root:lichen | chpasswd")
 	addr, err := s.Address(s.t.Context(), n.mac)
 	if err != nil {
 		s.t.Fatal(err)
@@ -60,10 +61,25 @@ func (s *site) logsIn(n node, m *testkit.Machine) {
 		}
 		s.t.Logf("%8s %s", time.Since(begun).Round(100*time.Millisecond), command)
 	}
-	g = s.shellAt(n, addr)
 	ctx, cancel := context.WithTimeout(s.t.Context(), stepTimeout)
 	defer cancel()
-	g.Start(ctx, "poweroff -ff") // an orderly one waits for what services read when they stop
+	for _, step := range []struct{ typed, shown string }{
+		{"root", "Password:"},
+		{"lichen", `root@` + n.name + `:.*# `},
+		{"echo at the console: $((6 * 7))", "at the console: 42"},
+	} {
+		if err := m.Type(step.typed + "\n"); err != nil {
+			s.t.Fatal(err)
+		}
+		if _, err := m.Console.Wait(ctx, step.shown); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Logf("%8s at the console: %s", time.Since(begun).Round(100*time.Millisecond), step.shown)
+	}
+	// An orderly one waits for what services read when they stop.
+	if err := m.Type("poweroff -ff\n"); err != nil {
+		s.t.Fatal(err)
+	}
 	if err := m.WaitOff(ctx); err != nil {
 		s.t.Error(err)
 	}
