@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -71,12 +72,12 @@ func (d Disk) Fill(ctx context.Context, p Place, progress func(Progress)) (made 
 	if err != nil {
 		return made, err
 	}
-	hidden, err := rsync{root: at, choice: d.Choice}.run(ctx, p, progress)
+	omitted, err := rsync{root: at, choice: d.Choice}.run(ctx, p, progress)
 	if err != nil {
 		return made, err
 	}
 	made.Notes, err = settleIn(p.Root)
-	made.Notes = append(append([]string{where}, notes(hidden)...), made.Notes...)
+	made.Notes = slices.Concat([]string{where}, omitted, made.Notes)
 	return made, err
 }
 

@@ -68,16 +68,16 @@ func (m Machine) Fill(ctx context.Context, p Place, progress func(Progress)) (Ma
 		progress(Progress{Note: "listing the files of " + made.Name})
 	} else {
 		progress(Progress{Note: made.Name + " has no rsync: copying with tar, which begins again if it is interrupted"})
-		copyAll = func(ctx context.Context, p Place, progress func(Progress)) (map[string]int, error) {
+		copyAll = func(ctx context.Context, p Place, progress func(Progress)) ([]string, error) {
 			return m.fillTar(ctx, p, r, progress)
 		}
 	}
-	hidden, err := copyAll(ctx, p, progress)
+	omitted, err := copyAll(ctx, p, progress)
 	if err != nil {
 		return made, fmt.Errorf("copy %s: %w", made.Name, err)
 	}
 	made.Notes, err = settleIn(p.Root)
-	made.Notes = append(notes(hidden), made.Notes...)
+	made.Notes = append(omitted, made.Notes...)
 	if r.tar {
 		made.Notes = append(
 			made.Notes,

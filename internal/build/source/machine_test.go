@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"pando/internal/systree"
 )
 
 // pilot is a tree as a machine has one, with things that must not travel.
@@ -44,7 +47,8 @@ func pilot(t *testing.T) string {
 	}
 	if out, err := exec.Command("sh", "-euc",
 		`cd "$1"; ln usr/bin/tool usr/bin/same; ln -s tool usr/bin/link; chmod 4755 usr/bin/tool; chown 8:9 var/cache/man/index.db
-		mkfifo var/pipe; touch -d @12345 usr/bin/tool; truncate -s 20M usr/sparse`, "sh", dir).CombinedOutput(); err != nil {
+		mkfifo var/pipe; touch -d @12345 usr/bin/tool; truncate -s 20M usr/sparse
+		setfattr -n trusted.gfid -v x usr/bin/tool; setfattr -n user.kept -v x usr/bin/tool`, "sh", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return dir
@@ -82,6 +86,10 @@ func checkCopy(t *testing.T, tree string, made Made) {
 			t.Errorf("%s: there %t, want %t", name, err == nil, want)
 		}
 	}
+	attributes, err := systree.Xattrs(filepath.Join(tree, "usr/bin/tool"))
+	if want := []string{"user.kept"}; err != nil || !slices.Equal(attributes, want) {
+		t.Errorf("a file has the attributes %q, %v; want %q", attributes, err, want)
+	}
 	got, err := exec.Command("sh", "-euc",
 		`cd "$1"; stat -c '%a %Y %h' usr/bin/tool; stat -c '%u:%g %a' var/cache/man/index.db; readlink usr/bin/link
 		test usr/bin/tool -ef usr/bin/same; test $(stat -c %b usr/sparse) -lt 100; wc -c < etc/machine-id; cat etc/fstab`, "sh", tree).
@@ -94,7 +102,8 @@ func checkCopy(t *testing.T, tree string, made Made) {
 	}
 	output := strings.Join(made.Notes, "\n")
 	for _, want := range []string{"/etc/ssh/ssh_host_*", "/etc/krb5.keytab", "/etc/wireguard/*", "/var/log/**",
-		"/home/*", "/etc/fstab, lines of local disks are comments now: / none"} {
+		"/home/*", "/etc/fstab, lines of local disks are comments now: / none",
+		"attributes of the machine that the tree comes from are left out; the first is "} {
 		if !strings.Contains(output, want) {
 			t.Errorf("it does not say %q:\n%s", want, output)
 		}

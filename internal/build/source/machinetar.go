@@ -23,11 +23,12 @@ func (m Machine) fillTar(
 	p Place,
 	r rsync,
 	progress func(Progress),
-) (hidden map[string]int, err error) {
+) (omitted []string, err error) {
 	if err := p.clear(); err != nil {
 		return nil, err
 	}
-	if hidden, err = m.hidden(ctx, r); err != nil {
+	hidden, err := m.hidden(ctx, r)
+	if err != nil {
 		return nil, err
 	}
 	b, err := newBudget(p.Root, Limits{})
@@ -64,8 +65,8 @@ func (m Machine) fillTar(
 	if err = errors.Join(err, bad); err != nil {
 		return nil, errors.Join(roomHint(fullDisk(err), p.Root), p.clear())
 	}
-	_, err = u.finish(ctx)
-	return hidden, err
+	found, err := u.finish(ctx)
+	return append(notes(hidden), found...), err
 }
 
 // changedFiles is tar's status for files that changed or went while it read: a running machine does that.

@@ -41,8 +41,8 @@ func CopyDirectory(ctx context.Context, dir string, p Place, progress func(Progr
 // vanished is rsync's status for files that went while it copied: a running machine does that.
 const vanished = 24
 
-// run copies into a place and returns what was left out: how many names each pattern has hidden.
-func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[string]int, error) {
+// run copies into a place and returns notes of what was left out.
+func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) ([]string, error) {
 	path, err := exec.LookPath("rsync")
 	if err != nil {
 		return nil, errors.New("rsync is not installed: install it (Debian, Ubuntu, Fedora: package rsync)")
@@ -70,7 +70,7 @@ func (r rsync) run(ctx context.Context, p Place, progress func(Progress)) (map[s
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.As(err, &exit) && exit.ExitCode() == vanished, err == nil:
-		return talk.hidden, nil
+		return append(notes(talk.hidden), talk.tally.notes()...), nil
 	}
 	return nil, roomHint(fullDisk(fmt.Errorf("rsync: %w: %s", command.Ended(ctx, err), problem.text())), p.Root)
 }
@@ -122,12 +122,13 @@ func (r rsync) args(p Place) []string {
 // rsyncTalk is what rsync says while it works.
 type rsyncTalk struct {
 	progress func(Progress)
-	hidden   map[string]int
+	hidden   map[string]int // by pattern
+	tally    tally
 }
 
 var (
 	progressLine = regexp.MustCompile(`^\s*([0-9,]+)\s+([0-9]+)%`)
-	hidingLine   = regexp.MustCompile(`hiding (?:file|directory) .* because of pattern (\S+)`)
+	hidingLine   = regexp.MustCompile(`hiding (file|directory|xattr) (.*) because of pattern (\S+)`)
 )
 
 func (t *rsyncTalk) read(r io.Reader) {
@@ -136,7 +137,7 @@ func (t *rsyncTalk) read(r io.Reader) {
 	in.Split(linesAndReturns)
 	for in.Scan() {
 		if m := hidingLine.FindStringSubmatch(in.Text()); m != nil {
-			t.hidden[m[1]]++
+			t.hide(m[1], m[2], m[3])
 			continue
 		}
 		m := progressLine.FindStringSubmatch(in.Text())
@@ -155,6 +156,16 @@ func (t *rsyncTalk) read(r io.Reader) {
 		t.progress(s)
 	}
 	_, _ = io.Copy(io.Discard, r) // after a line without an end, too, rsync must be able to speak
+}
+
+// hide counts what a pattern keeps away. rsync does not say whose an attribute is.
+func (t *rsyncTalk) hide(kind, name, pattern string) {
+	switch {
+	case kind != "xattr":
+		t.hidden[pattern]++
+	case systree.ForeignXattr(name):
+		t.tally.dropped.add(name)
+	}
 }
 
 // linesAndReturns splits at line feeds and at carriage returns, with which a figure is overwritten by the next.

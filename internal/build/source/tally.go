@@ -30,7 +30,7 @@ func (t *tally) notes() []string {
 		{t.devices, "device nodes are kept"},
 		{t.acls, "ACLs are lost, since they name accounts or are of NFSv4: write the archive with --xattrs " +
 			"--xattrs-include='*'"},
-		{t.dropped, "attributes of the machine that the archive comes from are left out"},
+		{t.dropped, "attributes of the machine that the tree comes from are left out"},
 	} {
 		if n.count > 0 {
 			out = append(out, fmt.Sprintf("%d %s; the first is %s", n.count, n.text, shown(n.first)))

@@ -68,7 +68,7 @@ func TestUnpackKeepsAll(t *testing.T) {
 	output := strings.Join(notes, "\n")
 	for _, part := range []string{`1 set-uid programs are kept; the first is "usr/su"`,
 		`1 programs with file capabilities`, "2 device nodes",
-		`1 attributes of the machine that the archive comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
+		`1 attributes of the machine that the tree comes from are left out; the first is "usr/attr trusted.overlay.redirect"`} {
 		if !strings.Contains(output, part) {
 			t.Errorf("the notes do not say %q:\n%s", part, output)
 		}
