@@ -19,7 +19,7 @@ var settings = [...][2]string{
 	{"mac", "${mac:hexhyp}"}, {"ip", "${ip}"}, {"uuid", "${uuid}"}, {"busid", "${busid:hexraw}"},
 	{"arch", "${buildarch}"}, {"platform", "${platform}"}, {"version.hex", "${version:hexraw}"},
 	{"serial.hex", "${serial:hexraw}"}, {"manufacturer.hex", "${manufacturer:hexraw}"},
-	{"product.hex", "${product:hexraw}"},
+	{"product.hex", "${product:hexraw}"}, {digestsSetting, "${" + digestsSetting + "}"},
 }
 
 // ErrNoMAC means that a request for a script does not tell whose: answer it with Chain.
@@ -37,7 +37,18 @@ type Query struct {
 	Serial       string
 	Manufacturer string
 	Product      string
+	Digests      Ability // whether it verifies SHA-256 digests
 }
+
+// Ability is whether a loader has a command. Scripts try it, because versions say little about how a loader was built.
+type Ability string
+
+// Abilities, as the setting that a script keeps them in.
+const (
+	Untried Ability = ""
+	Lacks   Ability = "0"
+	Has     Ability = "1"
+)
 
 // ParseQuery parses the raw query of a request for ScriptPath. It is ErrNoMAC when there is none at all.
 func ParseQuery(raw string) (Query, error) {
@@ -54,7 +65,7 @@ func ParseQuery(raw string) (Query, error) {
 	}
 	q := Query{MAC: mac, UUID: uuid(v.Get("uuid")), BusID: clip(v.Get("busid")), Arch: clip(v.Get("arch")),
 		Platform: clip(v.Get("platform")), Version: smbios(v, "version"), Serial: smbios(v, "serial"),
-		Manufacturer: smbios(v, "manufacturer"), Product: smbios(v, "product")}
+		Manufacturer: smbios(v, "manufacturer"), Product: smbios(v, "product"), Digests: Ability(clip(v.Get(digestsSetting)))}
 	if s := v.Get("ip"); s != "" {
 		if q.IP, err = netip.ParseAddr(s); err != nil {
 			return Query{}, fmt.Errorf("boot script query: address %q is not an IP address", clip(s))

@@ -15,6 +15,7 @@ type Action string
 // The actions of a script.
 const (
 	Start  Action = "start"  // fetch kernel and initramfs, and start them
+	Probe  Action = "probe"  // try whether the loader verifies digests, and ask again
 	Queued Action = "queued" // say which place it has, sleep, ask again: others load now
 	Wait   Action = "wait"   // say why, sleep, ask again: nobody has adopted this machine yet
 	Fail   Action = "fail"   // the same, for something that an operator has to fix
@@ -41,6 +42,10 @@ type ScriptInput struct {
 	Kernel  string   // object id: 64 hex digits
 	Args    []string // kernel arguments: the manifest's, the group's, the node's, in this order
 
+	// For Start, where the loader verifies digests (Query.Digests). Without Neighbours all comes from Base.
+	Initramfs  string   // object id of the initramfs without the trust cpio
+	Neighbours []string // base URLs of nodes that have both objects, the best first
+
 	// For Queued.
 	Admission Admission
 	Renew     bool // do a DHCP exchange before it asks again
@@ -60,6 +65,8 @@ func Script(in ScriptInput) ([]byte, error) {
 	switch in.Action {
 	case Start:
 		return startScript(in)
+	case Probe:
+		return probeScript(in.Base), nil
 	case Queued:
 		return queuedScript(in), nil
 	case Wait:
@@ -75,7 +82,7 @@ func startScript(in ScriptInput) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Kernel) != 64 || strings.Trim(in.Kernel, "0123456789abcdef") != "" {
+	if !isObject(in.Kernel) {
 		return nil, fmt.Errorf("boot script of %s: kernel %q is not an object id", in.Node, in.Kernel)
 	}
 	var b bytes.Buffer
@@ -84,10 +91,14 @@ func startScript(in ScriptInput) ([]byte, error) {
 	fmt.Fprintf(&b, "echo Pando: version %s, boot %s\n", text(string(in.Version)), text(string(in.Boot)))
 	// Free the images of an earlier attempt, or iPXE would start them as well.
 	b.WriteString("imgfree ||\n")
-	// iPXE puts the image's name in front of the command line of a kernel that UEFI starts. A bare word there would
-	// become an argument of /init; Linux knows BOOT_IMAGE= from other loaders.
-	fmt.Fprintf(&b, "kernel --name BOOT_IMAGE=linux %s/o/%s %s || goto failed\n", in.Base, in.Kernel, line)
-	fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
+	if len(in.Neighbours) > 0 {
+		if err := writeNeighbours(&b, in, line); err != nil {
+			return nil, err
+		}
+	} else {
+		fmt.Fprintf(&b, "kernel --name %s %s/o/%s %s || goto failed\n", kernelImage, in.Base, in.Kernel, line)
+		fmt.Fprintf(&b, "initrd --name initramfs %s/boot/%s/initramfs || goto failed\n", in.Base, in.Boot)
+	}
 	b.WriteString("boot || goto failed\n")
 	b.WriteString(":failed\necho Pando: kernel or initramfs did not arrive or did not start\nsleep 5\nimgfree ||\n")
 	b.WriteString(exchange)
