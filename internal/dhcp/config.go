@@ -54,7 +54,7 @@ type Config struct {
 	Mode       Mode
 	Interfaces []string        // names; requests are answered on these and no others
 	Subnets    []Subnet        // for Own: at least one; also those behind relay agents
-	Loaders    netboot.Loaders // the boot files at hand
+	Loaders    func() netboot.Loaders // the boot files at hand
 	DataPort   uint16          // port of the data path; 0: DefaultDataPort
 	BaseURL    string          // the data path as nodes see it; "": http://<address that answers>:DataPort
 

@@ -7,7 +7,6 @@ import (
 
 	"pando/internal/dhcp"
 	"pando/internal/openid"
-	"pando/internal/server/boots"
 	"pando/internal/server/objects"
 	"pando/internal/store"
 )
@@ -58,7 +57,7 @@ type Config struct {
 	Direct objects.Direct // how nodes read objects past this server; nil: they do not
 
 	DHCP      dhcp.Config // Mode "" is off; its loaders and ports are filled in here
-	BootFiles string      // directory with iPXE's builds; "": where Debian's package ipxe puts them
+	BootFiles string      // directory with iPXE's builds; "": what came with this program, and Debian's package ipxe
 	Agent     string      // the node's program, pando-init; "": beside this program, or /usr/lib/pando
 	Servers   []string    // base URLs of further data paths that hold the same store, told to nodes after this one
 
@@ -94,9 +93,6 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.field == "" {
 			*d.field = d.value
 		}
-	}
-	if c.BootFiles == "" {
-		c.BootFiles = boots.DefaultBootFiles
 	}
 	if c.RebootAfter == 0 {
 		c.RebootAfter = DefaultRebootAfter

@@ -90,7 +90,7 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	}
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
-	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
+	c.DataPort, c.Loaders = s.ports.Data, s.loaders.Names
 	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
@@ -134,7 +134,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.startServices(start, secure, pages)
 	s.startDuties(start)
 	s.log.Info("serving", "data", s.listeners.data.Addr(), "control", s.listeners.control.Addr(),
-		"dhcp", s.cfg.DHCP.Mode, "boot_files", strings.Join(s.files.Names(), " "))
+		"dhcp", s.cfg.DHCP.Mode, "boot_files", strings.Join(s.loaders.Sent(), " "))
 	<-ctx.Done()
 	s.log.Info("server stops", "why", context.Cause(ctx))
 	wg.Wait()

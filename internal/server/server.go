@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"pando/internal/admission"
+	"pando/internal/bootloader"
 	"pando/internal/bootlog"
 	"pando/internal/bootmethod"
 	"pando/internal/bootplan"
@@ -68,7 +70,7 @@ type Server struct {
 	store     *store.Dir
 	versions  *versions.Cache
 	signer    *images.Signer
-	files     boots.Files
+	loaders   *bootloader.Set
 	agents    initrd.Programs
 	traces    *packs.Traces
 	packs     *packs.Maker
@@ -319,11 +321,13 @@ func (s *Server) newAccess() *access.Guard {
 
 // findPrograms finds what is sent to nodes before they have a root.
 func (s *Server) findPrograms() (err error) {
-	if s.files, err = boots.FindFiles(s.cfg.BootFiles); err != nil {
+	program, _ := os.Executable() // without it there is Debian's directory
+	dirs := bootloader.Dirs(s.cfg.BootFiles, program)
+	if s.loaders, err = bootloader.Open(filepath.Join(s.cfg.Dir, bootloader.ImportDir), dirs...); err != nil {
 		return err
 	}
-	if len(s.files.Data) == 0 {
-		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dir", s.cfg.BootFiles,
+	if len(s.loaders.List()) == 0 {
+		s.log.Warn("no boot files for firmware; only machines with iPXE in their ROM will boot", "dirs", dirs,
 			"hint", "install Debian's package ipxe, or name a directory with --boot-files")
 	}
 	if s.agents, err = initrd.FindPrograms(s.cfg.Agent, s.cfg.Dir); err != nil {
@@ -364,7 +368,7 @@ func (s *Server) wireBoot() {
 	s.discovery = discovery.New(s.registry, s.lastSeen.Reported, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
-		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,
+		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: cmp.Or(s.cfg.BootFiles, bootloader.PackageDir),
 		Release: s.cfg.Release, Log: s.log,
 	})
 	s.booter = boots.New(boots.Config{
@@ -372,7 +376,7 @@ func (s *Server) wireBoot() {
 		NodeAuth: s.nodeAuth,
 		Boots:    s.boots, Discovery: s.discovery, Admission: s.admission, Keys: s.keys, Configs: s.configs,
 		Programs: s.agents,
-		Disks:    s.disks, BootFiles: s.files, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
+		Disks:    s.disks, BootFiles: s.loaders, Packs: s.packs, Recordings: s.recordings, Journals: s.journals,
 		StateFiles:   s.state.Files,
 		ConsoleFiles: func(at netip.Addr) []fleet.File { return logs.ConsoleFiles(at, s.netconsolePort()) },
 		Stores:       s.places, Servers: s.cfg.Servers, GivesAddresses: s.givesAddresses, DHCPOff: s.dhcpOff,

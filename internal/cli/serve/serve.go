@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/bootloader"
 	"pando/internal/cmdenv"
 	"pando/internal/dhcp"
 	"pando/internal/exitcode"
@@ -17,7 +18,6 @@ import (
 	"pando/internal/output"
 	"pando/internal/server"
 	"pando/internal/server/access"
-	"pando/internal/server/boots"
 	"pando/internal/server/logs"
 	"pando/internal/store/s3"
 	"pando/internal/storeflags"
@@ -78,7 +78,7 @@ func (f *serveFlags) add(c *cobra.Command, dhcpHelp string) {
 	fl.StringVar(&f.tftp, "tftp", server.DefaultTFTP, "address of TFTP, or off")
 	f.addPages(c)
 	f.addLogs(c)
-	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+boots.DefaultBootFiles+")")
+	fl.StringVar(&f.bootFiles, "boot-files", "", "directory of boot loaders (default "+bootloader.PackageDir+")")
 	fl.StringVar(&f.agent, "agent", "", "the pando-init binary (default: beside pando, in ../lib/pando or "+
 		"in /usr/lib/pando)")
 	fl.StringSliceVar(&f.servers, "also", nil, "base URLs of image ports of further servers that hold the same store")
@@ -234,9 +234,6 @@ func serverConfig(env *cmdenv.Env, ctx context.Context, f serveFlags, logs io.Wr
 	}
 	if cfg.OpenID, err = f.openid.config(); err != nil {
 		return cfg, err
-	}
-	if cfg.BootFiles == "" {
-		cfg.BootFiles = boots.DefaultBootFiles
 	}
 	if cfg.DHCP, err = f.dhcpConfig(); err != nil {
 		return cfg, err

@@ -3,15 +3,10 @@ package boots
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"pando/internal/bootlog"
@@ -24,51 +19,18 @@ import (
 	"pando/internal/trace"
 )
 
-// DefaultBootFiles is where Debian's package ipxe puts its builds.
-const DefaultBootFiles = "/usr/lib/ipxe"
-
 // autoexec is the script that newer iPXE builds ask TFTP for before anything else.
 const autoexec = "autoexec.ipxe"
 
-// Files are the iPXE builds that are served: a fixed set of names, read into memory when the server starts.
-// They are some hundred kilobytes, and an update of the package does not change a transfer under way.
-type Files struct {
-	Loaders netboot.Loaders
-	Data    map[string][]byte
-}
-
-// FindFiles looks for a loader of each class of firmware in a directory.
-func FindFiles(dir string) (Files, error) {
-	b := Files{Loaders: netboot.Loaders{}, Data: map[string][]byte{}}
-	for _, class := range netboot.Classes() {
-		for _, name := range netboot.Candidates(class) {
-			data, err := os.ReadFile(filepath.Join(dir, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return b, fmt.Errorf("boot file: %w", err)
-			}
-			b.Loaders[class], b.Data[name] = name, data
-			break
-		}
-	}
-	return b, nil
-}
-
-// Names are the files that are there, for people.
-func (b Files) Names() []string {
-	var names []string
-	for n := range b.Data {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+// bootFiles are the builds of iPXE that machines are sent.
+type bootFiles interface {
+	File(name string) []byte  // nil: there is none
+	Asked(name string) []byte // the same for a TFTP name, behind which may stand something else
 }
 
 // loaders serves boot files.
 type loaders struct {
-	files    Files
+	files    bootFiles
 	registry Registry
 	boots    *bootlog.Boots
 	ports    *endpoint.Ports
@@ -78,8 +40,8 @@ type loaders struct {
 
 // ServeBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
 func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
-	data, ok := s.files.Data[name]
-	if !ok {
+	data := s.files.File(name)
+	if data == nil {
 		return fmt.Errorf("boot file %q: %w", name, fs.ErrNotExist)
 	}
 	w.Header().Set("Content-Type", "application/efi")
@@ -124,21 +86,9 @@ func (s *loaders) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, err
 	if r.Name == autoexec {
 		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
 	}
-	data := s.files.byName(r.Name)
+	data := s.files.Asked(r.Name)
 	if data == nil {
 		return nil, fs.ErrNotExist
 	}
 	return bytes.NewReader(data), nil
-}
-
-// byName is the file of a name. Behind it may stand what an old ROM took from the next option of its DHCP packet, of
-// which the number is a letter as often as not: "undionly.kpxeC".
-func (b Files) byName(asked string) []byte {
-	var found string
-	for name := range b.Data {
-		if len(name) > len(found) && strings.HasPrefix(asked, name) {
-			found = name
-		}
-	}
-	return b.Data[found]
 }

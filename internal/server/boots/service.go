@@ -63,7 +63,7 @@ type Config struct {
 	Configs   *nodeconfig.Renderer
 	Programs  initrd.Programs
 	Disks     *initrd.DiskDrivers
-	BootFiles Files
+	BootFiles bootFiles
 
 	Packs      packSource
 	Recordings recordingSource
