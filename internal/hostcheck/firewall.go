@@ -283,8 +283,8 @@ func firewallFindings(name string, tries []*try) []Finding {
 	return out
 }
 
-const acceptAcks = "accept packets that belong to what this machine sent (nft: `ct state established,related accept`; " +
-	"iptables: `-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`), before the rule that drops them"
+const acceptAcks = "accept packets that belong to what this machine sent (nft: `ct state established,related " +
+	"accept`; iptables: `-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`), before the rule that drops them"
 
 // letIn is how to open ports, in the words of what manages the firewall here.
 func letIn(ports []string) string {

@@ -65,10 +65,11 @@ func TestFirewall(t *testing.T) {
 			drops + "67/udp\n"},
 		{"policy drop, ports accepted", "nft", closed + "nft add rule inet f input udp dport '{ 67, 69, 4011 }' " +
 			"accept; nft add rule inet f input tcp dport 8000-9000 accept", all},
-		{"without connection tracking, ports accepted", "nft", stateless + "nft add rule inet f input udp dport '{ 67, " +
-			"69, 4011 }' accept; nft add rule inet f input tcp dport '{ 8480, 8443 }' accept", "warning: the firewall " +
-			"lets in what nodes on eth1 send to 69/udp, and drops their acknowledgements: TFTP sends each file from a " +
-			"port of its own\n"},
+		{"no connection tracking, ports accepted", "nft", stateless +
+			"nft add rule inet f input udp dport '{ 67, 69, 4011 }' accept; " +
+			"nft add rule inet f input tcp dport '{ 8480, 8443 }' accept",
+			"warning: the firewall lets in what nodes on eth1 send to 69/udp, and drops their acknowledgements: " +
+				"TFTP sends each file from a port of its own\n"},
 		{"another port dropped", "nft", chain + "nft add rule inet f input tcp dport 22 drop", all},
 		{"iptables", "iptables", "iptables -A INPUT -p udp --dport 69 -j REJECT", refuses + "69/udp\n"},
 		{"legacy tables", "iptables-legacy", "iptables-legacy -A INPUT -p tcp --dport 8480 -j DROP",
@@ -94,12 +95,12 @@ func TestFirewallOfOtherPorts(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("nft is not installed")
 	}
-	here, elsewhere := netip.MustParseAddr("10.79.0.2"), netip.MustParseAddr("10.80.0.1")
+	here, other := netip.MustParseAddr("10.79.0.2"), netip.MustParseAddr("10.80.0.1")
 	ports := []api.Port{
 		{Net: "udp", Number: 67, Interfaces: []string{"eth0", "eth1"}},
 		{Net: "udp", Number: 4011, Interfaces: []string{"eth0"}},
 		{Net: "udp", Number: 6969, Use: "TFTP"}, {Net: "tcp", Number: 9000}, {Net: "tcp", Number: 9001, Address: here},
-		{Net: "tcp", Number: 9002, Address: elsewhere},
+		{Net: "tcp", Number: 9002, Address: other},
 	}
 	inNamespace(t, func(run func(string)) {
 		run("ip address add 10.79.0.2/24 dev eth1; nft add table inet f; " +

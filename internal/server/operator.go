@@ -67,8 +67,8 @@ func (s *Server) operatorOptions() operator.Options {
 		Registry: s.registry, Store: s.store, Versions: s.versions, Views: s.nodeViews(), Configs: s.configs,
 		Commands: s.commands, Waker: s.waker, Methods: s.methods,
 		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
-		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus, Ports: s.portsForNodes,
-		Loads: s.admission.Status, Subnets: s.ownSubnets,
+		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus,
+		Ports: s.portsForNodes, Loads: s.admission.Status, Subnets: s.ownSubnets,
 		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started,
 		Now: s.now,
 	}
