@@ -130,8 +130,8 @@ func TestNICFindings(t *testing.T) {
 		return api.Node{Node: fleet.Node{Name: name}, Hardware: &fleet.Hardware{Missing: missing}}
 	}
 	got := nicFindings([]api.Node{node("pc1", "pci:b", "pci:a"), node("pc2", "pci:a"), node("pc3"), {}})
-	want := "warning: pc1, pc2: the image's kernel has no module for NIC pci:a\nwarning: pc1: the image's kernel " +
-		"has no module for NIC pci:b\n"
+	want := "warning: pc1, pc2: the image has no driver for NIC pci:a\nwarning: pc1: the image " +
+		"has no driver for NIC pci:b\n"
 	if texts(got) != want {
 		t.Errorf("got %s", texts(got))
 	}

@@ -211,9 +211,9 @@ func nicFindings(nodes []api.Node) []Finding {
 			out,
 			found(
 				Warning,
-				"build the image from a newer kernel, or with --firmware DIR if the driver wants firmware "+
-					"(`modinfo -F filename "+alias+"` on a machine of that release names the module)",
-				"%s: the image's kernel has no module for NIC %s",
+				"build the image with --driver MODULE (`modinfo -F filename "+alias+"` on a machine of that release "+
+					"names it), with --firmware DIR if the driver wants firmware, or else from a newer kernel",
+				"%s: the image has no driver for NIC %s",
 				strings.Join(missing[alias], ", "),
 				alias,
 			)...)

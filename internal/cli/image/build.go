@@ -57,8 +57,7 @@ those given with --tag. Interrupted, the same command continues where it was. A 
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	fl.StringVar(&f.format, "format", "auto", formatUsage())
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants")
-	fl.StringArrayVar(&f.drivers, "driver", nil, "module of a network adapter that nodes boot by and that is not "+
-		"among the usual ones, such as cxgb4")
+	addDrivers(fl, &f.drivers)
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(
 		&f.fresh,

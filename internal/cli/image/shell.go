@@ -24,7 +24,13 @@ import (
 type shellFlags struct {
 	firmware, kernel string
 	kernelArgs, tags []string
+	drivers          []string
 	resume, fresh    bool
+}
+
+// into is how the flags change the build.
+func (f shellFlags) into(o *build.Options) {
+	o.Firmware, o.Kernel, o.CommandLine, o.Drivers = f.firmware, f.kernel, f.kernelArgs, f.drivers
 }
 
 func imageShell(env *cmdenv.Env) *cobra.Command {
@@ -46,6 +52,7 @@ version that was copied stays, and nodes that run it notice nothing. Works on th
 	fl := c.Flags()
 	fl.StringVar(&f.firmware, "firmware", "", "directory with firmware files for drivers")
 	addKernel(fl, &f.kernel)
+	addDrivers(fl, &f.drivers)
 	fl.StringArrayVar(&f.kernelArgs, "kernel-arg", nil, "kernel argument that the image wants, after those that it has")
 	fl.StringArrayVar(&f.tags, "tag", nil, "tag that moves to the new version, besides latest")
 	fl.BoolVar(&f.resume, "continue", false, "go on with a change that could not be stored, for want of room say")
@@ -86,7 +93,7 @@ func shellImage(env *cmdenv.Env, ctx context.Context, ref string, command []stri
 	if err != nil {
 		return err
 	}
-	b.options.Firmware, b.options.Kernel, b.options.CommandLine = f.firmware, f.kernel, f.kernelArgs
+	f.into(&b.options)
 	opt := build.ChangeOptions{
 		Image:   name,
 		Version: version,

@@ -177,6 +177,11 @@ func addKernel(fl *pflag.FlagSet, release *string) {
 	)
 }
 
+func addDrivers(fl *pflag.FlagSet, modules *[]string) {
+	fl.StringArrayVar(modules, "driver", nil, "module of a network adapter that nodes boot by and that is not "+
+		"among the usual ones, such as cxgb4")
+}
+
 func containerPrefix(ref string) bool {
 	prefixes := []string{"oci:", "oci-archive:", "docker-archive:", "docker://", "http://"}
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref, p) })

@@ -37,6 +37,9 @@ func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 	begun := time.Now()
 	alwaysErr := d.modules.Load(d.modules.Index.Always)
 	deviceErr := d.settle(ctx)
+	if deviceErr != nil { // what failed is not tried again
+		d.failed = deviceErr
+	}
 	all := link.Adapters(hardware.Sysfs)
 	if err := errors.Join(alwaysErr, deviceErr); err != nil {
 		d.timeline.console.logf("modules: %v", err)
@@ -47,9 +50,9 @@ func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 	}
 	d.findDisk(context.WithoutCancel(ctx))
 	if len(all) == 0 {
-		return Modules{}, "", d.noAdapter(all, deviceErr)
+		return Modules{}, "", d.noAdapter(all, d.failed)
 	}
-	return Modules{d.modules.Names}, fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(all),
+	return Modules{d.modules.Names, d.failed}, fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(all),
 		time.Since(begun).Round(time.Millisecond)), nil
 }
 
@@ -59,27 +62,27 @@ func (d *drivers) noAdapter(all []link.NIC, cause error) error {
 		Hint:  "does the firmware show the adapter? is it USB: plug it in again"}
 	if left := hardware.WithoutDriver(hardware.Sysfs); len(left) > 0 {
 		p.Hint = "no driver of the image's kernel takes " + strings.Join(left, ", ") + ": use a newer kernel in it"
-		if cause != nil {
-			p.Hint = cause.Error()
-		}
 	}
-	if shortOfDrivers(d.timeline.config, all) {
-		p.Hint, p.Final = shortHint, true
+	blameDriver(p, d.timeline.config, all, cause)
+	return p
+}
+
+// blameDriver has a problem name what failed when drivers were loaded, where the adapter that booted is missing.
+func blameDriver(p *problem.Problem, cfg api.BootConfig, all []link.NIC, cause error) {
+	if slices.ContainsFunc(all, func(n link.NIC) bool { return n.MAC == cfg.MAC }) {
+		return
 	}
 	if cause != nil {
-		p.Err = errors.Join(p.Err, cause)
+		p.Err, p.Hint = errors.Join(p.Err, cause), cause.Error()
 	}
-	return p
+	if cfg.ShortDrivers {
+		p.Hint, p.Final = shortHint, true
+	}
 }
 
 // shortHint is what becomes of a boot whose adapter is not one that the server knew of. The sooner the next one comes,
 // the better.
 const shortHint = "the server sent the drivers of only the adapters that it knew of; it sends all to the next boot"
-
-// shortOfDrivers reports whether the adapter that booted is missing, perhaps because its driver was not sent.
-func shortOfDrivers(cfg api.BootConfig, all []link.NIC) bool {
-	return cfg.ShortDrivers && !slices.ContainsFunc(all, func(n link.NIC) bool { return n.MAC == cfg.MAC })
-}
 
 // settle loads modules by modalias until the adapter that booted is there, or nothing new has appeared for a
 // while. A bus driver makes devices appear that want more drivers.
@@ -120,8 +123,9 @@ func (d *drivers) settled(total, quiet time.Duration) bool {
 }
 
 // waitLink brings up the adapter that booted and waits for its link. Without a link there, or when no adapter
-// has that MAC, all adapters are tried and the first ones with a link are taken.
-func (n *network) waitLink(ctx context.Context) (Link, string, error) {
+// has that MAC, all adapters are tried and the first ones with a link are taken. driver is what failed when drivers were
+// loaded.
+func (n *network) waitLink(ctx context.Context, driver error) (Link, string, error) {
 	all := link.Adapters(hardware.Sysfs)
 	candidates := link.Pick(all, n.timeline.config.MAC)
 	up, err := link.WaitCarrier(ctx, candidates)
@@ -133,9 +137,7 @@ func (n *network) waitLink(ctx context.Context) (Link, string, error) {
 		return Link{all, up}, link.Names(up), nil
 	}
 	p := &problem.Problem{Err: errors.Join(errors.New("no network link"), err), Tried: link.Names(all) + ", 15 s each"}
-	if shortOfDrivers(n.timeline.config, all) {
-		p.Hint, p.Final = shortHint, true
-	}
+	blameDriver(p, n.timeline.config, all, driver)
 	if b := n.lastBoot(ctx, all); b != nil { // its adapter, cable or not
 		return Link{all, []link.NIC{all[nicOf(all, b.Lease.MAC)]}}, "none; goes on without a network", nil
 	}

@@ -90,6 +90,7 @@ type timeline struct {
 type drivers struct {
 	cmd      kmod.CommandLine
 	modules  *kmod.Loader              // nil: none were loaded yet
+	failed   error                     // of the devices' drivers
 	findDisk func(ctx context.Context) // begins to look for the cache's disk, whose drivers are loaded beside
 
 	timeline *timeline

@@ -14,7 +14,8 @@ import (
 
 // Modules is what loading drivers brought.
 type Modules struct {
-	Names []string // of the modules that were loaded
+	Names  []string // of the modules that were loaded
+	Failed error    // of the drivers that were not
 }
 
 // Link is what waiting for a link brought.
@@ -72,7 +73,7 @@ func (m *machine) phases(p *results) []Phase {
 			return keep(&p.modules)(m.drivers.loadModules(ctx))
 		}, Hint: "is the kernel's modules package in the image? build it anew"},
 		{Stage: trace.Link, Run: func(ctx context.Context) (string, error) {
-			return keep(&p.link)(m.network.waitLink(ctx))
+			return keep(&p.link)(m.network.waitLink(ctx, p.modules.Failed))
 		}, Back: trace.Modules,
 			Hint: "check cable, switch port and VLAN; `pando doctor` names adapters without a driver"},
 		{Stage: trace.Address, Run: func(ctx context.Context) (string, error) {
