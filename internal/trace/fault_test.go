@@ -123,11 +123,11 @@ func TestDiagnose(t *testing.T) {
 			"each)"), nil, nil, NoLink, "eth0", "switch port"},
 		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP "+
 			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
-		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: hello "+
+		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: hello "+
 			"refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
 		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
-		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: "+
+		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
 			"dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
 		{"signature refused", with(toRegister, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
 			"key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
