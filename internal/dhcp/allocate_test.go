@@ -13,7 +13,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// neighbours answers probes: who uses which address.
+// neighbours answers probes: it says which machine uses which address.
 type neighbours struct {
 	used   map[netip.Addr]fleet.MAC
 	probes []netip.Addr
@@ -38,7 +38,7 @@ func testPicker(m *memory, n *neighbours) *allocator {
 	}
 }
 
-// allocate is the whole search for one DISCOVER, with what it records.
+// allocate runs the whole search for one DISCOVER, and records its result.
 func (p *allocator) allocate(
 	ctx context.Context,
 	r Request,
@@ -63,7 +63,7 @@ func (p *allocator) allocate(
 	return a, why, err
 }
 
-// derived is the address that comes from a MAC.
+// derived returns the address that comes from a MAC.
 func derived(s *Subnet, mac fleet.MAC) netip.Addr {
 	for a := range s.candidates(mac) {
 		return a
