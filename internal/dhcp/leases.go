@@ -16,8 +16,7 @@ type Registry interface {
 	// the records. read does not wait for the network; nil: no lease is looked up.
 	Snapshot(ctx context.Context, r Request, read func(Leases) error) (Known, error)
 	// Commit records what a packet changes, all or nothing. The change is durable when Commit returns; calls at the
-	// same time should share a write. The reply waits for it. If only Seen cannot be written, Commit logs that and
-	// returns nil.
+	// same time should share a write. The reply waits for it. Without leases, Commit logs a failure and returns nil.
 	Commit(ctx context.Context, c Change) error
 }
 
