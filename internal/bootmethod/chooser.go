@@ -49,7 +49,7 @@ func New(
 	return &Chooser{registry: reg, store: s, versions: v, release: release, next: next}
 }
 
-// Choose returns the method for a node that runs boot b if ask was requested, and the reason.
+// Choose returns the method for a node that runs boot b, and the reason. ask is the requested method.
 func (m *Chooser) Choose(
 	ctx context.Context,
 	ask fleet.BootMethod,

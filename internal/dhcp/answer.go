@@ -20,14 +20,14 @@ const (
 
 // View is what was looked up for one request. Answer knows nothing else.
 type View struct {
-	Mode       Mode        // Own or Proxy, as it stands now
+	Mode       Mode        // the present mode, Own or Proxy
 	StoppedFor netip.Addr  // the other server because of which Mode is Proxy; renewals are still answered. Zero: none
 	Rank       string      // pandoStarting or pandoSettled: the answer to another Pando that looks for servers
 	Server     netip.Addr  // this server's address on the client's segment, or the one that a relay reaches
 	BootPort   bool        // the packet came to port 4011, PXE's boot service
 	Subnet     *Subnet     // of the client; nil: this server serves no subnet that the client is in
 	Lease      fleet.Lease // recorded for the MAC; zero: none
-	Holder     fleet.Lease // recorded for the address that the client has or asks for; zero: none
+	Holder     fleet.Lease // recorded for the address that the client has or requests; zero: none
 	Known      bool        // the MAC is a node's
 	Refused    string      // why the client gets no new address; "": it may get one
 	InUse      bool        // another machine answers at the address that the client declines
@@ -114,7 +114,7 @@ func own(out *Reply, r Request, v View, now time.Time) {
 	}
 }
 
-// request tells the four states of a client apart as RFC 2131 section 4.3.2 does.
+// request distinguishes the four states of a client as RFC 2131 section 4.3.2 does.
 func request(out *Reply, r Request, v View, now time.Time) {
 	switch {
 	case r.Server.IsValid() && r.Server != v.Server:

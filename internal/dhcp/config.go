@@ -18,7 +18,7 @@ type Mode string
 const (
 	Off   Mode = "off"
 	Own   Mode = "own"   // be the network's DHCP server
-	Proxy Mode = "proxy" // tell boot files beside the network's DHCP server
+	Proxy Mode = "proxy" // send boot files beside the network's DHCP server
 )
 
 // ParseMode checks the name of a mode.
@@ -62,7 +62,7 @@ type Config struct {
 	NoProbe bool
 }
 
-// Subnet is a network whose addresses are given out, with what its clients are told.
+// Subnet is a network whose addresses are given out, and the options for its clients.
 type Subnet struct {
 	Prefix    netip.Prefix
 	First     netip.Addr // of the dynamic range; zero: static leases only

@@ -65,7 +65,7 @@ type Seen struct {
 	Own      bool       // this server gives addresses, so the client has only what it acknowledged
 	Reply    string     // "OFFER", "ACK", "NAK"; "" when nothing is answered
 	Addr     netip.Addr // given by this reply; zero for a proxy's
-	BootFile string     // told by this reply
+	BootFile string     // in this reply
 	Reason   string     // why there is no answer, or a NAK; for people
 }
 
@@ -87,7 +87,7 @@ type Found struct {
 	Interface string
 	Server    netip.Addr // server identifier
 	Offers    netip.Addr // address it offered; zero: it is a proxy, or it was seen and did not offer
-	Proxy     bool       // it tells boot files and gives no addresses
+	Proxy     bool       // it sends boot files and gives no addresses
 	Pando     string     // another Pando that gives addresses: pandoStarting or pandoSettled; "": something else
 	How       string     // "offer": it answered this server; "request": a client's packet chose it
 }

@@ -24,7 +24,7 @@ func TestPickForTheSecondNIC(t *testing.T) {
 	tests := []struct {
 		name    string
 		record  fleet.Lease // of the fixed address; zero: none took it
-		by      fleet.MAC   // who answers there; zero: nobody
+		by      fleet.MAC   // the machine that answers there; zero: none
 		offered time.Duration
 		noProbe bool
 		dynamic bool

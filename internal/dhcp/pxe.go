@@ -32,7 +32,7 @@ const (
 // nothing in option 43 differ in what they do next: some look for port 4011, some give up.
 var useBootFile = []byte{pxeControl, 1, takeBootFile, pxeEnd}
 
-// proxyOffer tells a booting client its boot file and no address (PXE 2.1 section 2.2.3).
+// proxyOffer sends a booting client its boot file and no address (PXE 2.1 section 2.2.3).
 func proxyOffer(out *Reply, r Request, v View) {
 	if !r.Client.Boots() {
 		out.Seen.Reason = "not a client that boots"

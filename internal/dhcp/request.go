@@ -20,7 +20,7 @@ var optIPXE = dhcpv4.GenericOptionCode(175)
 // optRelayInfo is the relay agent information (RFC 3046).
 const optRelayInfo = dhcpv4.OptionRelayAgentInformation
 
-// The message types that Answer tells apart.
+// The message types that have names here.
 const (
 	dhcpDiscover = dhcpv4.MessageTypeDiscover
 	dhcpRequest  = dhcpv4.MessageTypeRequest

@@ -81,7 +81,7 @@ func (l *loading) expire(now time.Time) {
 	}
 }
 
-// solicitations lets router solicitations through. The packet begins with its IPv6 header.
+// solicitations is a filter that passes router solicitations. The packet begins with its IPv6 header.
 func solicitations() []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: 6, Size: 1},

@@ -102,7 +102,7 @@ func attach(fd int, filter []bpf.Instruction) error {
 	return nil
 }
 
-// toPort lets UDP datagrams of IPv4 to one port through. The packet begins with its IP header.
+// toPort is a filter that passes UDP datagrams of IPv4 to one port. The packet begins with its IP header.
 func toPort(port uint32) []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: 9, Size: 1},

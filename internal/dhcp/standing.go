@@ -17,7 +17,7 @@ const (
 	missedMost   = 4              // questions in a row without an answer before a server counts as gone
 	maxOthers    = 16             // servers remembered
 	maxQuestions = 16             // questions whose answers are still accepted
-	overheardFor = 24 * time.Hour // how long a server is listed that clients chose and that never answered a question
+	overheardFor = 24 * time.Hour // how long a server that a client chose, but that never answered, stays listed
 )
 
 // pace says how often the server looks for other servers.

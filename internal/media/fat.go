@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// FAT32 as UEFI wants it for its system partition: clusters of one sector, so that 64 MiB are enough of them.
+// FAT32 as UEFI requires for its system partition. With clusters of one sector 64 MiB have enough of them.
 const (
 	reserved    = 32 // sectors before the first FAT
 	fats        = 2

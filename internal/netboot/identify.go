@@ -40,7 +40,7 @@ type Client struct {
 	Arch     Arch     `json:"arch"` // 0 also when the client named none
 	UUID     string   `json:"uuid,omitempty"`
 	Features Features `json:"features,omitempty"` // iPXE only
-	Version  string   `json:"version,omitempty"`  // iPXE only; Debian's builds say 1.0.0 whatever they are
+	Version  string   `json:"version,omitempty"`  // iPXE only; Debian's builds report 1.0.0 in all releases
 	BusID    string   `json:"bus_id,omitempty"`   // iPXE only: bus type, vendor, device, "01:10:ec:81:39"
 }
 

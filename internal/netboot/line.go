@@ -67,7 +67,7 @@ func checkBase(base string) error {
 	return nil
 }
 
-// text makes s safe to stand behind echo: one line, nothing that iPXE expands or takes for an operator.
+// text makes s safe to put after echo: one line, nothing that iPXE expands or treats as an operator.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -16,7 +16,7 @@ const (
 	// longest is how long a node may keep a slot, so that one with a broken cable does not block it.
 	longest = 2 * time.Minute
 	// A slot stays reserved for a waiting node that is overdue by up to this time. A node that was later before gets as
-	// long as it took then, up to mostOverdue.
+	// much time as it took then, up to mostOverdue.
 	overdue     = 3 * time.Second
 	mostOverdue = 20 * time.Second
 	// lost is how long an overdue node keeps its place: time for some attempts and a DHCP exchange.
@@ -126,8 +126,8 @@ func (q *Queue) take(now time.Time, mac fleet.MAC) {
 	q.loading[mac] = &load{number: q.number, taken: now, lastSeen: now}
 }
 
-// room reports whether there is a slot for a node behind so many waiting ones. A slot stays reserved for each of these
-// that is not overdue; an overdue one keeps its place.
+// room reports whether there is a slot for a node that has `behind` waiting nodes before it. A slot stays reserved for
+// each of these that is not overdue; an overdue one keeps its place.
 func (q *Queue) room(now time.Time, behind int) bool {
 	free := q.slots - len(q.loading)
 	for _, w := range q.waiting[:behind] {

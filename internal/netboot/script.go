@@ -52,7 +52,7 @@ type ScriptInput struct {
 }
 
 // Script writes the iPXE script for one machine. It returns an error if a script cannot express the input (an argument
-// with a line break). Then send a script with the Action Fail and that error.
+// with a line break). The caller then sends a script with the Action Fail and that error.
 func Script(in ScriptInput) ([]byte, error) {
 	if err := checkBase(in.Base); err != nil {
 		return nil, err

@@ -204,8 +204,8 @@ func stages(r *fleet.Rollout, n *fleet.RolloutNode) bool {
 		n.Wave <= r.Wave+1
 }
 
-// method returns how a node gets to its next boot. If the node was told before, or does not follow, it reboots by its
-// firmware, which repairs most.
+// method returns how a node gets to its next boot. If the node was told before, or has not rebooted in time, it reboots
+// by its firmware, which repairs most.
 func (s *step) method(n *fleet.RolloutNode) fleet.BootMethod {
 	if n.Tries > 1 || s.since(n) > softWithin {
 		return fleet.MethodReboot

@@ -42,8 +42,8 @@ func (f FilesFunc) Open(ctx context.Context, r Request) (Content, error) { retur
 // maxFile bounds what FS reads into memory; the largest boot loader at hand has 1 MB.
 const maxFile = 64 << 20
 
-// FS serves the regular files of a file system, which the caller confines: os.Root.FS follows no link that
-// leads outside. Files are read into memory when a transfer starts, so that replacing one harms nobody.
+// FS serves the regular files of a file system, which the caller confines: os.Root.FS follows no link that leads
+// outside. A transfer reads its whole file at the start, so replacing a file does not affect running transfers.
 func FS(fsys fs.FS) Files {
 	return FilesFunc(func(_ context.Context, r Request) (Content, error) {
 		info, err := fs.Stat(fsys, r.Name)

@@ -16,7 +16,7 @@ const (
 	LeastTime  = 100 * time.Millisecond
 )
 
-// Change is how one part of a boot differs between two sets of boots, such as those of two versions.
+// Change is the difference of one part of a boot between two sets of boots, such as those of two versions.
 type Change struct {
 	Stage  Stage // "": the whole boot
 	Before Figures

@@ -5,7 +5,7 @@ import "time"
 // Fault is a kind of trouble that a boot can have.
 type Fault string
 
-// The faults that are told apart.
+// The faults that Diagnose distinguishes.
 const (
 	NoLease           Fault = "no-lease"           // no server gave it an address
 	NoBootFile        Fault = "no-boot-file"       // there is no boot file for its firmware
@@ -14,7 +14,7 @@ const (
 	WrongArchitecture Fault = "wrong-architecture" // the version is for another processor
 	TransferBroken    Fault = "transfer-broken"    // kernel or initramfs was broken off
 	NoDriver          Fault = "no-driver"          // no network adapter has a driver
-	NoLink            Fault = "no-link"            // no cable, as far as the adapters tell
+	NoLink            Fault = "no-link"            // the adapters report no link
 	Refused           Fault = "refused"            // the server refused it
 	SignatureRefused  Fault = "signature-refused"  // no trusted key signed what it should boot
 	Unreachable       Fault = "unreachable"        // no source answers

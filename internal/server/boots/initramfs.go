@@ -134,7 +134,7 @@ func (s *tokens) mayHaveToken(r *http.Request, c *bootlog.Entry) error {
 	return nil
 }
 
-// bootConfig returns what the trust cpio tells the node.
+// bootConfig returns the configuration for the node in the trust cpio.
 func (s *tokens) bootConfig(c *bootlog.Entry, group fleet.Group, token string, at netip.Addr) api.BootConfig {
 	return api.BootConfig{
 		Format: 1, Boot: c.Boot.ID, MAC: c.MAC, Token: token,
