@@ -236,7 +236,7 @@ func TestForgedServerStopsNothing(t *testing.T) {
 	ack.OpCode = dhcpv4.OpcodeBootReply
 	other := asked(t, alice, dhcpv4.MessageTypeRequest, requested("10.77.0.50"), chose("10.77.0.66")).packet
 	for range 3 {
-		c.forge(t, other, serverPort)
+		c.forge(t, other, ServerPort)
 		c.forge(t, ack, clientPort)
 		time.Sleep(hurry * 3 / 2)
 	}

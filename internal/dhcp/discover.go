@@ -164,7 +164,7 @@ func (l *discoverer) ask(now time.Time) (question, error) {
 
 func (l *discoverer) send(p *dhcpv4.DHCPv4) error {
 	any4 := netip.AddrPortFrom(netip.IPv4Unspecified(), clientPort)
-	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), serverPort)
+	all := netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), ServerPort)
 	err := l.sock.send(broadcastMAC, datagram(any4, all, p.ToBytes()))
 	if errors.Is(err, syscall.ENETDOWN) {
 		return fmt.Errorf("%w (ip link set %s up)", err, l.ifi.Name)

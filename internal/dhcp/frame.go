@@ -7,9 +7,9 @@ import (
 
 // Ports of DHCP and of PXE's boot service.
 const (
-	serverPort = 67
+	ServerPort = 67
 	clientPort = 68
-	bootPort   = 4011
+	BootPort   = 4011
 )
 
 // datagram returns an IPv4 packet with a UDP datagram, for clients that cannot be reached through the kernel: they have

@@ -150,7 +150,7 @@ func replay(ctx context.Context, spec helperSpec, out *lines) error {
 	if err != nil {
 		return err
 	}
-	to := &net.UDPAddr{IP: net.IPv4bcast, Port: serverPort}
+	to := &net.UDPAddr{IP: net.IPv4bcast, Port: ServerPort}
 	port := clientPort
 	if spec.SendTo != "" {
 		if to, err = net.ResolveUDPAddr("udp4", spec.SendTo); err != nil {

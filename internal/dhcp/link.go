@@ -52,10 +52,10 @@ func (s *Server) openLink(ctx context.Context, name string) (l *link, err error)
 			name,
 		)
 	}
-	if l.dhcp, err = listenUDP(ctx, name, serverPort); err != nil {
+	if l.dhcp, err = listenUDP(ctx, name, ServerPort); err != nil {
 		return l, err
 	}
-	if l.boot, err = listenUDP(ctx, name, bootPort); err != nil {
+	if l.boot, err = listenUDP(ctx, name, BootPort); err != nil {
 		return l, err
 	}
 	if l.raw, err = openPacket(l.ifi, ethIPv4, toPort(0)); err != nil { // for sending only: no datagram goes to port 0
@@ -171,7 +171,7 @@ func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
 	case v.BootPort && from.Addr().IsValid() && !from.Addr().IsUnspecified():
 		return l.sendUDP(l.boot, v.Server, from, b)
 	case r.Relay.IsValid():
-		return l.sendUDP(l.dhcp, v.Server, netip.AddrPortFrom(r.Relay, serverPort), b)
+		return l.sendUDP(l.dhcp, v.Server, netip.AddrPortFrom(r.Relay, ServerPort), b)
 	case out.Seen.Reply == "NAK":
 		return l.sendUDP(l.dhcp, v.Server, everybody, b)
 	case r.Address.IsValid():
@@ -179,7 +179,7 @@ func (l *link) send(out Reply, r Request, v View, from netip.AddrPort) error {
 	case r.packet.IsBroadcast() || !out.Seen.Addr.IsValid():
 		return l.sendUDP(l.dhcp, v.Server, everybody, b)
 	}
-	src := netip.AddrPortFrom(v.Server, serverPort)
+	src := netip.AddrPortFrom(v.Server, ServerPort)
 	return l.raw.send(r.MAC, datagram(src, netip.AddrPortFrom(out.Seen.Addr, clientPort), b))
 }
 

@@ -206,12 +206,12 @@ func TestDeclineIsProbed(t *testing.T) {
 		t.Fatal(out)
 	}
 	decline := asked(t, alice, dhcpv4.MessageTypeDecline, requested(a.String()), chose("10.77.0.1")).packet
-	c.forge(t, decline, serverPort)
+	c.forge(t, decline, ServerPort)
 	if seen := s.seen("DECLINE", ""); !strings.Contains(seen.Reason, "nobody else answers") {
 		t.Errorf("%+v", seen)
 	}
 	net.client(bobMAC).run("ip", "addr", "add", a.String()+"/24", "dev", "eth0")
-	c.forge(t, decline, serverPort)
+	c.forge(t, decline, ServerPort)
 	s.logged(`"ERROR"`, "found somebody else using "+a.String())
 }
 
