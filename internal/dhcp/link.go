@@ -93,7 +93,7 @@ func (l *link) close() {
 	}
 }
 
-// prefixes are the interface's addresses; they are read again after addrsFor.
+// prefixes returns the interface's addresses. They are read again after addrsFor.
 func (l *link) prefixes() []netip.Prefix {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *link) prefixes() []netip.Prefix {
 	return l.addrs
 }
 
-// first is the interface's first address, zero if it has none.
+// first returns the interface's first address, zero if it has none.
 func (l *link) first() netip.Addr {
 	if ps := l.prefixes(); len(ps) > 0 {
 		return ps[0].Addr()
@@ -117,7 +117,7 @@ func (l *link) has(a netip.Addr) bool {
 	return slices.ContainsFunc(l.prefixes(), func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
-// within is the interface's address in a network, else its first one.
+// within returns the interface's address in a network, else its first one.
 func (l *link) within(p netip.Prefix) netip.Addr {
 	for _, own := range l.prefixes() {
 		if p.Contains(own.Addr()) {
@@ -142,7 +142,7 @@ func (l *link) overheard(f Found, now time.Time) {
 	l.others.overheard(f, now)
 }
 
-// standing is what is known of other servers, for the link that replaces this one.
+// standing returns what is known of other servers, for the link that replaces this one.
 func (l *link) standing() standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
