@@ -100,7 +100,7 @@ func TestBackendThatHangs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(begun); took != mostLate*patience {
+		if took := time.Since(begun); took != maxPendingAnswers*patience {
 			t.Errorf("twenty reads took %s", took)
 		}
 		time.Sleep(patience)
@@ -111,8 +111,8 @@ func TestBackendThatHangs(t *testing.T) {
 		close(g.open)
 		th.Close(t.Context())
 		synctest.Wait()
-		if g.puts != 20 || th.late.Load() != 0 {
-			t.Errorf("the keeper came back: %d objects were written, %d answers are late", g.puts, th.late.Load())
+		if g.puts != 20 || th.abandoned.Load() != 0 {
+			t.Errorf("the keeper came back: %d objects were written, %d answers are late", g.puts, th.abandoned.Load())
 		}
 		if _, err := s.Get(t.Context(), chunk.Request{ID: object(3).ID()}); err != nil || from.asked != 20 {
 			t.Errorf("the keeper is not asked any more: %v", err)
@@ -129,19 +129,19 @@ func TestReadersThatLeave(t *testing.T) {
 		g := newGate()
 		th := &ReadThrough{Backend: g, Hangs: func() { t.Error("a keeper that answers in time is told of") }}
 		ctx, cancel := context.WithCancel(t.Context())
-		for n := range 2 * mostLate {
+		for n := range 2 * maxPendingAnswers {
 			go th.Lookup(ctx, chunk.Request{ID: object(n).ID()})
 		}
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if n := th.late.Load(); n != 2*mostLate {
+		if n := th.abandoned.Load(); n != 2*maxPendingAnswers {
 			t.Errorf("%d answers are late", n)
 		}
 		time.Sleep(patience / 2)
 		close(g.open)
 		time.Sleep(patience)
-		if n := th.late.Load(); n != 0 {
+		if n := th.abandoned.Load(); n != 0 {
 			t.Errorf("the keeper came back: %d answers are late", n)
 		}
 	})

@@ -76,7 +76,7 @@ func TestHelpersThatDoNotHelp(t *testing.T) {
 		}
 	}
 	if asked.Load() != 2 || watch.n.Load() != 1 {
-		t.Errorf("helpers were asked %d times, want once each; %d corruptCounter", asked.Load(), watch.n.Load())
+		t.Errorf("helpers were asked %d times, want once each; %d reports", asked.Load(), watch.n.Load())
 	}
 }
 
