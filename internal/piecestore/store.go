@@ -53,7 +53,7 @@ const maxLost = 8
 //
 //  1. pieces that were read completely
 //  2. pieces that the boot has passed: their place is as far behind front as there is room for pieces
-//  3. for a piece that a read waits for: the unread piece with the highest place
+//  3. for a piece that a read waits for: the piece with the highest place, if that is above its own
 //
 // The place of a piece is the number of pieces read from before its last read, and its own number until it is read.
 // Programs that start side by side read in another order each time, so a piece with unread blocks is not dropped at
