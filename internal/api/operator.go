@@ -177,6 +177,7 @@ type Status struct {
 	Time    time.Time `json:"time"` // server clock
 	Policy  Policy    `json:"policy"`
 	DHCP    DHCP      `json:"dhcp"`
+	Ports   []Port    `json:"ports,omitempty"`
 	Loads   Loads     `json:"loads"`
 	// by state: "discovered", "adopted", and of these "booting", "booted", "degraded", "silent", "failed", "down",
 	// "drift"
@@ -267,14 +268,24 @@ type Loads struct {
 
 // DHCP is what the DHCP part does.
 type DHCP struct {
-	Mode      string   `json:"mode"` // "own", "proxy", "off"
-	Interface string   `json:"interface,omitempty"`
-	Range     string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
-	Others    []string `json:"others,omitempty"` // other DHCP servers seen
+	Mode       string   `json:"mode"` // "own", "proxy", "off"
+	Interfaces []string `json:"interfaces,omitempty"`
+	Range      string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
+	Others     []string `json:"others,omitempty"` // other DHCP servers seen
 	// StoppedFor is the DHCP server because of which this one gives no addresses for now, "" when it gives them.
 	StoppedFor string `json:"stopped_for,omitempty"`
 	// Addresses is the range, as it is used now.
 	Addresses DHCPAddresses `json:"addresses,omitzero"`
+}
+
+// Port is one where the server waits for packets of nodes.
+type Port struct {
+	Net        string     `json:"net"` // "udp", "tcp"
+	Number     uint16     `json:"number"`
+	Use        string     `json:"use"`
+	Address    netip.Addr `json:"address,omitzero"`     // missing: each address of the server
+	Interfaces []string   `json:"interfaces,omitempty"` // that packets are taken from; missing: all
+	File       string     `json:"file,omitempty"`       // one that it has, for TFTP
 }
 
 // DHCPAddresses counts the addresses of a range.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"pando/internal/api"
 	"pando/internal/cmdenv"
 )
 
@@ -34,6 +35,9 @@ type Options struct {
 	Data      string
 	Proc      string // "/proc"
 	Quick     bool   // leave out what takes seconds: listening for DHCP servers
+
+	// Ports are those that a server will have; nil: of the server that runs here, or else the usual ones.
+	Ports []api.Port
 }
 
 // Check is one look at the host. The checks are an ordered list: what stops everything comes first.
@@ -55,9 +59,11 @@ func (k Check) Look(ctx context.Context, o Options) []Finding {
 func Checks(env *cmdenv.Env) []Check {
 	return []Check{
 		{"interface", checkInterface},
-		{"ports", checkPorts},
-		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
+		{"ports", func(ctx context.Context, o Options) []Finding {
+			return checkPorts(o.Proc, portsOf(ownStatus(ctx, o), o))
+		}},
+		{"dhcp", checkDHCP},
+		{"firewall", checkFirewall},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},
