@@ -14,7 +14,8 @@ type Observer interface {
 	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes; its address is banned
 	Left(l swarm.AvoidedPeer)                 // a peer is not asked for a while
 	Vanished(peer netip.AddrPort)             // a peer left without a goodbye while there is something to fetch
-	// PeersFailed reports the first failed or slow transfer of each of these peers. The slice is valid until it returns.
+	// PeersFailed reports the first failed or slow transfer of each of these peers. The slice is valid only during the
+	// call.
 	PeersFailed(peers []swarm.AvoidedPeer)
 	// Tracker reports a tracker that answers for the first time or again (err is nil), that does not answer, or that
 	// forgot this node (err is ErrForgotten).

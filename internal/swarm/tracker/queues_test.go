@@ -13,7 +13,7 @@ import (
 	"pando/internal/swarm"
 )
 
-// Join requests are held in a queue. Each gets "again" within its node's timeout, also for a node that tells no timeout.
+// Join requests are held in a queue. Each gets "again" within its node's timeout, also if the node tells no timeout.
 func TestJoinsAreQueued(t *testing.T) {
 	s, url, pack := newSite(t, 4, 1)
 	s.spend(t, pack)
