@@ -118,7 +118,7 @@ func (c *Config) defaults() error {
 	case c.Pieces <= 0 || c.W < int64(c.Pieces):
 		return fmt.Errorf("%d bytes in %d pieces: each piece of a boot set has bytes", c.W, c.Pieces)
 	case c.Files < 0 || c.Demand < 0 || c.Demand > 0 && c.DemandSize <= 0:
-		return errors.New("bootstrap files and demand objects must not have negative sizes, and demand objects need one")
+		return errors.New("sizes of files and demand objects must not be negative, and demand objects need a size")
 	case c.KRate < 0:
 		return errors.New("the rate of firmware must not be negative")
 	case c.Think < 0 || c.Think > 0 && !c.Reads:
