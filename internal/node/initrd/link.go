@@ -52,8 +52,9 @@ func (d *drivers) loadModules(ctx context.Context) (Modules, string, error) {
 	if len(all) == 0 {
 		return Modules{}, "", d.noAdapter(all, d.failed)
 	}
-	return Modules{d.modules.Names, d.failed}, fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(all),
-		time.Since(begun).Round(time.Millisecond)), nil
+	text := fmt.Sprintf("%d loaded, %s after %s", len(d.modules.Names), link.Names(all),
+		time.Since(begun).Round(time.Millisecond))
+	return Modules{d.modules.Names, d.failed}, text, nil
 }
 
 func (d *drivers) noAdapter(all []link.NIC, cause error) error {
