@@ -16,16 +16,16 @@ import (
 	"pando/internal/dhcp"
 )
 
-// probeTime is how long an answer is waited for: a packet that is dropped is never answered.
+// probeTime is how long to wait for answers: a dropped packet is never answered.
 const probeTime = 1500 * time.Millisecond
 
-// Of the client that is played: the ports that probes come from.
+// The source ports of the probes.
 const (
 	dhcpClient  = 68
 	firstClient = 52000
 )
 
-// checkFirewall sends packets to the server's ports as a node would, and sees which arrive.
+// checkFirewall sends packets to the server's ports as a node would, and sees which of them arrive.
 func checkFirewall(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	names := []string{o.Interface}
 	if o.Interface == "" {
@@ -55,7 +55,7 @@ func probeFirewall(name, proc string, own api.DHCP) []Finding {
 	for i, p := range serverPorts {
 		t, err := newTry(p, proc, own, name, in.client)
 		if err != nil || t == nil {
-			continue // the check of ports says who has it
+			continue // the check of ports reports who has it
 		}
 		t.client = uint16(firstClient + i)
 		if p.number == 67 {
@@ -72,13 +72,13 @@ func probeFirewall(name, proc string, own api.DHCP) []Finding {
 // try is a probe of one port.
 type try struct {
 	port
-	client  uint16    // port that it comes from
-	listen  io.Closer // where nothing listens yet, so that something answers; nil: the server does
+	client  uint16    // source port of the probe
+	listen  io.Closer // listener in place of a server that does not run; nil: the server listens
 	open    bool
-	replied bool // it was answered
+	replied bool // an answer came
 }
 
-// newTry is nil for a port that another program has, or that the server does not use.
+// newTry returns nil if another program has the port, or if the server does not use it.
 func newTry(p port, proc string, own api.DHCP, name string, client netip.Addr) (*try, error) {
 	inodes, err := socketsOn(proc, p)
 	if err != nil {
@@ -107,7 +107,7 @@ func newTry(p port, proc string, own api.DHCP, name string, client netip.Addr) (
 	return t, err
 }
 
-// echo answers what comes, until c is closed: to client what has no address yet.
+// echo answers every datagram until c is closed. Answers to a sender without an address go to client.
 func echo(c *net.UDPConn, client netip.Addr) {
 	buf := make([]byte, 2048)
 	for {
@@ -131,7 +131,7 @@ func (t *try) close() {
 	}
 }
 
-// run sends the probes, twice, and waits for their answers.
+// run sends all probes twice and waits for their answers.
 func (in *injector) run(tries []*try) error {
 	for range 2 {
 		for _, t := range tries {
@@ -181,7 +181,7 @@ func (in *injector) send(t *try) error {
 	if err != nil {
 		return err
 	}
-	if t.number == 67 { // a machine that asks for its address has none
+	if t.number == 67 { // a machine that requests an address has none
 		src = netip.AddrPortFrom(netip.IPv4Unspecified(), t.client)
 		dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), t.number)
 	}
@@ -217,7 +217,7 @@ func firewallFindings(name string, tries []*try) []Finding {
 	return out
 }
 
-// letIn is how to open ports, in the words of what manages the firewall here.
+// letIn returns how to open ports with the firewall tool of this machine.
 func letIn(ports []string) string {
 	for _, k := range []struct{ tool, word string }{
 		{"firewall-cmd", "firewall-cmd --permanent --add-port="}, {"ufw", "ufw allow "},

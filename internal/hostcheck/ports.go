@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// port is one that the server needs.
+// port is a port that the server needs.
 type port struct {
 	net    string // "udp" or "tcp"
 	number uint16
@@ -25,7 +25,7 @@ var serverPorts = [...]port{
 	{"tcp", 8480, "boot files and images"}, {"tcp", 8443, "control port"},
 }
 
-// checkPorts finds who holds a port that the server needs. A Pando that runs already is no finding.
+// checkPorts finds programs that use a port that the server needs. A running Pando is no finding.
 func checkPorts(_ context.Context, o Options) []Finding {
 	var out []Finding
 	ours := 0
@@ -59,7 +59,7 @@ func checkPorts(_ context.Context, o Options) []Finding {
 	return found(Fine, "", "67/udp, 69/udp, 4011/udp, 8480/tcp and 8443/tcp are free")
 }
 
-// owner is a process that holds a socket; pid 0 is one that could not be found (it is another user's).
+// owner is a process that has a socket open; pid 0: the process could not be found, it is another user's.
 type owner struct {
 	pid  int
 	name string
@@ -93,11 +93,11 @@ func socketsOn(proc string, p port) ([]string, error) {
 	return inodes, nil
 }
 
-// tcpListen is the state of a listening socket in /proc/net/tcp; connections do not hold a port against a server.
+// tcpListen is the state of a listening socket in /proc/net/tcp. Connections do not keep a server from using a port.
 const tcpListen = "0A"
 
-// parseSockets reads /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", addresses
-// as hex IP, a colon and hex port.
+// parseSockets parses /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", where an address
+// is hex IP, a colon and hex port.
 func parseSockets(r io.Reader, p port) ([]string, error) {
 	var inodes []string
 	s := bufio.NewScanner(r)
@@ -119,7 +119,7 @@ func parseSockets(r io.Reader, p port) ([]string, error) {
 	return inodes, s.Err()
 }
 
-// owners finds the processes that have one of the sockets open, each once.
+// owners returns the processes that have one of the sockets open, each once.
 func owners(proc string, inodes []string) []owner {
 	if len(inodes) == 0 {
 		return nil
@@ -129,7 +129,7 @@ func owners(proc string, inodes []string) []owner {
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if err != nil || !slices.Contains(inodes, strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")) {
-			continue // gone, not ours to see, or another file
+			continue // the process is gone or another user's, or it is another file
 		}
 		dir := filepath.Dir(filepath.Dir(fd))
 		pid, err := strconv.Atoi(filepath.Base(dir))

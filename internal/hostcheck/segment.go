@@ -5,19 +5,19 @@ import (
 	"net/netip"
 )
 
-// ipProtocol numbers.
+// IP protocol numbers.
 const (
 	protoICMP = 1
 	protoTCP  = 6
 	protoUDP  = 17
 )
 
-// segment is an IPv4 packet with a UDP datagram or a TCP SYN.
+// segment returns an IPv4 packet with a UDP datagram or a TCP SYN.
 func segment(proto byte, src, dst netip.AddrPort, payload []byte) []byte {
 	var l4 []byte
 	l4 = binary.BigEndian.AppendUint16(l4, src.Port())
 	l4 = binary.BigEndian.AppendUint16(l4, dst.Port())
-	at := 6 // of the checksum
+	at := 6 // offset of the checksum
 	if proto == protoTCP {
 		l4 = append(l4, 0, 0, 0, 1, 0, 0, 0, 0, 5<<4, 2, 0xff, 0xff, 0, 0, 0, 0) // SYN
 		at = 16
@@ -50,8 +50,8 @@ func checksum(b []byte) uint16 {
 	return ^uint16(s)
 }
 
-// answered tells from a frame that leaves the interface which probe it answers, by the client's port of it, and whether
-// it lets the probe in: a refusal does not.
+// answered finds out which probe a frame that leaves the interface answers, and returns the probe's client port. open
+// is false for a refusal; ok is false if the frame answers none.
 func answered(frame []byte, client netip.Addr) (clientPort uint16, open, ok bool) {
 	if len(frame) < 14+28 || frame[12] != 8 || frame[13] != 0 {
 		return 0, false, false
@@ -68,8 +68,8 @@ func answered(frame []byte, client netip.Addr) (clientPort uint16, open, ok bool
 		return binary.BigEndian.Uint16(l4[2:]), true, true
 	case dst != client:
 	case ip[9] == protoTCP && len(l4) >= 14:
-		return binary.BigEndian.Uint16(l4[2:]), l4[13]&0x12 == 0x12, true // SYN and ACK; else a reset
-	case ip[9] == protoICMP && l4[0] == 3 && len(l4) >= 8+20+4: // unreachable: what it answers follows
+		return binary.BigEndian.Uint16(l4[2:]), l4[13]&0x12 == 0x12, true // SYN and ACK: open; otherwise a reset
+	case ip[9] == protoICMP && l4[0] == 3 && len(l4) >= 8+20+4: // unreachable: the packet that it refers to follows
 		inner := l4[8:]
 		if m := int(inner[0]&15) * 4; len(inner) >= m+4 {
 			return binary.BigEndian.Uint16(inner[m:]), false, true

@@ -27,7 +27,7 @@ type upFlags struct {
 	noImage       bool
 }
 
-// UpCommand is `up`.
+// UpCommand returns the command `up`.
 func UpCommand(env *cmdenv.Env) *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
@@ -70,7 +70,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	if err := decideInterface(env, &f.serveFlags); err != nil {
 		return err
 	}
-	if err := server.CheckFree(env.Data); err != nil { // a server here would answer the search for others
+	if err := server.CheckFree(env.Data); err != nil { // a running server would answer the search for DHCP servers
 		return err
 	}
 	if err := checksBeforeUp(env, ctx, f); err != nil {
@@ -89,7 +89,7 @@ func up(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	})
 }
 
-// check refuses flags that are wrong on any machine and network.
+// check refuses flags that would be wrong on every machine and network.
 func (f *upFlags) check() error {
 	if err := f.serveFlags.check(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 	return nil
 }
 
-// checksBeforeUp prints warnings, and stops at problems that keep every node from booting.
+// checksBeforeUp prints warnings, and returns an error for problems that keep every node from booting.
 func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true}
 	var findings []hostcheck.Finding
@@ -134,7 +134,7 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 				findings = append(findings, k.Look(ctx, o)...)
 			}
 		case f.dhcp == string(dhcp.Off) && k.Name == "ports", k.Name == "nics":
-			// The server itself reports a port that is taken, and without DHCP it needs few.
+			// The server itself reports a port that is in use, and without DHCP it needs few ports.
 		default:
 			findings = append(findings, k.Look(ctx, o)...)
 		}
@@ -155,7 +155,7 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 	return ctx.Err()
 }
 
-// decideDHCP chooses the DHCP mode by the servers that answer on the network, unless --dhcp is given.
+// decideDHCP chooses the DHCP mode by the DHCP servers that answer on the network, unless --dhcp is given.
 func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	if f.dhcp == string(dhcp.Off) {
 		return nil
@@ -208,7 +208,7 @@ func decideDHCP(env *cmdenv.Env, ctx context.Context, f *serveFlags) error {
 	return askDHCP(env, f, f.interfaces[0])
 }
 
-// askDHCP asks whether to be the DHCP server of the network. Without a yes no address is given.
+// askDHCP asks whether this machine should be the DHCP server of the network. It gives no addresses without a yes.
 func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	prefix, err := hostcheck.FirstPrefix(name)
 	if err != nil {
@@ -218,7 +218,7 @@ func askDHCP(env *cmdenv.Env, f *serveFlags, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkOwn(); err != nil { // before the question, since a yes would be refused
+	if err := f.checkOwn(); err != nil { // before the question, because a yes would be refused
 		return err
 	}
 	in, ok := env.In.(*os.File)
