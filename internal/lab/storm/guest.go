@@ -39,7 +39,7 @@ type guestRun struct {
 	// all frames, including kernel and initramfs (a rival's machines get those from the emulator)
 	ServerSent int64      `json:"server_sent"`
 	BootSet    int64      `json:"boot_set,omitempty"` // W until the stage at which each boot ends; 0: not recorded
-	RootSent   int64      `json:"root_sent"`          // bytes of the root, without headers, by reports of Pando's machines
+	RootSent   int64      `json:"root_sent"`          // bytes of the root, without headers, by machines' reports
 	Load       bench.Load `json:"load"`
 	Failed     []string   `json:"failed,omitempty"` // errors of the machines that did not boot
 }

@@ -92,8 +92,8 @@ func (s *Storm) alter(ctx context.Context, m *testbed.Material, j job) error {
 	return m.Remember(ctx)
 }
 
-// standIn are the systems whose nodes read a part of the root from this machine's own copy in memory. In reality they
-// would get that part in another way, so --cold cannot be measured with them.
+// standIn are the systems whose nodes read a part of the root from this machine's own copy. In reality they get that
+// part in another way, so alter reads the copy back into memory.
 var standIn = []string{"nfs", "nbd-squash"}
 
 // forgetFiles empties the kernel's page cache, including that of files which a storm's servers use. It first writes
