@@ -20,7 +20,7 @@ accept adopt, ssh shell, chroot shell, info status, check doctor, diagnose docto
 // collectWords are words of other programs for `pando store gc`.
 var collectWords = []string{"gc", "prune", "clean", "cleanup", "purge"}
 
-// otherWays returns the commands below c that correspond to a word of another program. Directly below the root it also
+// otherWays returns the commands below c for the word that another program uses. Directly below the root it also
 // looks below `node`.
 func otherWays(c *cobra.Command, word string) (ways []string) {
 	if found, _, err := c.Root().Find([]string{"store", "gc"}); err == nil && slices.Contains(collectWords, word) {
