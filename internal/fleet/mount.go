@@ -114,7 +114,7 @@ func (m Mount) validate() error {
 		return nil
 	}
 	if m.Where == "/" || m.Where == "/usr" || m.Where == "/etc" {
-		return fmt.Errorf("%s is the image's", m.Where)
+		return fmt.Errorf("%s belongs to the image", m.Where)
 	}
 	if !strings.HasPrefix(m.Where, "/") || len(m.Where) > 255 {
 		return errors.New("want an absolute path, of at most 255 characters")

@@ -183,7 +183,7 @@ func (p *PowerTo) options(text string) error {
 		case key == "tls" && p.Method == PowerRedfish && !p.Plain && validTLS(v):
 			p.TLS = v
 		default:
-			return fmt.Errorf("%s=%s is nothing that can be said of it", key, v)
+			return fmt.Errorf("%s=%s is not an option of an address for %s", key, v, p.Method)
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func BadPeer(args []string, stderr io.Writer) (func(context.Context) error, erro
 		b.pack, err = chunk.ParseID(text)
 		return err
 	})
-	f.StringVar(&b.server, "server", "", "URL of the data path")
+	f.StringVar(&b.server, "server", "", "URL of the image port")
 	f.StringVar(&b.as, "as", "", "corrupt, short, endless or slow")
 	f.Func("rate", "link of a node", bench.RateOf(&b.rate))
 	f.StringVar(&b.file, "note", "", "file that says in the end whose answers it spoiled")

@@ -52,7 +52,7 @@ func faults() []fault {
 		},
 		{
 			name:   "peers-unplugged",
-			what:   "a fifth of the nodes loses its power: nobody hears of it",
+			what:   "a fifth of the nodes loses power, without notice to the others",
 			strike: unplugPeers,
 			repair: plugPeers,
 			tells:  []blockapi.IncidentKind{blockapi.PeersGone, blockapi.PeerFailed, blockapi.PeerLeft},

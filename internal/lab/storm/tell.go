@@ -202,7 +202,7 @@ func (t *telling) post(ctx context.Context, path, authorization string, in, out 
 		return err
 	}
 	if len(t.config.Control) == 0 {
-		return fmt.Errorf("boot.json names no control channel")
+		return fmt.Errorf("boot.json lists no address of a control port")
 	}
 	req, err := http.NewRequestWithContext(
 		ctx,

@@ -218,7 +218,7 @@ func (x *packResult) text() string {
 			fmt.Sprintf("%.2f", bench.MB(x.New)),
 			share(x.New),
 		},
-		{"the same, if all pieces were cut anew", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
+		{"the same, if no piece of the first pack were kept", fmt.Sprintf("%.2f", bench.MB(x.Cut)), share(x.Cut)},
 		{
 			"what the kept pieces cost a node that has nothing",
 			fmt.Sprintf("%.2f", bench.MB(x.Second-x.Whole)),
