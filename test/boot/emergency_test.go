@@ -12,9 +12,9 @@ import (
 	"pando/internal/trace"
 )
 
-// A line of fstab for a missing pool is masked. A line for a missing image leads to systemd's emergency mode, with root
-// locked: the boot counts as failed within seconds, names the unit, and restarts after the group's time. After the line
-// is fixed the machine boots.
+// A line of fstab for a missing pool is masked. A line for a missing disk image leads to systemd's emergency mode, with
+// root locked: the boot counts as failed within seconds, names the unit, and restarts after the group's time. After the
+// line is fixed the machine boots.
 func TestRealBootEmergency(t *testing.T) {
 	needFull(t)
 	s := newSite(t, "own")

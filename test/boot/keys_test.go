@@ -13,8 +13,8 @@ import (
 )
 
 // The site gets a new key. Machines boot before, afterwards, and after the old key is revoked. A version that only the
-// revoked key signed boots on no machine: the server says so on the screen, or the machine on its console. A damaged
-// store does no further harm.
+// revoked key signed boots on no machine: the server says so on the screen, or the machine on its console. Machines
+// refuse damaged data of a store.
 func TestRealBootWithKeysRotatedAndADamagedStore(t *testing.T) {
 	needBoot(t)
 	s := newSite(t, "own", "--netconsole", ":6666")

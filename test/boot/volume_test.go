@@ -61,8 +61,8 @@ func TestRealBootOnAVolume(t *testing.T) {
 	s.wholeVolume(n)
 }
 
-// wholeVolume checks the file system of a volume after its node was switched off. It waits until the server notices
-// that and releases the volume.
+// wholeVolume checks the file system of a volume after its node was switched off. It stops the server first, because
+// the server does not notice that for a while and keeps the volume open.
 func (s *site) wholeVolume(n node) {
 	s.t.Helper()
 	if err := s.Site.Close(); err != nil {
