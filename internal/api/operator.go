@@ -177,6 +177,7 @@ type Status struct {
 	Time    time.Time `json:"time"` // server clock
 	Policy  Policy    `json:"policy"`
 	DHCP    DHCP      `json:"dhcp"`
+	Ports   []Port    `json:"ports,omitempty"`
 	Loads   Loads     `json:"loads"`
 	// by state: "discovered", "adopted", and of the adopted ones "booting", "booted", "degraded", "silent", "failed",
 	// "down", "drift"
@@ -268,15 +269,25 @@ type Loads struct {
 
 // DHCP is the state of the server's DHCP part.
 type DHCP struct {
-	Mode      string   `json:"mode"` // "own", "proxy", "off"
-	Interface string   `json:"interface,omitempty"`
-	Range     string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
-	Others    []string `json:"others,omitempty"` // other DHCP servers seen
+	Mode       string   `json:"mode"` // "own", "proxy", "off"
+	Interfaces []string `json:"interfaces,omitempty"`
+	Range      string   `json:"range,omitempty"`  // "10.0.0.100-10.0.0.200"
+	Others     []string `json:"others,omitempty"` // other DHCP servers seen
 	// StoppedFor is the address of another DHCP server because of which this one gives no addresses now; "": it gives
 	// addresses.
 	StoppedFor string `json:"stopped_for,omitempty"`
 	// Addresses says how the range is used now.
 	Addresses DHCPAddresses `json:"addresses,omitzero"`
+}
+
+// Port is a port on which the server receives packets from nodes.
+type Port struct {
+	Net        string     `json:"net"` // "udp", "tcp"
+	Number     uint16     `json:"number"`
+	Use        string     `json:"use"`
+	Address    netip.Addr `json:"address,omitzero"`     // zero: every address of the server
+	Interfaces []string   `json:"interfaces,omitempty"` // interfaces from which it accepts packets; empty: all
+	File       string     `json:"file,omitempty"`       // for TFTP: name of a file that it serves
 }
 
 // DHCPAddresses counts the addresses of a range.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"pando/internal/api"
 	"pando/internal/cmdenv"
 )
 
@@ -34,6 +35,10 @@ type Options struct {
 	Data      string
 	Proc      string // "/proc"
 	Quick     bool   // skip checks that take seconds: listening for DHCP servers
+
+	// Ports are the ports of a server that will be started; nil: those of the running server or, without one, the usual
+	// ports.
+	Ports []api.Port
 }
 
 // Check is one check of this machine. The list of checks is ordered: what stops all nodes comes first.
@@ -55,9 +60,11 @@ func (k Check) Look(ctx context.Context, o Options) []Finding {
 func Checks(env *cmdenv.Env) []Check {
 	return []Check{
 		{"interface", checkInterface},
-		{"ports", checkPorts},
-		{"dhcp", func(ctx context.Context, o Options) []Finding { return checkDHCP(env, ctx, o) }},
-		{"firewall", func(ctx context.Context, o Options) []Finding { return checkFirewall(env, ctx, o) }},
+		{"ports", func(ctx context.Context, o Options) []Finding {
+			return checkPorts(o.Proc, portsOf(ownStatus(ctx, o), o))
+		}},
+		{"dhcp", checkDHCP},
+		{"firewall", checkFirewall},
 		{"boot-files", checkBootFiles},
 		{"tools", checkTools},
 		{"disk", checkDisk},

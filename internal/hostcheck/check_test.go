@@ -60,17 +60,17 @@ func texts(fs []Finding) string {
 }
 
 func TestPorts(t *testing.T) {
-	got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "dnsmasq")}))
+	got := texts(checkPorts(procDir(t, "dnsmasq"), usualPorts()))
 	want := "problem: port 67/udp (DHCP) is taken by dnsmasq (pid 77)\nproblem: port 8480/tcp (boot files and " +
 		"images) is taken by dnsmasq (pid 77)\n"
 	if got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), Options{Proc: procDir(t, "pando")})); got != "ok: a Pando "+
+	if got := texts(checkPorts(procDir(t, "pando"), usualPorts())); got != "ok: a Pando "+
 		"server runs and holds its ports\n" {
 		t.Errorf("our own server: %s", got)
 	}
-	if got := texts(checkPorts(t.Context(), Options{Proc: t.TempDir()})); !strings.HasPrefix(
+	if got := texts(checkPorts(t.TempDir(), usualPorts())); !strings.HasPrefix(
 		got,
 		"note: cannot see",
 	) {
@@ -78,10 +78,19 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// If a server runs, its ports are checked instead of the usual ones.
+func TestPortsOfTheServer(t *testing.T) {
+	own := api.Status{Ports: []api.Port{{Net: "tcp", Number: 9000, Use: "boot files and images"}}}
+	got := texts(checkPorts(procDir(t, "dnsmasq"), portsOf(own, Options{})))
+	if got != "ok: 9000/tcp are free\n" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestDHCPFindings(t *testing.T) {
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.66")
 	own := func(change func(*api.DHCP)) api.DHCP {
-		d := api.DHCP{Mode: "own", Interface: "eth1", Addresses: api.DHCPAddresses{All: 100, Known: 50}}
+		d := api.DHCP{Mode: "own", Interfaces: []string{"eth1"}, Addresses: api.DHCPAddresses{All: 100, Known: 50}}
 		change(&d)
 		return d
 	}
@@ -192,11 +201,11 @@ func TestBootFilesAndClock(t *testing.T) {
 // TestEveryProblemSaysHowToFixIt: every problem and warning has a hint.
 func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	var all []Finding
-	all = append(all, checkPorts(t.Context(), Options{Proc: procDir(t, "x")})...)
+	all = append(all, checkPorts(procDir(t, "x"), usualPorts())...)
 	all = append(all, checkInterface(t.Context(), Options{Interface: "nosuch0"})...)
 	all = append(all, checkBootFiles(t.Context(), Options{BootFiles: "/nosuch"})...)
 	all = append(all, checkTools(t.Context(), Options{Agent: "/nosuch"})...)
-	all = append(all, firewallFindings("eth1", []*try{{port: serverPorts[1]}})...)
+	all = append(all, firewallFindings("eth1", []*try{{Port: usualPorts()[1]}, {Port: usualPorts()[1], block: 1}})...)
 	all = append(all, nicFindings([]api.Node{{Hardware: &fleet.Hardware{Missing: []string{"pci:a"}}}})...)
 	all = append(all, neighbourFindings(1024, 2000)...)
 	for _, f := range all {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -107,6 +108,14 @@ func (in *injector) close() {
 	if in.tap != nil {
 		_ = in.tap.Close()
 	}
+}
+
+// has reports whether an address belongs to the interface.
+func (in *injector) has(a netip.Addr) bool {
+	return slices.ContainsFunc(ipv4Of(*in.ifi), func(text string) bool {
+		p, err := netip.ParsePrefix(text)
+		return err == nil && p.Addr() == a
+	})
 }
 
 func swap(v uint16) uint16 { return v<<8 | v>>8 }

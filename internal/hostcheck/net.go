@@ -22,11 +22,11 @@ import (
 const ListenTime = 6 * time.Second
 
 // checkDHCP looks for DHCP servers on the interface.
-func checkDHCP(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
+func checkDHCP(ctx context.Context, o Options) []Finding {
 	if o.Quick {
 		return nil
 	}
-	own := ownDHCP(env, ctx, o)
+	own := ownStatus(ctx, o).DHCP
 	names := []string{o.Interface}
 	if o.Interface == "" {
 		names = UsableInterfaces()
@@ -43,17 +43,17 @@ func checkDHCP(env *cmdenv.Env, ctx context.Context, o Options) []Finding {
 	return out
 }
 
-// ownDHCP returns the DHCP state of the server on this machine, the zero value if no server runs.
-func ownDHCP(env *cmdenv.Env, ctx context.Context, o Options) api.DHCP {
+// ownStatus returns the status of the server on this machine, the zero Status if no server runs.
+func ownStatus(ctx context.Context, o Options) api.Status {
 	c := api.OverSocket(cmdenv.SocketPath(o.Data))
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	st, err := c.Status(ctx)
 	if err != nil { // the check of NICs reports this error
-		return api.DHCP{}
+		return api.Status{}
 	}
-	return st.DHCP
+	return st
 }
 
 // dhcpFindings turns the DHCP servers that answered on an interface into findings. The server on this machine does not
@@ -61,7 +61,7 @@ func ownDHCP(env *cmdenv.Env, ctx context.Context, o Options) api.DHCP {
 func dhcpFindings(name string, others []dhcp.Found, own api.DHCP) []Finding {
 	servers, proxies := SplitProxies(others)
 	var out []Finding
-	gives := own.Mode == string(dhcp.Own) && (own.Interface == "" || own.Interface == name)
+	gives := own.Mode == string(dhcp.Own) && (len(own.Interfaces) == 0 || slices.Contains(own.Interfaces, name))
 	if gives && own.Addresses.Short() {
 		out = found(Warning, "give a larger --range, or see who has them: pando lease list", "%s", own.Addresses.Text())
 	}

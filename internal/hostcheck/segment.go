@@ -50,30 +50,38 @@ func checksum(b []byte) uint16 {
 	return ^uint16(s)
 }
 
-// answered finds out which probe a frame that leaves the interface answers, and returns the probe's client port. open
-// is false for a refusal; ok is false if the frame answers none.
-func answered(frame []byte, client netip.Addr) (clientPort uint16, open, ok bool) {
+// answer is the answer to a probe.
+type answer struct {
+	client uint16 // port of the probe
+	server uint16 // source port of a UDP answer
+	open   bool   // the probe was accepted; false: refused
+	data   []byte // payload of a UDP answer
+}
+
+// answered returns the answer in a frame that leaves the interface; the result is false if the frame answers no probe.
+func answered(frame []byte, client netip.Addr) (answer, bool) {
 	if len(frame) < 14+28 || frame[12] != 8 || frame[13] != 0 {
-		return 0, false, false
+		return answer{}, false
 	}
 	ip := frame[14:]
 	n := int(ip[0]&15) * 4
 	if len(ip) < n+8 {
-		return 0, false, false
+		return answer{}, false
 	}
 	dst, l4 := netip.AddrFrom4([4]byte(ip[16:20])), ip[n:]
 	broadcast := dst == netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	port := binary.BigEndian.Uint16(l4[2:])
 	switch {
 	case ip[9] == protoUDP && (dst == client || broadcast):
-		return binary.BigEndian.Uint16(l4[2:]), true, true
+		return answer{port, binary.BigEndian.Uint16(l4), true, l4[8:]}, true
 	case dst != client:
 	case ip[9] == protoTCP && len(l4) >= 14:
-		return binary.BigEndian.Uint16(l4[2:]), l4[13]&0x12 == 0x12, true // SYN and ACK: open; otherwise a reset
+		return answer{client: port, open: l4[13]&0x12 == 0x12}, true // SYN and ACK: open; otherwise a reset
 	case ip[9] == protoICMP && l4[0] == 3 && len(l4) >= 8+20+4: // unreachable: the packet that it refers to follows
 		inner := l4[8:]
 		if m := int(inner[0]&15) * 4; len(inner) >= m+4 {
-			return binary.BigEndian.Uint16(inner[m:]), false, true
+			return answer{client: binary.BigEndian.Uint16(inner[m:])}, true
 		}
 	}
-	return 0, false, false
+	return answer{}, false
 }

@@ -111,8 +111,8 @@ func DHCPText(d api.DHCP) string {
 	default:
 		return "none"
 	}
-	if d.Interface != "" {
-		parts = append(parts, "on "+d.Interface)
+	if len(d.Interfaces) > 0 {
+		parts = append(parts, "on "+strings.Join(d.Interfaces, " "))
 	}
 	if text := d.Stopped(); text != "" {
 		parts = append(parts, text)

@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/api"
 	"pando/internal/build/recipe"
 	"pando/internal/buildrun"
 	"pando/internal/cmdenv"
@@ -124,11 +128,12 @@ func decideInterface(env *cmdenv.Env, f *serveFlags) error {
 
 // checksBeforeUp prints warnings, and returns an error for problems that keep every node from booting.
 func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
-	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true}
+	o := hostcheck.Options{BootFiles: f.bootFiles, Agent: f.agent, Data: env.Data, Proc: "/proc", Quick: true,
+		Ports: f.ports()}
 	var findings []hostcheck.Finding
 	for _, k := range hostcheck.Checks(env) {
 		switch {
-		case k.Name == "interface":
+		case k.Name == "interface" || k.Name == "firewall" && len(f.interfaces) > 0:
 			for _, name := range f.interfaces {
 				o.Interface = name
 				findings = append(findings, k.Look(ctx, o)...)
@@ -153,6 +158,31 @@ func checksBeforeUp(env *cmdenv.Env, ctx context.Context, f upFlags) error {
 		return exitcode.Silent(exitcode.Problem)
 	}
 	return ctx.Err()
+}
+
+// ports returns the ports on which nodes will reach the server.
+func (f *serveFlags) ports() []api.Port {
+	var out []api.Port
+	add := func(network, address, use string) {
+		host, port, _ := net.SplitHostPort(address) // check has refused invalid addresses
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 { // TFTP is off, or the port is chosen by the kernel
+			return
+		}
+		p := api.Port{Net: network, Number: uint16(number), Use: use}
+		if a, err := netip.ParseAddr(host); err == nil && !a.IsUnspecified() {
+			p.Address = a
+		}
+		out = append(out, p)
+	}
+	if f.dhcp != string(dhcp.Off) {
+		out = append(out, api.Port{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP"},
+			api.Port{Net: "udp", Number: dhcp.BootPort, Use: "proxyDHCP"})
+	}
+	add("udp", f.tftp, "TFTP")
+	add("tcp", f.http, "boot files and images")
+	add("tcp", f.control, "control port")
+	return out
 }
 
 // decideDHCP chooses the DHCP mode by the DHCP servers that answer on the network, unless --dhcp is given.

@@ -11,7 +11,8 @@ import (
 	"pando/internal/problem"
 )
 
-// TestShortOfDrivers: a boot whose adapter did not come up ends soon if the server can send more drivers to the next.
+// TestShortOfDrivers: a boot whose adapter did not appear ends soon if the server can send more drivers to the next
+// boot.
 func TestShortOfDrivers(t *testing.T) {
 	mac, other := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
 	for name, c := range map[string]struct {
