@@ -15,8 +15,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// procDir is a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
-// connection that happens to have 8443 as its port.
+// procDir makes a /proc with one process that has sockets on UDP 67 (IPv4) and TCP 8480 (IPv6, listening), and a
+// connection whose port is 8443.
 func procDir(t *testing.T, name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The ports of the server that runs are looked at, not those of one without flags.
+// If a server runs, its ports are checked instead of the usual ones.
 func TestPortsOfTheServer(t *testing.T) {
 	own := api.Status{Ports: []api.Port{{Net: "tcp", Number: 9000, Use: "boot files and images"}}}
 	got := texts(checkPorts(procDir(t, "dnsmasq"), portsOf(own, Options{})))
@@ -137,7 +137,7 @@ func TestNICFindings(t *testing.T) {
 	}
 }
 
-// TestNeighbours: a server whose kernel has no room for its nodes as neighbours is told how to make some.
+// TestNeighbours: a server with more nodes than its neighbour table holds is told how to enlarge the table.
 func TestNeighbours(t *testing.T) {
 	for _, k := range []struct {
 		room, nodes int
@@ -198,7 +198,7 @@ func TestBootFilesAndClock(t *testing.T) {
 	}
 }
 
-// TestEveryProblemSaysHowToFixIt: a finding that is bad and gives no advice is half a finding.
+// TestEveryProblemSaysHowToFixIt: every problem and warning has a hint.
 func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	var all []Finding
 	all = append(all, checkPorts(procDir(t, "x"), usualPorts())...)
@@ -218,7 +218,7 @@ func TestEveryProblemSaysHowToFixIt(t *testing.T) {
 	}
 }
 
-// TestFullDiskFinding: little room is a problem, and where the server says that its disk is full its words are there.
+// TestFullDiskFinding: a lack of space is a problem, with the server's own text if it reports a full disk.
 func TestFullDiskFinding(t *testing.T) {
 	got := littleRoom(api.Status{Disk: &api.FullDisk{Do: "remove images"}}, 0, "/data")
 	if len(got) != 1 || got[0].Level != Problem || got[0].Fix != "remove images" ||
@@ -231,7 +231,7 @@ func TestFullDiskFinding(t *testing.T) {
 	}
 }
 
-// TestImageFindings: a version that is not whole is a problem, with what to do.
+// TestImageFindings: an incomplete version is a problem with a hint.
 func TestImageFindings(t *testing.T) {
 	s := api.Status{Groups: []api.Group{{Desired: "sha256:01"}, {}}}
 	if got := imageFindings(s); len(got) != 1 || got[0].Level != Fine || !strings.Contains(got[0].Message, "1 groups") {
@@ -246,7 +246,7 @@ func TestImageFindings(t *testing.T) {
 	}
 }
 
-// A hint does not end where the names of the interfaces should be.
+// The hint is complete even if there are no interfaces to name.
 func TestHintWithoutInterfaces(t *testing.T) {
 	if got := nameOne("the interfaces are", nil); strings.Contains(got, "the interfaces are") {
 		t.Errorf("without any: %q", got)

@@ -18,16 +18,16 @@ import (
 	"pando/internal/dhcp"
 )
 
-// probeTime is how long an answer is waited for: a packet that is dropped is never answered.
+// probeTime is how long to wait for answers: a dropped packet is never answered.
 const probeTime = 1500 * time.Millisecond
 
-// Of the client that is played: the ports that probes come from.
+// The source ports of the probes.
 const (
 	dhcpClient  = 68
 	firstClient = 52000
 )
 
-// checkFirewall sends packets to the server's ports as a node would, and sees which arrive.
+// checkFirewall sends packets to the server's ports as a node would, and sees which of them arrive.
 func checkFirewall(ctx context.Context, o Options) []Finding {
 	own := ownStatus(ctx, o)
 	names := own.DHCP.Interfaces
@@ -60,7 +60,7 @@ func probeFirewall(name, proc string, ports []api.Port) []Finding {
 	for i, p := range ports {
 		t, err := in.newTry(p, proc)
 		if err != nil || t == nil {
-			continue // the check of ports says who has it
+			continue // the check of ports reports who has it
 		}
 		t.client = uint16(firstClient + i)
 		if t.isDHCP() {
@@ -78,17 +78,17 @@ func probeFirewall(name, proc string, ports []api.Port) []Finding {
 type try struct {
 	api.Port
 	to      netip.Addr
-	client  uint16      // port that it comes from
-	listen  []io.Closer // where nothing listens yet, so that something answers; none: the server does
+	client  uint16      // source port of the probe
+	listen  []io.Closer // listeners in place of a server that does not run; empty: the server listens
 	open    bool
-	replied bool   // it was answered
-	block   uint16 // of TFTP that came
+	replied bool   // an answer came
+	block   uint16 // number of the last TFTP block that came
 }
 
 func (t *try) isDHCP() bool { return t.Net == "udp" && t.Number == dhcp.ServerPort }
 func (t *try) isTFTP() bool { return t.Use == "TFTP" }
 
-// newTry is nil for a port that another program has, or that nodes on the interface are not served at.
+// newTry returns nil if another program has the port, or if the server does not serve nodes of the interface on it.
 func (in *injector) newTry(p api.Port, proc string) (*try, error) {
 	inodes, err := socketsOn(proc, p)
 	if err != nil {
@@ -120,8 +120,8 @@ func (in *injector) newTry(p api.Port, proc string) (*try, error) {
 	return t, err
 }
 
-// echo answers in the place of a server, until t is closed. As TFTP it answers from a port of its own: the first block
-// of a file, and the second when the first is acknowledged.
+// echo answers in place of a server until t is closed. For TFTP it answers from another port: the first block of a
+// file, and the second block after the first was acknowledged.
 func (t *try) echo(client netip.Addr) error {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(t.Number)})
 	if err != nil {
@@ -141,7 +141,7 @@ func (t *try) echo(client netip.Addr) error {
 	return nil
 }
 
-// reply answers what comes to c, until it is closed: to client what has no address yet.
+// reply sends `with` for every datagram to c, until c is closed. Answers to a sender without an address go to client.
 func reply(c, answers *net.UDPConn, client netip.Addr, with []byte) {
 	buf := make([]byte, 2048)
 	for {
@@ -165,7 +165,7 @@ func (t *try) close() {
 	}
 }
 
-// run sends the probes, twice, and waits for their answers.
+// run sends all probes twice and waits for their answers.
 func (in *injector) run(tries []*try) error {
 	for range 2 {
 		for _, t := range tries {
@@ -200,13 +200,13 @@ func (in *injector) run(tries []*try) error {
 	return nil
 }
 
-// answer takes the answer to a probe. The first block of a file is none yet: it is acknowledged to the port that it
-// came from, which a firewall may keep closed.
+// answer records the answer to a probe. The first block of a file is not the whole answer: answer acknowledges it to
+// the port from which it came, because a firewall may block that port.
 func (in *injector) answer(t *try, a answer) {
 	if t.isTFTP() && a.open && len(a.data) >= 4 && a.data[1] == tftpData {
 		block, op := binary.BigEndian.Uint16(a.data[2:]), byte(tftpAck)
 		if t.block = max(t.block, block); block > 1 {
-			t.open, t.replied, op, block = true, true, tftpError, 0 // which ends the transfer
+			t.open, t.replied, op, block = true, true, tftpError, 0 // tftpError ends the transfer
 		}
 		src, dst := netip.AddrPortFrom(in.client, t.client), netip.AddrPortFrom(t.to, a.server)
 		_ = in.inject(segment(protoUDP, src, dst, tftpPacket(op, block)), 0x0800, false)
@@ -215,7 +215,7 @@ func (in *injector) answer(t *try, a answer) {
 	t.open, t.replied = a.open, true
 }
 
-// What TFTP packets begin with (RFC 1350).
+// The operation codes of TFTP packets (RFC 1350).
 const (
 	tftpData  = 3
 	tftpAck   = 4
@@ -242,7 +242,7 @@ func (in *injector) send(t *try) error {
 	if err != nil {
 		return err
 	}
-	if t.isDHCP() { // a machine that asks for its address has none
+	if t.isDHCP() { // a machine that requests an address has none
 		src = netip.AddrPortFrom(netip.IPv4Unspecified(), t.client)
 		dst = netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), t.Number)
 	}
@@ -286,7 +286,7 @@ func firewallFindings(name string, tries []*try) []Finding {
 const acceptAcks = "accept packets that belong to what this machine sent (nft: `ct state established,related " +
 	"accept`; iptables: `-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`), before the rule that drops them"
 
-// letIn is how to open ports, in the words of what manages the firewall here.
+// letIn returns how to open ports with the firewall tool of this machine.
 func letIn(ports []string) string {
 	for _, k := range []struct{ tool, word string }{
 		{"firewall-cmd", "firewall-cmd --permanent --add-port="}, {"ufw", "ufw allow "},

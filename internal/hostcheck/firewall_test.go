@@ -13,7 +13,7 @@ import (
 	"pando/internal/api"
 )
 
-// inNamespace runs f in a network namespace of its own with an interface eth1, 10.79.0.1/24.
+// inNamespace runs f in a new network namespace with an interface eth1, 10.79.0.1/24.
 func inNamespace(t *testing.T, f func(run func(command string))) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -25,7 +25,7 @@ func inNamespace(t *testing.T, f func(run func(command string))) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("unshare: %v", err)
 			return
@@ -42,7 +42,7 @@ func inNamespace(t *testing.T, f func(run func(command string))) {
 	<-done
 }
 
-// TestFirewall: what keeps nodes out is seen, whoever made the rule; what does not is not.
+// TestFirewall: rules that keep nodes out are found, whichever tool made them, and other rules are not reported.
 func TestFirewall(t *testing.T) {
 	const chain = "nft add table inet f; nft 'add chain inet f input { type filter hook input priority 0; }'; "
 	const closed = "nft add table inet f; nft 'add chain inet f input { type filter hook input priority 0; policy " +
@@ -90,7 +90,7 @@ func TestFirewall(t *testing.T) {
 	}
 }
 
-// TestFirewallOfOtherPorts: the ports of the server that runs are tried, at its interfaces and its addresses alone.
+// TestFirewallOfOtherPorts: the ports of the running server are tried, only on its interfaces and at its addresses.
 func TestFirewallOfOtherPorts(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("nft is not installed")
@@ -117,7 +117,7 @@ func TestFirewallOfOtherPorts(t *testing.T) {
 	})
 }
 
-// What cannot be checked is said to be so.
+// A firewall that cannot be checked is reported as not checked.
 func TestFirewallNotChecked(t *testing.T) {
 	got := probeFirewall("nosuch0", "/proc", usualPorts())
 	if text := texts(got); len(got) != 1 || !strings.HasPrefix(text, "note: ") ||

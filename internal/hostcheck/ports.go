@@ -17,7 +17,7 @@ import (
 
 func portName(p api.Port) string { return fmt.Sprintf("%d/%s", p.Number, p.Net) }
 
-// usualPorts are those that a server has without flags.
+// usualPorts returns the ports of a server without flags.
 func usualPorts() []api.Port {
 	return []api.Port{
 		{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP"}, {Net: "udp", Number: 69, Use: "TFTP"},
@@ -26,7 +26,7 @@ func usualPorts() []api.Port {
 	}
 }
 
-// portsOf are the ports to look at.
+// portsOf returns the ports to check.
 func portsOf(own api.Status, o Options) []api.Port {
 	switch {
 	case o.Ports != nil:
@@ -37,7 +37,7 @@ func portsOf(own api.Status, o Options) []api.Port {
 	return usualPorts()
 }
 
-// checkPorts finds who holds a port that the server needs. A Pando that runs already is no finding.
+// checkPorts finds programs that use a port that the server needs. A running Pando is no finding.
 func checkPorts(proc string, ports []api.Port) []Finding {
 	var out []Finding
 	var free []string
@@ -73,7 +73,7 @@ func checkPorts(proc string, ports []api.Port) []Finding {
 	return found(Fine, "", "%s are free", strings.Join(free, ", "))
 }
 
-// owner is a process that holds a socket; pid 0 is one that could not be found (it is another user's).
+// owner is a process that has a socket open; pid 0: the process could not be found, it is another user's.
 type owner struct {
 	pid  int
 	name string
@@ -107,11 +107,11 @@ func socketsOn(proc string, p api.Port) ([]string, error) {
 	return inodes, nil
 }
 
-// tcpListen is the state of a listening socket in /proc/net/tcp; connections do not hold a port against a server.
+// tcpListen is the state of a listening socket in /proc/net/tcp. Connections do not keep a server from using a port.
 const tcpListen = "0A"
 
-// parseSockets reads /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", addresses
-// as hex IP, a colon and hex port.
+// parseSockets parses /proc/net/udp or tcp: "sl local_address rem_address st ... uid timeout inode", where an address
+// is hex IP, a colon and hex port.
 func parseSockets(r io.Reader, p api.Port) ([]string, error) {
 	var inodes []string
 	s := bufio.NewScanner(r)
@@ -133,7 +133,7 @@ func parseSockets(r io.Reader, p api.Port) ([]string, error) {
 	return inodes, s.Err()
 }
 
-// owners finds the processes that have one of the sockets open, each once.
+// owners returns the processes that have one of the sockets open, each once.
 func owners(proc string, inodes []string) []owner {
 	if len(inodes) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func owners(proc string, inodes []string) []owner {
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if err != nil || !slices.Contains(inodes, strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")) {
-			continue // gone, not ours to see, or another file
+			continue // the process is gone or another user's, or it is another file
 		}
 		dir := filepath.Dir(filepath.Dir(fd))
 		pid, err := strconv.Atoi(filepath.Base(dir))

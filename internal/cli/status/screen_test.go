@@ -13,7 +13,7 @@ import (
 	"pando/internal/trace"
 )
 
-// badDay is a site on which everything happens at once.
+// badDay is the status of a site with every kind of problem.
 func badDay() api.Status {
 	s := api.Status{
 		Release: "1.2.3",
@@ -73,7 +73,7 @@ func badDay() api.Status {
 	return s
 }
 
-// TestStatusOnOneScreen: what wants attention is there and first, and all of it fits.
+// TestStatusOnOneScreen: problems come first, and the output fits on the screen.
 func TestStatusOnOneScreen(t *testing.T) {
 	show := func(s api.Status, width, height int) *testkit.Display {
 		d := testkit.NewDisplay(width, height)
