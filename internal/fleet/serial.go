@@ -19,8 +19,13 @@ func TellingSerial(s string) bool {
 	if len(s) > 128 {
 		return false
 	}
-	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !isDigit(r) })
+	lower := strings.ToLower(s)
+	rest := withoutVersion(lower)
+	words := strings.FieldsFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !isDigit(r) })
 	kept, least := "", 2
+	if rest != lower {
+		least = 4 // beside a version a shorter number is no serial number either
+	}
 	for _, w := range words {
 		rest := withoutFiller(w)
 		if rest != w {
@@ -29,7 +34,7 @@ func TellingSerial(s string) bool {
 		kept += rest
 	}
 	return len(strings.TrimLeft(kept, "0")) >= least && !isWord(kept) && !repeats(kept) && !counts(kept) &&
-		!mostlyZero(kept)
+		!countsShort(kept) && !mostlyZero(kept)
 }
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
@@ -90,4 +95,57 @@ func counts(s string) bool {
 func mostlyZero(s string) bool {
 	const uuid, mac = 32, 12
 	return len(s) == uuid && strings.Count(s, "0") >= 20 && strings.Count(s[uuid-mac:], "0") >= mac*2/3
+}
+
+// withoutVersion removes the version of a board, such as "v1.0" or "rev 2". A string that is only numbers with dots
+// between them is a version, too.
+func withoutVersion(s string) string {
+	words := strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !isDigit(r) && r != '.' })
+	kept := make([]string, 0, len(words))
+	for i := 0; i < len(words); i++ {
+		letters := len(words[i]) - len(strings.TrimLeftFunc(words[i], unicode.IsLetter))
+		number := strings.Trim(words[i][letters:], ".")
+		switch words[i][:letters] {
+		case "v", "ver", "rev", "version":
+			if number == "" && i+1 < len(words) && isVersion(words[i+1], 1) {
+				i++
+				continue
+			}
+			if isVersion(number, 1) {
+				continue
+			}
+		case "":
+			if len(words) == 1 && isVersion(number, 2) {
+				continue
+			}
+		}
+		kept = append(kept, words[i])
+	}
+	if len(kept) == len(words) {
+		return s
+	}
+	return strings.Join(kept, " ")
+}
+
+// isVersion reports whether s is at least this many numbers of one or two digits, with dots between them.
+func isVersion(s string, least int) bool {
+	parts := strings.Split(s, ".")
+	for _, p := range parts {
+		if len(p) < 1 || len(p) > 2 || strings.Trim(p, "0123456789") != "" {
+			return false
+		}
+	}
+	return len(parts) >= least
+}
+
+// countsShort reports whether s is only digits that go up or down by one, such as 123 or 0123. A number with more
+// leading zeros is one that a small maker has given.
+func countsShort(s string) bool {
+	s = strings.TrimPrefix(s, "0")
+	for i := 2; i < len(s); i++ {
+		if d := int(s[i]) - int(s[i-1]); d != int(s[i-1])-int(s[i-2]) || d != 1 && d != -1 {
+			return false
+		}
+	}
+	return len(s) >= 3 && strings.Trim(s, "0123456789") == ""
 }
