@@ -209,7 +209,7 @@ func (r *Registry) Relieve(ctx context.Context) {
 		r.log.Debug("the reserve for a full disk cannot be taken", "err", err)
 	}
 	none := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-	if full && !none { // the reserve was taken, so there really is room
+	if full && !none { // Take did not fail for lack of room
 		d.since = time.Time{}
 		r.log.Info("the disk has room again: changes are accepted, and what was in memory is written",
 			"dir", filepath.Dir(r.main.path), "free", free)

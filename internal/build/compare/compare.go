@@ -39,7 +39,7 @@ type Result struct {
 	Root    int64        // bytes of new chunks
 	Index   int64        // bytes of new index pages and index root
 	Kernel  int64
-	Drivers int64 // of the net part, which a node fetches if its NIC is not known
+	Drivers int64 // bytes of new driver archives, for a node whose NICs are not known
 	Pack    int64 // bytes of the boot pack for all hardware, without the pieces that the other version's pack has
 	Whole   int64 // bytes of all chunks of the second version
 }

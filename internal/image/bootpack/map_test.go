@@ -156,7 +156,7 @@ func TestEncodeRefuses(t *testing.T) {
 		"block twice":  {func(p *Map) { p.Extents[2].Start = 4991 }, "twice"},
 		"unused twice": {func(p *Map) { p.Extents[0].Start, p.Extents[1].Start = UnusedBlock, UnusedBlock },
 			"continues"},
-		"no proofs": {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "no proofs"},
+		"no proofs": {func(p *Map) { p.Extents[1].Start, p.Proofs = UnusedBlock, nil }, "need proofs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testPack()
