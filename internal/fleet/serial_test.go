@@ -2,7 +2,7 @@ package fleet
 
 import "testing"
 
-// What makers leave where a serial number should be, as it is reported from the field.
+// Placeholders that makers leave instead of a serial number, as reported from the field.
 func TestPlaceholderSerials(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{

@@ -102,3 +102,12 @@ const usbAdapters = `
 
 // transceivers are the PHY drivers that the adapters above request from the kernel by name (mdio:...).
 const transceivers = `realtek broadcom bcm_phy_lib marvell micrel smsc at803x qca83xx icplus ax88796b mdio_devres`
+
+// Where the kernel has drivers of wired adapters: directories below drivers/net, buses of their aliases.
+const (
+	adapterDirs  = `ethernet usb vmxnet3 hyperv fjes`
+	adapterBuses = `pci usb vmbus xen tbsvc of acpi*`
+)
+
+// modems are what drivers/net/usb has beside network adapters: mobile networks and phones.
+const modems = `qmi_wwan cdc_mbim huawei_cdc_ncm hso sierra_net kalmia lg_vl600 cdc_phonet ipheth`

@@ -177,12 +177,13 @@ func (p *driverPacker) pack(ctx context.Context, list DriverList) (DriverCPIO, e
 func (p *driverPacker) others() (out []image.Module) {
 	for _, name := range slices.Sorted(maps.Keys(p.tree.modules)) {
 		m := p.tree.modules[name]
-		if p.taken[name] || !strings.HasPrefix(m.path, "kernel/drivers/net/ethernet/") {
+		if p.taken[name] || !wiredDriver(name, m.path) {
 			continue
 		}
 		o := image.Module{Name: name}
 		for _, a := range m.aliases {
-			if strings.HasPrefix(a, "pci:") {
+			bus, _, _ := strings.Cut(a, ":")
+			if slices.Contains(strings.Fields(adapterBuses), bus) {
 				o.Aliases = append(o.Aliases, a)
 			}
 		}
@@ -191,6 +192,16 @@ func (p *driverPacker) others() (out []image.Module) {
 		}
 	}
 	return out
+}
+
+// wiredDriver reports whether a module of the kernel drives adapters that a node may boot by.
+func wiredDriver(name, path string) bool {
+	below, ok := strings.CutPrefix(path, "kernel/drivers/net/")
+	if !ok || slices.Contains(strings.Fields(modems), strings.ReplaceAll(name, "-", "_")) {
+		return false
+	}
+	dir, _, nested := strings.Cut(below, "/")
+	return !nested || slices.Contains(strings.Fields(adapterDirs), dir)
 }
 
 func finishDrivers(c *cpio, set image.DriverSet, out *DriverCPIO) error {
