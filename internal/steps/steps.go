@@ -1,5 +1,3 @@
-// Package steps has the type by which a long job, such as the build of an image, reports its progress. The rooms of
-// build and workdir report; the command line shows it. It owns no state, and must never decide anything.
 package steps
 
 // Progress says how much of a step is done. The reader computes rates and the time left.
