@@ -11,8 +11,9 @@ import (
 	"pando/internal/testkit"
 )
 
-// An adapter whose driver the kernel has and no list names is known to the initramfs by its alias alone, so that a node
-// can say what to ask for. Asked for, the driver goes to all nodes, and alone to those that are known to have it.
+// TestFurtherDrivers: if no list names the driver of an adapter, the initramfs has only its aliases, so that a node
+// can report the missing module. If the driver is requested, all nodes get it, and nodes with that adapter get only
+// it.
 func TestFurtherDrivers(t *testing.T) {
 	root := testkit.FakeTree(t)
 	dir := filepath.Join(root, "lib/modules", testkit.TestRelease, "kernel/drivers/net/ethernet/chelsio")
