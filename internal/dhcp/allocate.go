@@ -52,7 +52,7 @@ type allocation struct {
 // and at last addresses whose lease has run out.
 func (p *allocator) begin(leases Leases, r Request, s Subnet, mine fleet.Lease, now time.Time) (*allocation, error) {
 	w := &allocation{allocator: p, r: r, subnet: s, mine: mine, known: mine.Known || mine.Static, now: now}
-	if a, probed := p.offers.get(r.MAC, now); probed && s.usable(a) && (!mine.Static || w.fixed(a)) {
+	if a, probed := p.offers.get(r.MAC, now); probed && s.Usable(a) && (!mine.Static || w.fixed(a)) {
 		p.offers.reserve(r.MAC, a, now, offerFor, !w.known)
 		p.offers.clean(r.MAC)
 		w.addr, w.probed = a, true
@@ -110,7 +110,7 @@ func (w *allocation) finish(ctx context.Context) (netip.Addr, string, error) {
 // preferred returns the addresses to try first, in order. Some may come twice, which costs one more look-up.
 func (w *allocation) preferred() iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
-		own := w.subnet.usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
+		own := w.subnet.Usable(w.mine.Addr) && (w.mine.Static || w.subnet.inRange(w.mine.Addr))
 		if own && !yield(w.mine.Addr) {
 			return
 		}

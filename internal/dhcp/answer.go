@@ -28,6 +28,7 @@ type View struct {
 	Subnet     *Subnet     // of the client; nil: this server serves no subnet that the client is in
 	Lease      fleet.Lease // recorded for the MAC; zero: none
 	Holder     fleet.Lease // recorded for the address that the client has or requests; zero: none
+	Taken      bool        // that address is this server's, a router's, or a DNS or NTP server's
 	Known      bool        // the MAC is a node's
 	Refused    string      // why the client gets no new address; "": it may get one
 	InUse      bool        // another machine answers at the address that the client declines
@@ -152,7 +153,7 @@ func selecting(out *Reply, r Request, v View, now time.Time) {
 // unless the address belongs to another network.
 func initReboot(out *Reply, r Request, v View, now time.Time) {
 	switch {
-	case !v.Subnet.usable(r.Requested):
+	case !v.Subnet.Usable(r.Requested):
 		nak(out, r, v, fmt.Sprintf("%s is not an address of %s", r.Requested, v.Subnet.Prefix))
 	case v.refuses(r, now, r.Requested):
 		out.Seen.Reason = v.Refused
@@ -200,7 +201,7 @@ func (v View) knows(r Request, now time.Time) bool {
 func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 	known := v.Holder.Addr == a
 	switch {
-	case !v.Subnet.usable(a), known && v.Holder.Bad && now.Before(v.Holder.Expires), v.sibling(r, now, a):
+	case v.Taken, !v.Subnet.Usable(a), known && v.Holder.Bad && now.Before(v.Holder.Expires), v.sibling(r, now, a):
 		return false
 	case known:
 		return v.Holder.MAC == r.MAC || v.fixed(a)
@@ -212,12 +213,12 @@ func (v View) mine(r Request, now time.Time, a netip.Addr) bool {
 // lease of the address.
 func (v View) refuses(r Request, now time.Time, a netip.Addr) bool {
 	theirs := v.Holder.Addr == a && v.Holder.MAC == r.MAC && now.Before(v.Holder.Expires)
-	return v.Refused != "" && v.Subnet.usable(a) && !theirs && a != v.Offer
+	return v.Refused != "" && v.Subnet.Usable(a) && !theirs && a != v.Offer
 }
 
 // free reports whether a is in the dynamic range and has no holder. A node's last address is not free for others.
 func (v View) free(now time.Time, a netip.Addr) bool {
-	if !v.Subnet.inRange(a) || a == v.Server {
+	if !v.Subnet.inRange(a) || a == v.Server || v.Taken {
 		return false
 	}
 	return v.Holder.Addr != a ||
@@ -226,6 +227,9 @@ func (v View) free(now time.Time, a netip.Addr) bool {
 
 // notYours returns why an address is denied.
 func (v View) notYours(r Request, now time.Time, a netip.Addr, why string) string {
+	if v.Taken {
+		why = "of this server, or of a router, DNS or NTP server"
+	}
 	if v.sibling(r, now, a) {
 		why = fmt.Sprintf("used by another NIC of the node, %s", v.Holder.MAC)
 	}

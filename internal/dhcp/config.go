@@ -121,7 +121,7 @@ func (s Subnet) validate() error {
 	if !s.First.IsValid() && !s.Last.IsValid() {
 		return nil
 	}
-	if !s.usable(s.First) || !s.usable(s.Last) || s.Last.Less(s.First) {
+	if !s.Usable(s.First) || !s.Usable(s.Last) || s.Last.Less(s.First) {
 		return fmt.Errorf("DHCP range %s-%s: not a range of host addresses of %s", s.First, s.Last, s.Prefix)
 	}
 	return nil
@@ -141,12 +141,17 @@ func domainName(name string) bool {
 	return true
 }
 
-// usable reports whether a is a host address of the subnet.
-func (s Subnet) usable(a netip.Addr) bool {
+// Usable reports whether a is a host address of the subnet.
+func (s Subnet) Usable(a netip.Addr) bool {
 	if !a.Is4() || !s.Prefix.Contains(a) {
 		return false
 	}
 	return a != s.Prefix.Masked().Addr() && a != lastAddr(s.Prefix)
+}
+
+// serves reports whether a is a router or server that the clients are told of, which is never theirs.
+func (s Subnet) serves(a netip.Addr) bool {
+	return slices.Contains(s.Routers, a) || slices.Contains(s.DNS, a) || slices.Contains(s.NTP, a)
 }
 
 // inRange reports whether a is in the dynamic range.

@@ -87,7 +87,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("answer to somebody else: %s", p.Summary())
 		}
 		if a := addr(p.YourIPAddr); a.IsValid() &&
-			(v.Mode != Own && !v.StoppedFor.IsValid() || !v.Subnet.usable(a) || a == v.Server ||
+			(v.Mode != Own && !v.StoppedFor.IsValid() || !v.Subnet.Usable(a) || a == v.Server ||
 				a == v.Holder.Addr && v.Holder.MAC != r.MAC) {
 			t.Errorf("gives %s: %s", a, p.Summary())
 		}

@@ -87,6 +87,7 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 		asked = r.Address
 	}
 	if asked.IsValid() {
+		v.Taken = v.Subnet.serves(asked) || l.has(asked)
 		if h, found, err := leases.LeaseByAddr(asked); err != nil {
 			return fmt.Errorf("look up who has %s: %w", asked, err)
 		} else if found {
@@ -123,16 +124,7 @@ func (s *Server) allocator(l *link, r Request, subnet Subnet) *allocator {
 	}
 	p.warn = func(msg string, args ...any) { s.seldom(l, slog.LevelError, msg, fmt.Sprint(args...), args...) }
 	p.info = func(msg string, args ...any) { s.seldom(l, slog.LevelInfo, msg, fmt.Sprint(args...), args...) }
-	p.avoid = func(a netip.Addr) bool {
-		for _, list := range [][]netip.Addr{subnet.Routers, subnet.DNS, subnet.NTP} {
-			for _, o := range list {
-				if a == o {
-					return true
-				}
-			}
-		}
-		return l.has(a)
-	}
+	p.avoid = func(a netip.Addr) bool { return subnet.serves(a) || l.has(a) }
 	p.probe = s.prober(l, r)
 	return p
 }

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"pando/internal/secretfile"
 )
 
 // The site's own certificate authority, for browsers: they know nothing of pinned keys, and take no Ed25519.
@@ -66,7 +68,7 @@ func OwnWebCertificate(dir string, names WebNames, now func() time.Time) (*WebCe
 // GivenWebCertificate reads certificate and key from files, and again when they change.
 func GivenWebCertificate(cert, key string, now func() time.Time) (*WebCertificate, error) {
 	w := &WebCertificate{now: now, make: func() (*tls.Certificate, error) {
-		c, err := keyPair(cert, key, 0o027)
+		c, err := keyPair(cert, key, secretfile.Rest)
 		if err != nil {
 			return nil, fmt.Errorf("certificate %s with key %s: %w", cert, key, err)
 		}
@@ -114,7 +116,7 @@ func (w *WebCertificate) get() (*tls.Certificate, error) {
 func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, WebAuthorityFile), filepath.Join(dir, webAuthorityKey)
 	var refused *KeyError
-	ca, err := keyPair(certFile, keyFile, 0o077)
+	ca, err := keyPair(certFile, keyFile, secretfile.Others)
 	switch {
 	case err == nil && now.Add(webLife).After(ca.Leaf.NotAfter):
 		return ca, &KeyError{Path: certFile, Err: fmt.Errorf("ends at %s", ca.Leaf.NotAfter.Format(time.DateOnly)),
@@ -161,7 +163,7 @@ func webAuthority(dir string, now time.Time) (tls.Certificate, error) {
 	if err != nil {
 		return ca, fmt.Errorf("make the authority for browsers: %w", err)
 	}
-	return keyPair(certFile, keyFile, 0o077)
+	return keyPair(certFile, keyFile, secretfile.Others)
 }
 
 // issueWeb makes a key and a certificate for it.

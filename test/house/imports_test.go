@@ -100,7 +100,8 @@ var mayImport = []rule{
 	{"netboot", []string{"fleet"}},
 	{"rollout", []string{"fleet"}},
 	{"store", []string{"sockopt", "fleet", "chunk", "image", "image/bootpack"}},
-	{"store/s3", []string{"chunk", "store"}},
+	{"secretfile", nil},
+	{"store/s3", []string{"chunk", "secretfile", "store"}},
 	{"cache", []string{"chunk"}},
 	{"media", []string{"cache"}},
 	{"piecestore", []string{"chunk", "image/bootpack"}},
@@ -118,7 +119,7 @@ var mayImport = []rule{
 	{"nodestate", []string{"fleet"}},
 	{"volume", []string{"command"}},
 	{"journal", nil},
-	{"identity", []string{"fleet", "image"}},
+	{"identity", []string{"fleet", "image", "secretfile"}},
 	{"power", []string{"fleet", "command"}},
 	{"openid", []string{"fleet"}},
 	{"steps", nil},
@@ -198,7 +199,7 @@ var mayImport = []rule{
 	{"cli/doctor", []string{"cmdenv", "exitcode", "hostcheck", "output"}},
 	{"cli/serve", []string{
 		"api", "build", "build/*", "buildrun", "cmdenv", "dhcp", "exitcode", "fleet", "hostcheck", "listing", "openid",
-		"output", "server", "server/*", "store/s3", "storeflags", "terminal",
+		"output", "secretfile", "server", "server/*", "store/s3", "storeflags", "terminal",
 	}},
 	{"cli/image", []string{
 		"api", "build", "build/*", "buildrun", "cmdenv", "exitcode", "fleet", "identity", "image", "mount", "output",

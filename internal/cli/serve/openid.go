@@ -3,13 +3,13 @@ package serve
 import (
 	"bytes"
 	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
 
 	"pando/internal/cmdenv"
 	"pando/internal/exitcode"
 	"pando/internal/openid"
+	"pando/internal/secretfile"
 )
 
 // openidFlags name the OpenID provider by which people without a password on this server log in to the dashboard.
@@ -84,7 +84,7 @@ func (f *openidFlags) config() (*openid.Config, error) {
 		)
 	}
 	if f.secret != "" {
-		b, err := os.ReadFile(f.secret)
+		b, err := secretfile.Read(f.secret, secretfile.Rest)
 		if err != nil {
 			return nil, fmt.Errorf("client secret of the OpenID provider: %w", err)
 		}

@@ -297,10 +297,10 @@ func (f *serveFlags) subnet(iface string) (dhcp.Subnet, error) {
 	if s.Routers, err = parseAddrs("router", f.routers); err != nil {
 		return s, err
 	}
-	if err := routersIn(s.Prefix, s.Routers); err != nil {
+	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
 		return s, err
 	}
-	if s.DNS, err = parseAddrs("dns", f.dns); err != nil {
+	if err := checkMachines(s.Prefix, s.Routers, s.DNS); err != nil {
 		return s, err
 	}
 	if own := prefix.Addr(); s.First == own && s.Last == own {

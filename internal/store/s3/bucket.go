@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"pando/internal/secretfile"
 	"pando/internal/store"
 )
 
@@ -53,6 +56,9 @@ func Open(ctx context.Context, c Config) (*Bucket, error) {
 	if b.bucket, b.prefix, err = c.Split(); err != nil {
 		return nil, err
 	}
+	if err := checkCredentials(); err != nil {
+		return nil, &Error{Store: c.URL, Err: err}
+	}
 	keys := keychain()
 	client, err := connect(c, c.Endpoint, keys)
 	if err != nil {
@@ -80,6 +86,29 @@ func keychain() *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
 		&credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}}})
+}
+
+// checkCredentials refuses a file of keys that others may read or write, if keys would be taken from it.
+func checkCredentials() error {
+	if v, err := (&credentials.EnvAWS{}).Retrieve(); err == nil && v.AccessKeyID != "" {
+		return nil
+	}
+	path := os.Getenv("AWS_SHARED_CREDENTIALS_FILE")
+	if path == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil // without a home nothing is read there
+		}
+		path = filepath.Join(home, ".aws", "credentials")
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return secretfile.Check(path, info, secretfile.Others)
 }
 
 func connect(c Config, base string, keys *credentials.Credentials) (*minio.Client, error) {

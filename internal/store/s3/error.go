@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	"github.com/minio/minio-go/v7"
+
+	"pando/internal/secretfile"
 )
 
 // Error means that the bucket cannot be used.
@@ -22,6 +24,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Hint says what to do about the error.
 func (e *Error) Hint() string {
+	var refused *secretfile.Error
+	if errors.As(e.Err, &refused) {
+		return refused.Hint()
+	}
 	return "--store-endpoint (or AWS_ENDPOINT_URL) is the base URL of the service; keys come from " +
 		"AWS_ACCESS_KEY_ID and " +
 		"AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials with AWS_PROFILE; they need to list, get, put and delete in " +
