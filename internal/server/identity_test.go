@@ -298,7 +298,7 @@ func TestSecondNICOfANode(t *testing.T) {
 	}
 	_, err := c.SetNodes(t.Context(), api.NodeSet{Select: "pc001", RemoveMACs: []fleet.MAC{m.mac,
 		{0x52, 0x54, 0, 0, 0, 9}}})
-	wantCode(t, err, api.BadRequest, "nothing would ever be recognised as it")
+	wantCode(t, err, api.BadRequest, "the server could never recognise it")
 }
 
 // TestForgedPacketsBeginNoBoot: packets with the MAC of a node that runs show nobody that it boots, and take nothing
@@ -383,8 +383,8 @@ func TestAddressesThatNobodyGives(t *testing.T) {
 	c := operatorOf(t, s)
 	for address, why := range map[string]string{
 		"10.78.0.5":   "is in no network in which this server gives addresses",
-		"10.77.0.0":   "is that of the whole network",
-		"10.77.0.255": "is that of the whole network",
+		"10.77.0.0":   "is the network or broadcast address",
+		"10.77.0.255": "is the network or broadcast address",
 		"10.77.0.254": "is the router's",
 	} {
 		_, err := c.CreateNode(t.Context(), api.NodeCreate{Name: "pc001", MACs: []fleet.MAC{{2, 0, 0, 0, 0, 1}},

@@ -44,9 +44,9 @@ func TestSecondServer(t *testing.T) {
 	second := s.cfg
 	second.Dir = filepath.Join(s.dir, "second")
 	for what, change := range map[string]func(*Config){
-		"data path":       func(c *Config) { c.Data = s.listeners.data.Addr().String() },
-		"control channel": func(c *Config) { c.Control = s.listeners.control.Addr().String() },
-		"TFTP":            func(c *Config) { c.TFTP = s.listeners.tftp.LocalAddr().String() },
+		"image port":   func(c *Config) { c.Data = s.listeners.data.Addr().String() },
+		"control port": func(c *Config) { c.Control = s.listeners.control.Addr().String() },
+		"TFTP":         func(c *Config) { c.TFTP = s.listeners.tftp.LocalAddr().String() },
 	} {
 		c := second
 		change(&c)

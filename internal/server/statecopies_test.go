@@ -396,12 +396,12 @@ func TestStateIsSentAtOnce(t *testing.T) {
 	e = wanted()
 	report(e, "it has no such unit")
 	for range 200 {
-		if s.saysOn("node001", "its state is not sent at once, for node002: it has no such unit") {
+		if s.saysOn("node001", "its state for node002 is not sent at once: it has no such unit") {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	s.told1("node001", "its state is not sent at once, for node002: it has no such unit")
+	s.told1("node001", "its state for node002 is not sent at once: it has no such unit")
 	if a = s.booted(1); !strings.HasPrefix(a.calls, "send '"+e.ID+"' still\n") {
 		t.Errorf("its next boot does\n%s", a.calls)
 	}

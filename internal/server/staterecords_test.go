@@ -201,7 +201,7 @@ func TestStateIsCopied(t *testing.T) {
 	refusedWith(t, "another place", err, "node001 keeps nothing where")
 	s.keep("disk")
 	_, err = copyTo(true)
-	refusedWith(t, "a disk that it never had", err, "node001 has not said yet that it keeps anything on its disk")
+	refusedWith(t, "a disk that it never had", err, "node001 has not reported yet that it keeps anything on its disk")
 }
 
 // The next node of a name inherits nothing. What a deleted node left is copied and removed by nodes that keep
