@@ -34,7 +34,7 @@ type Config struct {
 	Control string // address of the control port; DefaultControl
 	TFTP    string // address of TFTP; DefaultTFTP, "off" for none
 
-	Netconsole string // UDP address that receives kernel messages of nodes; "" or "off": none, and nodes do not send any
+	Netconsole string // UDP address that receives nodes' kernel messages; "" or "off": nodes send none
 
 	Logs         string // whether nodes send their journals here: logs.On, logs.Auto, logs.Off; "": off
 	LogsSize     int64  // disk space for all journals, in bytes; 0: journal.DefaultTotal

@@ -69,7 +69,7 @@ func (s *Server) listenDashboard(ctx context.Context, l *listeners) {
 	}
 	err := s.openCertificate()
 	if err == nil {
-		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // its traffic goes to people and is not counted
+		l.dashboard, err = listenTCP(ctx, "dashboard", s.cfg.Dashboard, new(atomic.Int64)) // its traffic is not counted
 	}
 	if err != nil {
 		s.log.Warn("no dashboard: "+err.Error(), "hint", "fix this, name another address with --dashboard, or off")

@@ -301,7 +301,7 @@ func (s *Server) powerConfig() power.Config {
 	}
 }
 
-// newAccess wires the checks of who may use the operator's API.
+// newAccess wires the checks of callers of the operator's API.
 func (s *Server) newAccess() *access.Guard {
 	c := access.Config{
 		Registry: s.registry,

@@ -72,7 +72,7 @@ func (g *Guard) TokenOnly(h httpapi.Handler) httpapi.Handler {
 		if err != nil {
 			if from := httpapi.RemoteHost(r); api.IsCode(err, api.Unauthorized) &&
 				!g.attempts.may(g.now(), "token from "+from) {
-				return api.NewError(api.TooMany, "too many requests with tokens that are not valid", "wait a minute and try again")
+				return api.NewError(api.TooMany, "too many tokens that are not valid", "wait a minute and try again")
 			}
 			return err
 		}

@@ -59,7 +59,7 @@ var (
 		"PUT /v1/images/{name}/tags/{tag}",
 		"DELETE /v1/images/{name}/tags/{tag}", "GET /v1/store/usage", "POST /v1/store/collect",
 		"POST /v1/store/versions", "POST /v1/store/objects",
-		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and which nodes sent to which, over all nodes
+		"GET /v1/history/samples", "GET /v1/history/senders", // the server's load, and who sent what to whom
 		"GET /v1/leases", "DELETE /v1/leases/{address}",
 		"POST /v1/media", "GET /v1/fleet", "PUT /v1/fleet", "PUT /v1/policy",
 		"GET /v1/secrets", "PUT /v1/secrets", "DELETE /v1/secrets/{name}", // one secret may be for several groups

@@ -135,7 +135,7 @@ func (f *Faults) node(ctx context.Context, name string) (n fleet.Node, err error
 
 // failedUnits returns the failed systemd units in a node's last status.
 func failedUnits(p registry.Progress) []string {
-	if !bytes.Contains(p.Status, []byte(`"failed":[`)) { // most nodes have none; this saves decoding the status of every node
+	if !bytes.Contains(p.Status, []byte(`"failed":[`)) { // most have none: saves decoding
 		return nil
 	}
 	var st api.NodeStatus

@@ -20,7 +20,7 @@ import (
 // The settings of automatic garbage collection.
 const (
 	keepEvery    = 24 * time.Hour
-	keepGrace    = 24 * time.Hour // objects younger than this stay, so that an upload or a build can continue after an interruption
+	keepGrace    = 24 * time.Hour // so that an interrupted upload or build can continue
 	keepVersions = 3
 )
 

@@ -14,7 +14,7 @@ import (
 
 // addresses checks which fixed addresses nodes may have.
 type addresses struct {
-	subnets func() []dhcp.Subnet // in which this server gives addresses; none: another DHCP server does, and nothing is checked
+	subnets func() []dhcp.Subnet // in which this server gives addresses; none: nothing is checked
 	own     func() []netip.Addr  // addresses of this machine
 }
 

@@ -337,7 +337,7 @@ func (a *nodeAPI) adoptNodes(r *http.Request) (any, error) {
 				nodes[i] = discovery.Become(nodes[i], declared)
 				continue
 			}
-			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // the operator confirms that the MACs are this machine's
+			nodes[i].State, nodes[i].Learned = fleet.Adopted, nil // the operator confirms the MACs
 			if req.Group != nil {
 				nodes[i].Group = *req.Group
 			}

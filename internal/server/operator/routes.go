@@ -52,7 +52,7 @@ type Options struct {
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
 	DHCP        func(*registry.Tx) (api.DHCP, error)        // the state of the DHCP server
-	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; none: another DHCP server does
+	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; may be none
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
 

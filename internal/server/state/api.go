@@ -60,7 +60,7 @@ func (s *Service) listState(r *http.Request) (any, error) {
 		}
 		return err
 	})
-	if selection == "" && registry.LimitOf(r.Context()) == nil { // the state of deleted nodes belongs to no node or group
+	if selection == "" && registry.LimitOf(r.Context()) == nil { // deleted nodes are in no node set
 		for _, name := range goneStates(known, volumes, records) {
 			out.Nodes = append(out.Nodes, s.stateOf(fleet.Group{}, name, volumes, records))
 		}
