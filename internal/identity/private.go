@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// readPrivate reads a file that only its owner may read, who is root or the user that runs this program. Whoever else
-// could read it may have the key, and whoever could write it may have put another one there.
+// readPrivate reads a file that belongs to root or the user of this process and that only its owner may read. Anyone
+// else who could read it may have the key, and anyone who could write it may have replaced it.
 func readPrivate(path string) ([]byte, error) { return readSecret(path, 0o077) }
 
-// readSecret reads a file whose mode has none of the bits of others.
+// readSecret reads a file whose mode has none of the bits in others.
 func readSecret(path string, others os.FileMode) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -30,8 +30,8 @@ func readSecret(path string, others os.FileMode) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// keyPair reads a certificate and its key. Of a key that the site gives, its group may read it, as ssl-cert does in
-// Debian.
+// keyPair reads a certificate and its key. others are the forbidden mode bits of the key file: a key of the site's own
+// may be readable by its group, like those of ssl-cert in Debian.
 func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, err error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
@@ -44,7 +44,8 @@ func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, e
 	return tls.X509KeyPair(cert, key)
 }
 
-// private refuses a file or directory of secrets whose mode lets others do something.
+// private returns an error if a file or directory of secrets has one of the mode bits others, or another owner than
+// root and this user.
 func private(path string, info os.FileInfo, others os.FileMode) error {
 	if mode := info.Mode().Perm(); mode&others != 0 {
 		return &KeyError{
@@ -67,7 +68,7 @@ func private(path string, info os.FileInfo, others os.FileMode) error {
 	return nil
 }
 
-// privateDirectory refuses a keys directory in which others may put files.
+// privateDirectory returns an error if others may put files into a keys directory.
 func privateDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

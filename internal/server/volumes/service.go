@@ -210,7 +210,7 @@ func (s *Service) ServeVolume(w http.ResponseWriter, r *http.Request) error {
 }
 
 // attachVolume serves a volume until the connection ends. If the volume cannot be attached, the node's timeline says
-// why, once per boot.
+// why.
 func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	if x.swap {
 		s.attachSwap(ctx, x, c)
@@ -231,7 +231,7 @@ func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	)
 }
 
-// tellOf adds an entry to the timeline of a boot that is up, once per boot.
+// tellOf adds an entry to the timeline of a boot that is up.
 func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
 	e := trace.Event{
 		Time:    s.now(),
