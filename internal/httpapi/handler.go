@@ -102,7 +102,7 @@ func ErrorOf(err error) *api.Error {
 	case errors.As(err, &big):
 		e = api.NewError(api.BadRequest, "request body is too large", "")
 	case errors.As(err, &cut):
-		e = api.NewError(api.BadRequest, "request body: "+cut.Error(), "send it anew, whole")
+		e = api.NewError(api.BadRequest, "request body: "+cut.Error(), "send the whole request again")
 	case errors.Is(err, registry.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		e = api.NewError(api.NotFound, err.Error(), "")
 	case errors.Is(err, registry.ErrBeyond):

@@ -40,7 +40,7 @@ func ipmi(ctx context.Context, r Request) (state State, err error) {
 	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that is not closed ends by itself
 	status, err := c.GetChassisStatus(ctx)
 	if err != nil {
-		return Unknown, fmt.Errorf("ask for the chassis: %w", err)
+		return Unknown, fmt.Errorf("read the chassis status: %w", err)
 	}
 	state = IsOff
 	if status.PowerIsOn {

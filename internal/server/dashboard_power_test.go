@@ -71,7 +71,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	c := loggedIn(t, base, token)
 	for _, x := range []struct{ action, sure, want string }{
 		{"cycle", "", "stop the programs that run on " + node},
-		{"stage", "yes", "none of what this page can do"},
+		{"stage", "yes", "this page cannot do"},
 		{"cycle", "yes", "the relay is stuck"},
 	} {
 		if got := c.power(t, node, x.action, x.sure); !strings.Contains(got, x.want) {

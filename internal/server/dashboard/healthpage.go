@@ -176,5 +176,5 @@ func troubles(n api.Node) []nodeTrouble {
 }
 
 func (d *Dashboard) nothingHere(r *http.Request) (view, error) {
-	return view{}, api.NewError(api.NotFound, "There is no page "+r.URL.Path+".", "The menu has all there are.")
+	return view{}, api.NewError(api.NotFound, "There is no page "+r.URL.Path+".", "The menu lists all pages.")
 }

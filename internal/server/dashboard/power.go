@@ -110,7 +110,7 @@ func (d *Dashboard) setPower(r *http.Request) (string, error) {
 	if !slices.Contains(powerActions, action) {
 		return "", api.NewError(
 			api.BadRequest,
-			fmt.Sprintf("%q is none of what this page can do", action),
+			fmt.Sprintf("this page cannot do %q", action),
 			"go back and choose",
 		)
 	}

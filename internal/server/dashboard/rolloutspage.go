@@ -252,7 +252,7 @@ func (d *Dashboard) changeRollout(r *http.Request) (string, error) {
 		return "", api.NewError(
 			api.NotFound,
 			"A rollout cannot be told to "+r.PathValue("verb")+".",
-			"pause, resume and abort are what it knows.",
+			"Use pause, resume or abort.",
 		)
 	}
 	_, err := do()

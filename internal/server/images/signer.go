@@ -151,7 +151,7 @@ func (s *Signer) lacking(keys []string) ([]fleet.Digest, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look at signatures: %w", err)
+		return nil, fmt.Errorf("read signatures: %w", err)
 	}
 	return out, nil
 }

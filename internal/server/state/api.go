@@ -204,7 +204,7 @@ func (s *Service) withdrawState(r *http.Request) (any, error) {
 		if err == nil && len(rec.Orders) == 0 {
 			err = api.NewError(
 				api.NotFound,
-				"nothing is to be done to the state of "+node,
+				"there are no orders about the state of "+node,
 				"`pando node state list` shows what is",
 			)
 		}

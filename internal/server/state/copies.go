@@ -68,8 +68,8 @@ func ordered(tx *registry.Tx, node, id string, kind fleet.StateOrderKind) (o fle
 	if i < 0 {
 		return o, api.NewError(
 			api.NotFound,
-			"nothing of the kind is to be done by node "+node,
-			"it was taken back, or done",
+			"there is no such order for node "+node,
+			"the order was withdrawn or carried out already",
 		)
 	}
 	return r.Orders[i], nil

@@ -179,7 +179,7 @@ func (s *Service) orderCopy(ctx context.Context, of keeps, req api.StateChange) 
 	if from.on && !req.Force {
 		return api.NewError(
 			api.Conflict,
-			fmt.Sprintf("%s is on: what it writes while it is copied would be there in part", req.From),
+			fmt.Sprintf("%s is on: the copy would have only part of what it writes meanwhile", req.From),
 			"switch it off until "+of.node+" has booted; --force copies it as it is",
 		)
 	}
