@@ -111,7 +111,7 @@ var (
 // Describe sends nothing, because the metrics depend on the site.
 func (looker) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads fleet and store for a scrape. If the registry cannot be read, it sends pando_registry_up 0 and nothing else.
+// Collect reads fleet and store for a scrape. If the registry cannot be read, it sends only pando_registry_up 0.
 func (l looker) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 	defer cancel()

@@ -118,7 +118,7 @@ func TestStateIsReset(t *testing.T) {
 		t.Errorf("taken back: %+v, %v", got, err)
 	}
 	_, err = s.c.WithdrawState(ctx, "node001")
-	refusedWith(t, "nothing to take back", err, "nothing is to be done")
+	refusedWith(t, "nothing to take back", err, "there are no orders")
 	for _, c := range []struct {
 		paths []string
 		call  string
