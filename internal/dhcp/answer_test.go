@@ -337,7 +337,7 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// While addresses are given no more only known clients are renewed; what firmware needs is still told.
+// While the server has stopped giving addresses, it renews only known clients, and still sends boot files.
 func TestStopped(t *testing.T) {
 	v := testView()
 	v.Mode, v.StoppedFor = Proxy, ip4("10.77.0.2")
@@ -388,7 +388,7 @@ func TestRelayedReplyCarriesTheRelaysOption(t *testing.T) {
 	}
 }
 
-// A firmware that we have no loader for still gets its address as server, and nothing as proxy; the reason is told.
+// Firmware without a loader still gets an address from a server, and no answer from a proxy. The reason is recorded.
 func TestUnknownArchitecture(t *testing.T) {
 	v := testView()
 	v.Offer = ip4("10.77.0.120")

@@ -13,11 +13,11 @@ import (
 	"pando/internal/fleet"
 )
 
-// snapshot is what one packet is answered from.
+// snapshot is what the answer to one packet is made from.
 type snapshot struct {
 	View
 	node       fleet.Node
-	allocation *allocation // for an address to offer; nil: none is searched
+	allocation *allocation // the search for an address to offer; nil: none
 }
 
 // view looks up what Answer needs to know for a request, in one read of the records.
@@ -44,7 +44,7 @@ func (s *Server) view(ctx context.Context, l *link, r Request, boot bool, now ti
 	return v, nil
 }
 
-// base is the URL of the image port for a client that is answered from the address server.
+// base returns the URL of the image port for a client that is answered from the address server.
 func (s *Server) base(server netip.Addr) string {
 	if s.Config.BaseURL != "" {
 		return s.Config.BaseURL
@@ -111,11 +111,11 @@ func (s *Server) lookUp(leases Leases, l *link, r Request, v *snapshot, now time
 	if !found || mine.Bad {
 		mine = fleet.Lease{Known: v.Known}
 	}
-	v.allocation, err = s.picker(l, r, *v.Subnet).begin(leases, r, *v.Subnet, mine, now)
+	v.allocation, err = s.allocator(l, r, *v.Subnet).begin(leases, r, *v.Subnet, mine, now)
 	return err
 }
 
-func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
+func (s *Server) allocator(l *link, r Request, subnet Subnet) *allocator {
 	p := &allocator{ranges: &s.ranges, offers: &s.offers}
 	p.again = func(ctx context.Context, read func(Leases) error) error {
 		_, err := s.Registry.Snapshot(ctx, Request{MAC: r.MAC}, read)
@@ -137,7 +137,7 @@ func (s *Server) picker(l *link, r Request, subnet Subnet) *allocator {
 	return p
 }
 
-// prober returns what probes addresses on the client's segment; nil: addresses are not probed.
+// prober returns the prober for addresses on the client's segment; nil: addresses are not probed.
 func (s *Server) prober(l *link, r Request) prober {
 	switch {
 	case s.Config.NoProbe:
@@ -148,8 +148,8 @@ func (s *Server) prober(l *link, r Request) prober {
 	return l.arp
 }
 
-// subnet finds the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the
-// interface has an address in, preferably the one of the client's recorded address.
+// subnet returns the client's network: the one that its relay names (RFC 3527 before giaddr), or one that the interface
+// has an address in, preferably the one of the client's recorded address.
 func (s *Server) subnet(l *link, r Request, mine netip.Addr) *Subnet {
 	if r.Relay.IsValid() {
 		at := r.Relay

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reserved are words that stand for sets of nodes after '@' and so cannot name a group.
+// Words that stand for sets of nodes after '@', and so cannot name a group.
 const (
 	SetAll        = "all"        // every node
 	SetDiscovered = "discovered" // every node that nobody adopted
@@ -16,10 +16,10 @@ const (
 
 var label = Spelling{Capitals: true, Inner: "._/-", Max: 64}
 
-// hostLabel is what stands between the dots of a host name.
+// hostLabel defines one label of a host name, the part between dots.
 var hostLabel = Spelling{Inner: "-", Max: 63}
 
-// isHostName reports whether the kernel and DNS take s as a host name; node names are host names.
+// isHostName reports whether the kernel and DNS accept s as a host name; node names are host names.
 func isHostName(s string) bool {
 	for l := range strings.SplitSeq(s, ".") {
 		if !hostLabel.Allows(l) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Error returns what is wrong with a file, and where.
+// Error is one error in a file, with its position.
 type Error struct {
 	File   string
 	Line   int    // 0: unknown
-	Column string // of a table: its name; of YAML: "" or its number
+	Column string // of a table: the column's name; of YAML: its number, or ""
 	Text   string
 }
 
@@ -25,7 +25,7 @@ func (e *Error) Error() string {
 	return at + ": " + e.Text
 }
 
-// Errors are all that is wrong with a file.
+// Errors are all errors found in a file.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -36,10 +36,10 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxErrors bounds how many errors are told of one file.
+// maxErrors bounds how many errors of one file are reported.
 const maxErrors = 20
 
-// problems collects errors.
+// problems collects the errors of a file.
 type problems struct {
 	file string
 	list Errors
@@ -49,7 +49,7 @@ func (p *problems) add(line int, column, format string, args ...any) {
 	p.list = append(p.list, &Error{p.file, line, column, fmt.Sprintf(format, args...)})
 }
 
-// full reports whether enough was said.
+// full reports whether maxErrors were found, so that reading can stop.
 func (p *problems) full() bool { return len(p.list) >= maxErrors }
 
 func (p *problems) err() error {
@@ -59,7 +59,7 @@ func (p *problems) err() error {
 	return p.list[:min(len(p.list), maxErrors)]
 }
 
-// keep adds an error of a function that reads one value.
+// keep adds the error of a function that parses one value.
 func (p *problems) keep(err error) {
 	var many Errors
 	var one *Error

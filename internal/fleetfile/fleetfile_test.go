@@ -144,7 +144,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// random makes a declaration that is valid, of any of the things that there are.
+// random returns a valid declaration with random content of all kinds.
 func random(r *rand.Rand) api.Declaration {
 	odd := []string{
 		"a",
@@ -264,7 +264,7 @@ func random(r *rand.Rand) api.Declaration {
 	return d
 }
 
-// TestEncodeIsReadBack: whatever is declared, the file says just that.
+// TestEncodeIsReadBack: every declaration is the same after Encode and Parse.
 func TestEncodeIsReadBack(t *testing.T) {
 	for seed := range uint64(500) {
 		want := random(rand.New(rand.NewPCG(seed, 1)))
@@ -377,7 +377,7 @@ func TestParseTableRefuses(t *testing.T) {
 	}
 }
 
-// Config files: their content stands there, or lies beside; what is wrong is told with its line.
+// Config files have their content in the fleet file or in a file beside it. Errors name the line.
 func TestParseConfig(t *testing.T) {
 	f, err := Parse(
 		"fleet.yaml",
@@ -411,7 +411,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// Secrets: for whom they are stands there, and never what they are.
+// A fleet file has the scopes of secrets, and never their values.
 func TestParseSecrets(t *testing.T) {
 	f, err := Parse("fleet.yaml", []byte("secrets:\n  munge: {for: ['@cluster', node:pc001]}\n  token: {}\n"))
 	if err != nil {
@@ -442,8 +442,7 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a fleet file has in it, it is refused, or what it declares can be written and is read back
-// the same.
+// FuzzParse: every fleet file is refused, or its declaration is the same after Encode and Parse.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(lab))
 	f.Add([]byte("nodes: {a: {labels: {on: off}}, b: *x}"))
@@ -469,7 +468,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzParseTable: a table is refused, or every node in it is one that could be.
+// FuzzParseTable: a table is refused, or every node in it is valid.
 func FuzzParseTable(f *testing.F) {
 	f.Add("room.csv", []byte("name,mac,label:x\npc1,020000000001,y\n"))
 	f.Add("room.csv", []byte("name;serial\n\"a\nb\";c"))

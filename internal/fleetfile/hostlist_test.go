@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// declared is what a table declares, a line for each node.
+// declared returns what a table declares, one line for each node.
 func declared(f File) string {
 	var b strings.Builder
 	for _, n := range f.Nodes {
@@ -17,7 +17,7 @@ func declared(f File) string {
 	return b.String()
 }
 
-// TestTableOfOtherServers: lists of hosts that other servers have are imported as they are.
+// TestTableOfOtherServers: host lists of other servers are imported unchanged.
 func TestTableOfOtherServers(t *testing.T) {
 	const both = "pc001 [52:54:00:aa:00:01]  10.0.0.11 [name macs address]\n" +
 		"pc002 [52:54:00:aa:00:02 52:54:00:aa:00:03]   [name macs]\n"
@@ -61,7 +61,7 @@ group { next-server 10.0.0.1;
 	}
 }
 
-// TestTableOfExcel: what a spreadsheet saves is read, or is an error that says where it stands and what to do.
+// TestTableOfExcel: files of spreadsheets are read, or give an error with a position and a hint.
 func TestTableOfExcel(t *testing.T) {
 	const table = "name;mac;label:seat\r\nPC001;5254-00aa-0005;Tür\r\nPC002;5254.00aa.0006;2\r\n"
 	words := utf16.Encode([]rune(table))

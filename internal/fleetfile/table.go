@@ -27,11 +27,11 @@ var columns = map[string]string{
 	"kernel_args": "kernel_args",
 }
 
-// labelColumn begins the name of a column that has the values of one label.
+// labelColumn is the prefix of the name of a column with the values of one label.
 const labelColumn = "label:"
 
-// ParseTable parses the nodes of a room: CSV whose first line names the columns, or a YAML list of nodes. Each node
-// is declared with what the table has of it, and nothing else.
+// ParseTable parses a list of nodes: CSV whose first line names the columns, or a YAML list. The declaration of each
+// node has only the fields that the table gives.
 func ParseTable(name string, raw []byte) (File, error) {
 	p := problems{file: name}
 	text := p.textOf(raw)
@@ -88,10 +88,10 @@ func parseList(name string, text []byte) (File, error) {
 type tableReader struct {
 	problems
 	out   File
-	lines []int // of out.Nodes
+	lines []int // line numbers of out.Nodes
 }
 
-// read reads CSV. Commas, semicolons and tabs may be between cells: whichever the first line has.
+// read parses CSV. The separator is a comma, semicolon or tab, as in the first line.
 func (t *tableReader) read(text []byte) {
 	head, _, _ := bytes.Cut(text, []byte("\n"))
 	r := csv.NewReader(bytes.NewReader(text))
@@ -122,7 +122,7 @@ func (t *tableReader) read(text []byte) {
 		}
 		line, _ := r.FieldPos(0)
 		if strings.TrimSpace(strings.Join(cells, "")) == "" {
-			continue // a spreadsheet's empty line
+			continue // an empty line of a spreadsheet
 		}
 		if len(cells) != len(names) {
 			t.add(line, "", "it has %d cells, and there are %d columns", len(cells), len(names))
@@ -165,7 +165,7 @@ func (t *tableReader) head(line int, names []string) []string {
 	return names
 }
 
-// cells makes a node of a line.
+// cells turns the cells of one line into a node.
 func (t *tableReader) cells(line int, names, cells []string) {
 	d := api.NodeDeclare{NodeCreate: api.NodeCreate{}}
 	good := true
@@ -182,7 +182,7 @@ func (t *tableReader) cells(line int, names, cells []string) {
 		if only == "" {
 			only = name // one label
 		}
-		if name != "group" || d.Group != "" { // every node is in some group: an empty cell leaves it there
+		if name != "group" || d.Group != "" { // every node is in a group: an empty cell leaves it there
 			d.Only = append(d.Only, only)
 		}
 	}
@@ -191,7 +191,7 @@ func (t *tableReader) cells(line int, names, cells []string) {
 	}
 }
 
-// lowered is a name in lower case, as nodes and groups have them; it is told once.
+// lowered returns a name in lower case, as node and group names are. A note about it is given once.
 func (t *tableReader) lowered(line int, name string) string {
 	lower := strings.ToLower(name)
 	if lower != name && t.out.Note == "" {
@@ -200,7 +200,7 @@ func (t *tableReader) lowered(line int, name string) string {
 	return lower
 }
 
-// cell puts one cell into a node.
+// cell stores one cell in a node declaration.
 func cell(d *api.NodeDeclare, column, text string) (err error) {
 	if key, ok := strings.CutPrefix(column, labelColumn); ok {
 		return label(d, key, text)
@@ -250,7 +250,7 @@ func label(d *api.NodeDeclare, key, value string) error {
 	return fleet.ValidLabel(key, value)
 }
 
-// words are what stands between blanks, semicolons and commas.
+// words splits a cell at blanks, semicolons and commas.
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == ';' || r == ',' || r == '\t' })
 }
@@ -268,7 +268,7 @@ func (t *tableReader) row(line int, d api.NodeDeclare) error {
 	return nil
 }
 
-// twice finds what two lines say of one thing.
+// twice reports names, MACs, serial numbers and addresses that two lines have.
 func (t *tableReader) twice() {
 	seen := map[string]int{}
 	for i, d := range t.out.Nodes {

@@ -11,7 +11,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// TestMigrate: an older file is brought up to date with what is in it; a step that fails leaves the file as it was.
+// TestMigrate: an older file is migrated with its content; a step that fails leaves the file unchanged.
 func TestMigrate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
 	s := schema{
@@ -50,7 +50,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestMigrateSettings: what a group's columns said it says afterwards, and what they did not say it does not.
+// TestMigrateSettings: a group has the same settings after the migration, and no others.
 func TestMigrateSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
 	old := mainSchema

@@ -72,7 +72,8 @@ func TestEachAttemptIsABoot(t *testing.T) {
 				t.Fatal(e)
 			}
 			boots, states := s.attemptsOf(n.mac)
-			want := "booted, failed: it began anew before it was booted, failed: it began anew before it was booted"
+			want := "booted, failed: the machine started again before it was up, " +
+				"failed: the machine started again before it was up"
 			if got := strings.Join(states, ", "); got != want || boots[0].ID != cfg.Boot {
 				t.Fatalf("boots: %s", got)
 			}

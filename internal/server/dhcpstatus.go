@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 
 	"pando/internal/api"
@@ -27,10 +29,14 @@ func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 			out.Addresses = api.DHCPAddresses(use)
 		}
 	}
-	for i, st := range s.DHCP() {
-		if i == 0 {
-			out.Interface = st.Interface
-		}
+	addStates(&out, s.DHCP())
+	return out, nil
+}
+
+// addStates adds how DHCP stands on each interface.
+func addStates(out *api.DHCP, states []dhcp.State) {
+	for _, st := range states {
+		out.Interfaces = append(out.Interfaces, st.Interface)
 		if st.StoppedFor.IsValid() {
 			out.StoppedFor = st.StoppedFor.String()
 		}
@@ -40,7 +46,49 @@ func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 	}
 	slices.Sort(out.Others)
 	out.Others = slices.Compact(out.Others)
-	return out, nil
+}
+
+// dhcpPorts are the ports of DHCP, on its interfaces.
+func dhcpPorts(states []dhcp.State) []api.Port {
+	var names []string
+	for _, st := range states {
+		names = append(names, st.Interface)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []api.Port{{Net: "udp", Number: dhcp.ServerPort, Use: "DHCP", Interfaces: names},
+		{Net: "udp", Number: dhcp.BootPort, Use: "proxyDHCP", Interfaces: names}}
+}
+
+// portsForNodes are the ports that nodes reach this server at.
+func (s *Server) portsForNodes() []api.Port {
+	out := dhcpPorts(s.DHCP())
+	l := s.listeners
+	if l == nil {
+		return out
+	}
+	add := func(p api.Port, at net.Addr) {
+		a, err := netip.ParseAddrPort(at.String())
+		if err != nil {
+			return
+		}
+		p.Number = a.Port()
+		if ip := a.Addr().Unmap(); !ip.IsUnspecified() {
+			p.Address = ip
+		}
+		out = append(out, p)
+	}
+	if l.tftp != nil {
+		p := api.Port{Net: "udp", Use: "TFTP"}
+		if names := s.files.Names(); len(names) > 0 {
+			p.File = names[0]
+		}
+		add(p, l.tftp.LocalAddr())
+	}
+	add(api.Port{Net: "tcp", Use: "boot files and images"}, l.data.Addr())
+	add(api.Port{Net: "tcp", Use: "control port"}, l.control.Addr())
+	return out
 }
 
 // givesAddresses reports whether nodes get their addresses, and so their resolvers, from this server.

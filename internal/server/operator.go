@@ -67,7 +67,7 @@ func (s *Server) operatorOptions() operator.Options {
 		Commands: s.commands, Waker: s.waker, Methods: s.methods,
 		Data:   nodeData{s.state, s.journals, s.volumes, s.log},
 		Faults: s.faults, Compare: s.imageAPI.Compare, FlushEvents: s.boots.Flush, DHCP: s.dhcpStatus,
-		Loads: s.admission.Status, Subnets: s.ownSubnets,
+		Ports: s.portsForNodes, Loads: s.admission.Status, Subnets: s.ownSubnets,
 		Logs: s.journals.Status, Release: s.cfg.Release, RebootAfter: s.cfg.RebootAfter, Started: s.started,
 		Now: s.now,
 	}

@@ -80,7 +80,7 @@ func TestRefusedRequestsAreTold(t *testing.T) {
 		t.Error("hello with a wrong token was taken")
 	}
 	want := []string{"script: boot script query", "bootfile: boot file", "initramfs: boot " + string(boot), "kernel: ",
-		"hello: hello refused: unknown token"}
+		"hello: registration refused: unknown token"}
 	got := s.failures(boot, trace.Fail)
 	for i := range want {
 		if len(got) != len(want) || !strings.HasPrefix(got[i], want[i]) {

@@ -2,7 +2,7 @@ package recipe
 
 import "testing"
 
-// TestAuthorizedKeysOfRecipe: a line of authorized_keys is taken with the options that sshd(8) has for it.
+// TestAuthorizedKeysOfRecipe: a line of authorized_keys may have the options of sshd(8).
 func TestAuthorizedKeysOfRecipe(t *testing.T) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA teacher@lab"
 	for line, good := range map[string]bool{

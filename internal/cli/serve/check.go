@@ -11,7 +11,7 @@ import (
 	"pando/internal/exitcode"
 )
 
-// check refuses flags that are wrong on any machine and network.
+// check refuses flags that would be wrong on every machine and network.
 func (f *serveFlags) check() error {
 	if f.dhcp != "" {
 		mode, err := f.mode()
@@ -94,7 +94,8 @@ func (f *serveFlags) severalOwn() error {
 		"name the one where Pando gives addresses; --dhcp proxy takes several")
 }
 
-// checkOwn refuses what the DHCP server would refuse at its start, such as a range outside the subnet of the interface.
+// checkOwn refuses flags that the DHCP server would refuse at its start, such as a range outside the interface's
+// subnet.
 func (f serveFlags) checkOwn() error {
 	f.dhcp = string(dhcp.Own)
 	c, err := f.dhcpConfig()

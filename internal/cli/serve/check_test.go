@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOddFlags: what makes no sense is refused with the flag's name, before anything is served.
+// TestOddFlags: wrong flags are refused by name before the server starts.
 func TestOddFlags(t *testing.T) {
 	ok := serveFlags{http: ":8480", control: ":8443", tftp: ":69", netconsole: "off", dashboard: "127.0.0.1:8484"}
 	if err := ok.check(); err != nil {

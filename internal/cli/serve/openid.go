@@ -50,7 +50,7 @@ func (f *openidFlags) add(fl *pflag.FlagSet) {
 	)
 }
 
-// config is the provider that the flags name, nil for none.
+// config returns the configuration of the provider that the flags name, nil for none.
 func (f *openidFlags) config() (*openid.Config, error) {
 	if f.issuer == "" {
 		if f.client != "" || f.secret != "" || len(f.roles) > 0 {

@@ -56,7 +56,8 @@ func TestMaskFstabDisks(t *testing.T) {
 	}
 }
 
-// Encrypted disks that a node has not are not waited for; what comes by the network, or is opened by hand, stays.
+// systemd must not wait for encrypted disks that the node does not have. Lines for network devices and noauto lines
+// stay.
 func TestMaskCrypttab(t *testing.T) {
 	for _, line := range []string{"home UUID=1 none luks", "swap\t/dev/sda2 /dev/urandom swap,nofail",
 		"data PARTUUID=7 /etc/key", "vg-x LABEL=x"} {
@@ -74,7 +75,7 @@ func TestMaskCrypttab(t *testing.T) {
 	}
 }
 
-// What lies on a masked disk cannot be mounted either, wherever its line stands.
+// File systems on a masked disk are masked too, wherever their line is.
 func TestMaskFstabBelowDisks(t *testing.T) {
 	in := []string{
 		"/data/home /home none bind 0 0",

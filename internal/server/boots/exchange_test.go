@@ -22,5 +22,5 @@ func TestExchangesAreBounded(t *testing.T) {
 	}
 }
 
-// never tells that no machine reported.
+// never reports that no machine has reported.
 func never(fleet.MAC) time.Time { return time.Time{} }

@@ -139,7 +139,8 @@ func (d *Dashboard) stormPage(r *http.Request) (view, error) {
 	}
 	boots := stormOf(oldestFirst(past), until)
 	if len(boots) == 0 {
-		return view{}, api.NewError(api.NotFound, "No boot of that time is kept.", "The page of boots lists the others.")
+		return view{}, api.NewError(api.NotFound, "No boot of that time is kept.",
+			"The page of boots lists the others.")
 	}
 	v := newStorm(boots)
 	samples, err := d.API.HistorySamples(r.Context(), v.Started, v.Started.Add(min(v.total, stormLongest)))

@@ -52,6 +52,7 @@ type Options struct {
 	Compare     func(context.Context, *api.ImageDiff) error // compares two versions
 	FlushEvents func(context.Context) error                 // writes the events that are still in memory
 	DHCP        func(*registry.Tx) (api.DHCP, error)        // the state of the DHCP server
+	Ports       func() []api.Port                           // where nodes reach the server
 	Subnets     func() []dhcp.Subnet                        // in which this server gives addresses; may be none
 	Loads       func() api.Loads                            // how many nodes load kernel and initrd now
 	Logs        func() api.Logs                             // how journals are kept
@@ -80,7 +81,7 @@ func Routes(o Options) []httpapi.Route {
 func (o Options) siteRoutes() []httpapi.Route {
 	site := &siteAPI{
 		reg: o.Registry, views: o.Views, faults: o.Faults, release: o.Release, started: o.Started, now: o.Now,
-		dhcp: o.DHCP, loads: o.Loads, logs: o.Logs, whole: o.Versions.Whole,
+		dhcp: o.DHCP, ports: o.Ports, loads: o.Loads, logs: o.Logs, whole: o.Versions.Whole,
 	}
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/status", httpapi.JSON(site.status)),

@@ -28,6 +28,7 @@ type siteAPI struct {
 	started time.Time
 	now     func() time.Time
 	dhcp    func(*registry.Tx) (api.DHCP, error)
+	ports   func() []api.Port
 	loads   func() api.Loads
 	logs    func() api.Logs
 	whole   func(fleet.Digest) error // returns why a version cannot boot, nil if it can
@@ -36,6 +37,7 @@ type siteAPI struct {
 func (a *siteAPI) status(r *http.Request) (any, error) {
 	out := api.Status{
 		Release: a.release, Started: a.started, Time: a.now(), Loads: a.loads(), Logs: a.logs(),
+		Ports: a.ports(),
 		Nodes: map[string]int{}, Stages: map[trace.Stage]int{}, Bytes: map[string]int64{},
 	}
 	if d := a.reg.FullDisk(); d != nil {

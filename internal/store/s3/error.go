@@ -20,7 +20,7 @@ func (e *Error) Error() string { return fmt.Sprintf("store %s: %v", e.Store, e.E
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Hint reports what can be done about it.
+// Hint says what to do about the error.
 func (e *Error) Hint() string {
 	return "--store-endpoint (or AWS_ENDPOINT_URL) is the base URL of the service; keys come from " +
 		"AWS_ACCESS_KEY_ID and " +
@@ -28,7 +28,7 @@ func (e *Error) Hint() string {
 		"the bucket"
 }
 
-// plain makes a missing name fs.ErrNotExist, and names what the service said.
+// plain returns fs.ErrNotExist for a missing name, and adds the service's error code to other errors.
 func plain(err error) error {
 	if err == nil {
 		return nil
