@@ -8,17 +8,17 @@ import (
 	"pando/internal/secretfile"
 )
 
-// readPrivate reads a file that only its owner may read, who is root or the user that runs this program. Whoever else
-// could read it may have the key, and whoever could write it may have put another one there.
+// readPrivate reads a file that belongs to root or the user of this process and that only its owner may read. Anyone
+// else who could read it may have the key, and anyone who could write it may have replaced it.
 func readPrivate(path string) ([]byte, error) { return readSecret(path, secretfile.Others) }
 
-// readSecret reads a file whose mode has none of the bits of others.
+// readSecret reads a file whose mode has none of the bits in others.
 func readSecret(path string, others os.FileMode) ([]byte, error) {
 	b, err := secretfile.Read(path, others)
 	return b, keyError(err)
 }
 
-// keyError makes a refusal of a file one of its key.
+// keyError converts the refusal of a file to a KeyError.
 func keyError(err error) error {
 	var refused *secretfile.Error
 	if errors.As(err, &refused) {
@@ -27,8 +27,8 @@ func keyError(err error) error {
 	return err
 }
 
-// keyPair reads a certificate and its key. Of a key that the site gives, its group may read it, as ssl-cert does in
-// Debian.
+// keyPair reads a certificate and its key. others are the forbidden mode bits of the key file: a key of the site's own
+// may be readable by its group, like those of ssl-cert in Debian.
 func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, err error) {
 	cert, err := os.ReadFile(certFile)
 	if err != nil {
@@ -41,7 +41,7 @@ func keyPair(certFile, keyFile string, others os.FileMode) (c tls.Certificate, e
 	return tls.X509KeyPair(cert, key)
 }
 
-// privateDirectory refuses a keys directory in which others may put files.
+// privateDirectory returns an error if others may put files into a keys directory.
 func privateDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

@@ -29,8 +29,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Hint reports what the administrator can do.
 func (e *Error) Hint() string { return e.hint }
 
-// Read reads a file whose mode has none of the bits of others, and whose owner is root or the user that runs this
-// program. Whoever else could read it may have the secret, and whoever could write it may have put another one there.
+// Read reads a file that Check accepts. Anyone else who could read it may have the secret, and anyone who could write it
+// may have replaced it.
 func Read(path string, others os.FileMode) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,13 +47,15 @@ func Read(path string, others os.FileMode) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Check refuses a file or directory of secrets whose mode or owner lets others do something.
+// Check returns an error if a file or directory of secrets has one of the mode bits others, or another owner than root
+// and this user.
 func Check(path string, info os.FileInfo, others os.FileMode) error {
 	if mode := info.Mode().Perm(); mode&others != 0 {
 		return &Error{
 			Path: path,
 			Err:  fmt.Errorf("others may read or write it: its mode is %04o", mode),
-			hint: fmt.Sprintf("if nobody else was on this machine: chmod %04o %s; else make new keys", mode&^others, path),
+			hint: fmt.Sprintf("if nobody else was on this machine: chmod %04o %s; else make new keys", mode&^others,
+				path),
 		}
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {

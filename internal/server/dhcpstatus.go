@@ -13,7 +13,7 @@ import (
 	"pando/internal/tftp"
 )
 
-// dhcpStatus is what the DHCP part does, for the operator.
+// dhcpStatus returns the state of the DHCP server for operators.
 func (s *Server) dhcpStatus(tx *registry.Tx) (api.DHCP, error) {
 	out := api.DHCP{Mode: string(s.cfg.DHCP.Mode)}
 	if out.Mode == "" {
@@ -91,12 +91,12 @@ func (s *Server) portsForNodes() []api.Port {
 	return out
 }
 
-// givesAddresses reports whether nodes have their addresses, and so their resolvers, from this server.
+// givesAddresses reports whether nodes get their addresses, and so their resolvers, from this server.
 func (s *Server) givesAddresses() bool {
 	return s.cfg.DHCP.Mode == dhcp.Own && s.dhcpStopped() == ""
 }
 
-// dhcpStopped says why no addresses are given for now, "" when they are.
+// dhcpStopped says why this server gives no addresses at present, "" if it gives them.
 func (s *Server) dhcpStopped() string {
 	for _, st := range s.DHCP() {
 		if st.StoppedFor.IsValid() {
@@ -106,7 +106,7 @@ func (s *Server) dhcpStopped() string {
 	return ""
 }
 
-// ownSubnets are the subnets in which nodes can get addresses from this server; none where it is told to give none.
+// ownSubnets returns the subnets in which this server gives addresses; none unless the DHCP mode is dhcp.Own.
 func (s *Server) ownSubnets() []dhcp.Subnet {
 	if s.cfg.DHCP.Mode != dhcp.Own {
 		return nil
@@ -114,16 +114,16 @@ func (s *Server) ownSubnets() []dhcp.Subnet {
 	return s.cfg.DHCP.Subnets
 }
 
-// dhcpOff reports whether DHCP is another server's business altogether.
+// dhcpOff reports whether this server answers no DHCP at all.
 func (s *Server) dhcpOff() bool { return s.cfg.DHCP.Mode == dhcp.Off || s.cfg.DHCP.Mode == "" }
 
-// observeTFTP counts a TFTP transfer and puts it into the boot of its machine.
+// observeTFTP counts a TFTP transfer and adds it to the boot of its machine.
 func (s *Server) observeTFTP(t tftp.Transfer) {
 	s.countTFTP(t)
 	s.booter.ObserveTFTP(t)
 }
 
-// places are the base URLs of objects that nodes shall ask before this server.
+// places returns the base URLs at which nodes look for objects before they ask this server.
 func (s *Server) places() []string {
 	if s.cfg.Direct == nil {
 		return nil
