@@ -29,8 +29,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Hint reports what the administrator can do.
 func (e *Error) Hint() string { return e.hint }
 
-// Read reads a file that Check accepts. Anyone else who could read it may have the secret, and anyone who could write it
-// may have replaced it.
+// Read reads a file that Check accepts. Anyone else who could read it may have the secret, and anyone who could write
+// it may have replaced it.
 func Read(path string, others os.FileMode) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
