@@ -41,8 +41,35 @@ const maxErrors = 20
 
 // problems collects the errors of a file.
 type problems struct {
-	file string
-	list Errors
+	file  string
+	list  Errors
+	upper upperCase
+}
+
+// upperCase counts the names that are not in lower case, and has the first of them.
+type upperCase struct {
+	line, count int
+	name        string
+}
+
+// lower returns a name in lower case, as it has to be. All names in upper case are one error, which says what to write.
+func (p *problems) lower(line int, name string) string {
+	lower := strings.ToLower(name)
+	if lower == name {
+		return name
+	}
+	if p.upper.count++; p.upper.count == 1 {
+		p.upper.line, p.upper.name = line, name
+	}
+	return lower
+}
+
+func (u upperCase) text() string {
+	text := fmt.Sprintf("names are written in lower case: write %s for %s", strings.ToLower(u.name), u.name)
+	if u.count > 1 {
+		text += fmt.Sprintf(", and so on for %d more", u.count-1)
+	}
+	return text
 }
 
 func (p *problems) add(line int, column, format string, args ...any) {
@@ -53,6 +80,9 @@ func (p *problems) add(line int, column, format string, args ...any) {
 func (p *problems) full() bool { return len(p.list) >= maxErrors }
 
 func (p *problems) err() error {
+	if u := p.upper; u.count > 0 {
+		p.list, p.upper = append(Errors{{p.file, u.line, "", u.text()}}, p.list...), upperCase{}
+	}
 	if len(p.list) == 0 {
 		return nil
 	}

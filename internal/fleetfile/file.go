@@ -49,8 +49,12 @@ func (f *fileReader) each(kind string, read func(name string, n *yaml.Node) erro
 		f.entries(n, kind, func(key, value *yaml.Node) {
 			item := kind + " " + key.Value
 			f.out.Lines[item] = key.Line
+			name := key.Value
+			if kind != "secret" {
+				name = f.lower(key.Line, name)
+			}
 			before := len(f.list)
-			if err := read(key.Value, value); err != nil && len(f.list) == before {
+			if err := read(name, value); err != nil && len(f.list) == before {
 				f.add(key.Line, "", "%v", err)
 			}
 		})
@@ -145,6 +149,7 @@ func (f *fileReader) settings(s *fleet.Settings) map[string]func(*yaml.Node) {
 
 func (f *fileReader) node(name string, n *yaml.Node) error {
 	d, _ := f.nodeOf(name, n)
+	d.Group = f.lower(n.Line, d.Group)
 	f.out.Nodes = append(f.out.Nodes, d)
 	return valid(d)
 }

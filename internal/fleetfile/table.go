@@ -93,12 +93,20 @@ type tableReader struct {
 
 // read parses CSV. The separator is a comma, semicolon or tab, as in the first line.
 func (t *tableReader) read(text []byte) {
-	head, _, _ := bytes.Cut(text, []byte("\n"))
+	head, rest, _ := bytes.Cut(text, []byte("\n"))
+	named := excelSeparator(head)
+	if named != 0 {
+		text = append([]byte("\n"), rest...) // an empty line, so that lines keep their numbers
+		head, _, _ = bytes.Cut(rest, []byte("\n"))
+	}
 	r := csv.NewReader(bytes.NewReader(text))
 	for _, c := range []rune{';', '\t'} {
 		if bytes.ContainsRune(head, c) && !bytes.ContainsRune(head, ',') {
 			r.Comma = c
 		}
+	}
+	if named != 0 {
+		r.Comma = named
 	}
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', r.Comma != '\t', -1
 	names, err := r.Read()
@@ -130,6 +138,15 @@ func (t *tableReader) read(text []byte) {
 		}
 		t.cells(line, names, cells)
 	}
+}
+
+// excelSeparator is the separator that Excel's first line "sep=;" names, zero if the line is another.
+func excelSeparator(line []byte) rune {
+	sep, ok := strings.CutPrefix(strings.ToLower(strings.Trim(string(line), "\" \r")), "sep=")
+	if sep = strings.Trim(sep, "\""); ok && len(sep) == 1 && strings.Contains(",;\t|", sep) {
+		return rune(sep[0])
+	}
+	return 0
 }
 
 // head checks the names of the columns.
@@ -209,7 +226,7 @@ func cell(d *api.NodeDeclare, column, text string) (err error) {
 	case "name":
 		d.Name, err = text, fleet.ValidNodeName(text)
 	case "mac":
-		for _, s := range words(text) {
+		for _, s := range macWords(text) {
 			m, e := parseMAC(s)
 			d.MACs, err = append(d.MACs, m), errors.Join(err, e)
 		}
@@ -248,6 +265,18 @@ func label(d *api.NodeDeclare, key, value string) error {
 	}
 	d.Labels[key] = value
 	return fleet.ValidLabel(key, value)
+}
+
+// macWords splits a cell into MACs, which may have blanks between their bytes.
+func macWords(text string) (out []string) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ';' || r == ',' }) {
+		if part = strings.Join(strings.Fields(part), " "); isMAC(part) {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
 }
 
 // words splits a cell at blanks, semicolons and commas.
