@@ -58,7 +58,7 @@ var settingTable = []Setting{
 		Key: "authorized_keys", Flag: "authorized-keys", Kind: KindList, Default: "none", Files: true,
 		Usage: "OpenSSH public key of root, or a file of them",
 		slot:  func(s *Settings) slot { return listSlot(&s.AuthorizedKeys) },
-		check: func(s Settings) error { return each(ValueOf(s.AuthorizedKeys), validKeyLine) },
+		check: func(s Settings) error { return each(ValueOf(s.AuthorizedKeys), ValidKeyLine) },
 		brief: func(items []string) string { return fmt.Sprintf("%d keys", len(items)) },
 	},
 	{

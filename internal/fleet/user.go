@@ -88,11 +88,11 @@ func validUsers(k Keeping) error {
 		known[u.Name] = true
 	}
 	for _, line := range k.UserKeyList() {
-		name, key, _ := strings.Cut(line, " ")
-		if !userName.Allows(name) {
+		name, key := CutUserKey(line)
+		if !userName.Allows(name) || isComment(key, "#") {
 			return fmt.Errorf("user key %.40q: want 'NAME ssh-ed25519 AAAA...'", line)
 		}
-		if err := validKeyLine(key); err != nil {
+		if err := ValidKeyLine(key); err != nil {
 			return err
 		}
 	}
@@ -117,8 +117,10 @@ func validSysctl(list []string) error {
 // UserList returns users and groups as declared.
 func (k Keeping) UserList() []string { return ValueOf(k.Users) }
 
-// UserKeyList returns ssh keys, each with its user before it.
-func (k Keeping) UserKeyList() []string { return ValueOf(k.UserKeys) }
+// UserKeyList returns ssh keys, each with its user before it, without comments.
+func (k Keeping) UserKeyList() []string {
+	return slices.DeleteFunc(slices.Clone(ValueOf(k.UserKeys)), func(s string) bool { return isComment(s, "#") })
+}
 
 // SysctlList returns the kernel settings, without comments.
 func (k Keeping) SysctlList() []string {

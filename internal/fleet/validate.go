@@ -210,21 +210,6 @@ func validWriteLimit(limit string) error {
 	return nil
 }
 
-// validKeyLine checks the form of one line of authorized_keys, not the key itself.
-func validKeyLine(k string) error {
-	if strings.Contains(k, "PRIVATE KEY") {
-		return errors.New("that is a private key, which stays with its owner: give the public one, in the file " +
-			"that ends in .pub")
-	}
-	if strings.ContainsAny(k, "\r\n\x00") || len(k) > 16<<10 || len(strings.Fields(k)) < 2 {
-		return fmt.Errorf(
-			"authorized key %.40q: use one line of an OpenSSH public key file (ssh-ed25519 AAAA... name)",
-			k,
-		)
-	}
-	return nil
-}
-
 func validRef(r Ref) error {
 	if r == "" {
 		return nil

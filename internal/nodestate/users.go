@@ -63,7 +63,7 @@ func userKeys(k fleet.Keeping) []fleet.File {
 	var names []string
 	keys := map[string]string{}
 	for _, line := range k.UserKeyList() {
-		name, key, _ := strings.Cut(line, " ")
+		name, key := fleet.CutUserKey(line)
 		if keys[name] == "" {
 			names = append(names, name)
 		}

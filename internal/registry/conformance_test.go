@@ -167,7 +167,7 @@ func testGroups(t *testing.T, r *Registry) {
 		Follow:     true,
 		KernelArgs: []string{"quiet"},
 		Settings: fleet.Settings{
-			AuthorizedKeys: &[]string{"ssh-ed25519 A b"},
+			AuthorizedKeys: &[]string{"ssh-ed25519 AAAA b"},
 			UnlockRoot:     new(true),
 			RebootAfter:    new(time.Minute),
 			CacheSize:      new(int64(64e6)),

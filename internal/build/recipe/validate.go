@@ -1,11 +1,12 @@
 package recipe
 
 import (
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+
+	"pando/internal/fleet"
 )
 
 // Repository is a Debian repository besides the archive. Its key must sign its packages.
@@ -54,7 +55,6 @@ var (
 	localeWord   = regexp.MustCompile(`^(C|[a-z]{2,3}_[A-Z]{2})\.UTF-8$`)
 	timezoneWord = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 	hashWord     = regexp.MustCompile(`^\$[a-z0-9]+\$[./A-Za-z0-9$=,]{8,}$`)
-	sshKeyWord   = regexp.MustCompile(`^(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/=]{16,}( [^\x00-\x1f]*)?$`)
 )
 
 // validateMore checks the keys other than packages and files, and adds the packages that they need.
@@ -136,27 +136,6 @@ func (r *Recipe) validateRepositories() error {
 	return nil
 }
 
-// authorizedKey reports whether a line is valid in authorized_keys (sshd(8)): a public key, possibly after options.
-func authorizedKey(line string) bool {
-	line = strings.TrimSpace(line)
-	if strings.ContainsAny(line, "\r\n\x00") || strings.HasPrefix(line, "#") {
-		return false
-	}
-	if sshKeyWord.MatchString(line) {
-		return true
-	}
-	quoted := false
-	for i, c := range line {
-		if c == '"' && (i == 0 || line[i-1] != '\\') {
-			quoted = !quoted
-		}
-		if c == ' ' && !quoted {
-			return sshKeyWord.MatchString(strings.TrimSpace(line[i:]))
-		}
-	}
-	return false
-}
-
 func (r *Recipe) validateUsers() error {
 	names := map[string]bool{}
 	for _, u := range r.Users {
@@ -186,12 +165,8 @@ func (r *Recipe) validateUsers() error {
 			)
 		}
 		for _, k := range u.SSHKeys {
-			if !authorizedKey(k) {
-				return r.fail(
-					"users: %s: ssh_keys: %q is not a public key as in authorized_keys",
-					u.Name,
-					fmt.Sprintf("%.40s", k),
-				)
+			if err := fleet.ValidKeyLine(k); err != nil {
+				return r.fail("users: %s: ssh_keys: %v", u.Name, err)
 			}
 		}
 	}
