@@ -162,7 +162,7 @@ func LocalLines(lines []string) []bool {
 			f := strings.Fields(line)
 			if !local[i] && len(f) > 1 && f[0][0] != '#' && onLocalDisk(append(f, "", ""), gone) {
 				local[i] = true
-				gone = append(gone, f[1])
+				gone = append(gone, path.Clean(f[1]))
 			}
 		}
 	}
@@ -182,20 +182,48 @@ func onLocalDisk(f, gone []string) bool {
 		case "tmpfs": // its first field is any word
 			return false
 		}
+		if hypervisorShare(f) {
+			return true
+		}
 		for _, p := range []string{"/dev/", "UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID="} {
 			if strings.HasPrefix(f[0], p) {
 				return true
 			}
 		}
 	}
-	// A bind mount names one directory; overlays and unions name several. Each directory is a word between "," and
-	// "/,".
-	words := strings.ReplaceAll(","+f[0]+":"+f[3]+":", ",", ":")
-	words = strings.ReplaceAll(strings.ReplaceAll(words, "=", ":"), ":", "/,")
+	// A bind mount names one directory; overlays and unions name several, in the first field or in options.
+	words := strings.FieldsFunc(f[0]+":"+f[3], func(r rune) bool { return strings.ContainsRune(":,=", r) })
 	for _, g := range gone {
-		if len(g) > 1 && g[0] == '/' && strings.Contains(words, ","+g+"/") {
+		if len(g) > 1 && g[0] == '/' && slices.ContainsFunc(words, func(w string) bool { return isBelow(w, g) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// hypervisorShare reports whether the fields of one line name a directory that a hypervisor shares with its guest.
+func hypervisorShare(f []string) bool {
+	kind := f[2]
+	if kind == "fuse" {
+		kind, _, _ = strings.Cut(f[0], "#") // the program
+	}
+	switch strings.TrimSuffix(strings.TrimPrefix(kind, "fuse."), "-fuse") {
+	case "virtiofs", "vboxsf", "hgfs", "vmhgfs", "prl_fs":
+		return true
+	case "9p":
+		return !strings.Contains(f[3], "trans=tcp") && !strings.Contains(f[3], "trans=rdma")
+	}
+	return false
+}
+
+// isBelow reports whether a directory, which may be a pattern of a union, is dir or below it.
+func isBelow(name, dir string) bool {
+	parts := strings.Split(name, "/")
+	n := strings.Count(dir, "/") + 1
+	if len(parts) < n {
+		return false
+	}
+	top := strings.Join(parts[:n], "/")
+	fits, _ := path.Match(top, dir) // what is no pattern is a name
+	return fits || top == dir
 }

@@ -29,10 +29,16 @@ const (
 )
 
 // maskFstab comments out the lines of fstab(5) that are wrong on a node: the root, /boot and everything below it,
-// swap, local disks and pools. For the local ones systemd would wait 90 s and then enter emergency mode.
-func maskFstab(fstab string) string {
+// swap, local disks and pools. For the local ones systemd would wait 90 s and then enter emergency mode. It also
+// reports which units are local in the same way.
+func maskFstab(fstab string, units ...diskUnit) (masked string, local []bool) {
 	lines := strings.SplitAfter(fstab, "\n")
-	local := fleet.LocalLines(lines)
+	n := len(lines)
+	for _, u := range units {
+		lines = append(lines, u.line)
+	}
+	local = fleet.LocalLines(lines)
+	lines = lines[:n]
 	for i, line := range lines {
 		f := strings.Fields(line)
 		switch {
@@ -43,7 +49,7 @@ func maskFstab(fstab string) string {
 			lines[i] = diskNote + line
 		}
 	}
-	return strings.Join(lines, "")
+	return strings.Join(lines, ""), local[n:]
 }
 
 // maskCrypttab comments out the lines of crypttab(5) for local disks. systemd would wait 90 s for them.

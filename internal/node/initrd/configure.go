@@ -36,7 +36,12 @@ func (g *settings) configure(
 			return nil, "", fmt.Errorf("lock root's password: %w", err)
 		}
 	}
-	masked, err := root.Edit("/etc/fstab", maskFstab)
+	disks := diskUnits(root)
+	_, local := maskFstab("", disks...)
+	masked, err := root.Edit("/etc/fstab", func(fstab string) (text string) {
+		text, local = maskFstab(fstab, disks...)
+		return text
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("mask lines of fstab: %w", err)
 	}
@@ -51,7 +56,7 @@ func (g *settings) configure(
 	defer run.Close()
 	problems := s.Assignment.Problems
 	units := g.unitFiles(lease.Interface, s.Assignment.RebootAfter)
-	for _, f := range slices.Concat(files, units, extensionFiles(extensions.On)) {
+	for _, f := range slices.Concat(files, units, maskUnits(disks, local), extensionFiles(extensions.On)) {
 		to := root
 		if strings.HasPrefix(f.Path, "/run/") {
 			to = run
