@@ -54,7 +54,8 @@ func TestMaskFstabDisks(t *testing.T) {
 	}
 	for _, line := range []string{"tmpfs /tmp tmpfs size=1g", "/dev/shm /run/x tmpfs", "proc /proc proc",
 		"nas:/home /home nfs defaults,_netdev 0 0", "//nas/x /mnt cifs credentials=/etc/c",
-		"10.0.0.1 /mnt 9p trans=tcp,port=564", "sshfs#u@nas:/x /x fuse defaults", "/srv/disk* /pool fuse.mergerfs defaults",
+		"10.0.0.1 /mnt 9p trans=tcp,port=564", "sshfs#u@nas:/x /x fuse defaults",
+		"/srv/disk* /pool fuse.mergerfs defaults",
 		"/srv/a /home/a none bind",
 		"/dev/shm /srv/shm none rw,bind", "UUID=9 /iscsi ext4 _netdev", "/dev/sr0 /media/cdrom0 udf,iso9660 " +
 			"user,noauto 0 0",
