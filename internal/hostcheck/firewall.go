@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -57,12 +58,13 @@ func probeFirewall(name, proc string, ports []api.Port) []Finding {
 			t.close()
 		}
 	}()
+	first := firstPort(os.Getpid())
 	for i, p := range ports {
 		t, err := in.newTry(p, proc)
 		if err != nil || t == nil {
 			continue // the check of ports reports who has it
 		}
-		t.client = uint16(firstClient + i)
+		t.client = first + uint16(i)
 		if t.isDHCP() {
 			t.client = dhcpClient
 		}
@@ -73,6 +75,10 @@ func probeFirewall(name, proc string, ports []api.Port) []Finding {
 	}
 	return firewallFindings(name, tries)
 }
+
+// firstPort is the first of the ports that this process probes from. The server repeats its answers to the probes of an
+// earlier process for a minute, which must not be taken for answers to these.
+func firstPort(pid int) uint16 { return uint16(firstClient + pid%800*16) }
 
 // try is a probe of one port.
 type try struct {

@@ -136,3 +136,11 @@ func FuzzAnswered(f *testing.F) {
 		}
 	})
 }
+
+// TestProbesOfTwoProcesses: what is still answered to one process is no answer to the next.
+func TestProbesOfTwoProcesses(t *testing.T) {
+	a, b := int(firstPort(4711)), int(firstPort(4712))
+	if n := len(usualPorts()); max(a, b)-min(a, b) < n || firstPort(1<<22-1) < firstClient {
+		t.Errorf("ports from %d and from %d", a, b)
+	}
+}
