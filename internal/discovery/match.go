@@ -138,11 +138,13 @@ func (d *Machines) claim(tx *registry.Tx, m Match, declared fleet.Node, mac flee
 		}
 	}
 	n := Become(m.Node, declared)
+	n.Claimed = append(slices.Clone(n.Claimed), mac)
 	if err := errors.Join(tx.MergeNode(m.Node.Name, n.Name), tx.PutNode(n.Name, n)); err != nil {
 		return m, err
 	}
 	m.Node = n
 	m.Told = append(m.Told, fmt.Sprintf("it is node %s, which was declared with its serial number %s", n.Name, serial))
+	m.Hint = "secrets wait until an operator says that it is: pando node approve " + n.Name
 	body, err := json.Marshal(map[string]string{"mac": mac.String(), "serial": serial})
 	if err != nil {
 		return m, err

@@ -33,6 +33,8 @@ type Node struct {
 	SerialSeen string `json:"serial_seen,omitempty"`
 	// those of its MACs that no operator declared: it was seen with them
 	Learned []MAC `json:"learned_macs,omitempty"`
+	// those of Learned whose machine became the node because it said the declared serial number, which proves nothing
+	Claimed []MAC `json:"claimed_macs,omitempty"`
 	// public key of its machine's TPM that an operator approved; "" none
 	TPMKey  string    `json:"tpm_key,omitempty"`
 	Created time.Time `json:"created"`

@@ -98,12 +98,16 @@ type Claim struct {
 	Approved bool   // an operator approved this very boot
 	Proof    string // public key of the TPM that signed its hello; "": none did
 	Trusted  string // that of the machine that an operator approved; "": none
+	Claimed  bool   // the machine is the node by the serial number alone that it says: see Node.Claimed
 }
 
 // Withheld returns why the boot gets no secrets, or "".
 func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:
+		if c.Claimed {
+			return "this machine is the node by the serial number alone that it says: it waits for an operator's approval"
+		}
 		return ""
 	case SecretsApprove:
 		if c.Approved {

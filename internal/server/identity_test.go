@@ -73,6 +73,19 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			if a := assigned(t, resp); a.Node != "pc010" || content(a.Files, "/etc/motd") != "desk 4" {
 				t.Errorf("it boots as %s with files %v", a.Node, a.Files)
 			}
+			if policy == fleet.Open {
+				// A serial number is said, and proves nothing: an operator approves the machine once.
+				a := assigned(t, resp)
+				if len(resp.Secrets) > 0 || len(a.Problems) == 0 || !strings.Contains(a.Problems[0], "pando node approve pc010") {
+					t.Errorf("before it is approved it gets %d secrets; problems %q", len(resp.Secrets), a.Problems)
+				}
+				ch, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "pc010"})
+				if err != nil || len(ch.Nodes) != 1 || len(ch.Nodes[0].Fields) != 1 {
+					t.Fatalf("approve: %+v, %v", ch, err)
+				}
+				s.clock.add(nextBoot)
+				resp = m.register(m.load())
+			}
 			if got := content(resp.Secrets, mungeKey); got != theSecret {
 				t.Errorf("its secret is %q; problems %v", got, assigned(t, resp).Problems)
 			}
