@@ -37,7 +37,7 @@ type Registry interface {
 // Machines records machines that nobody knows, and adopts those that the site's policy lets in.
 type Machines struct {
 	registry Registry
-	reported func(fleet.MAC) time.Time
+	mayRun   mayRun
 	now      func() time.Time
 	log      *slog.Logger
 
@@ -45,9 +45,12 @@ type Machines struct {
 	adoptions *ratelimit.Bucket // of records for a request, which needs an address that answers
 }
 
-// New returns the discovery of the machines of a registry. reported tells when the machine with a MAC reported last.
-func New(reg Registry, reported func(fleet.MAC) time.Time, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, reported: reported, now: now, log: log,
+// mayRun tells whether the machine with a MAC reported within a time before now, as far as the server knows.
+type mayRun func(mac fleet.MAC, now time.Time, within time.Duration) bool
+
+// New returns the discovery of the machines of a registry.
+func New(reg Registry, runs mayRun, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, mayRun: runs, now: now, log: log,
 		byPacket:  ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }

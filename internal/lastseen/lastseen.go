@@ -24,6 +24,8 @@ type report struct {
 // Times are the times of the last reports, by MAC, and from where they came. A report a minute from each node is not
 // worth a write to the registry, whose own "seen" is therefore some minutes old. The zero value is ready to use.
 type Times struct {
+	Since time.Time // when the server started; zero: long ago
+
 	mu   sync.Mutex
 	last map[fleet.MAC]report
 }
@@ -62,6 +64,13 @@ func (t *Times) Reports(from netip.Addr, now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// MayRun reports whether the node with a MAC reported within a time, or may have done so before the server started.
+func (t *Times) MayRun(mac fleet.MAC, now time.Time, within time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now.Sub(t.last[mac].at) < within || now.Sub(t.Since) < within
 }
 
 // Reported returns when the node with a MAC reported last; zero: not since the server started.

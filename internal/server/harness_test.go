@@ -227,6 +227,7 @@ type node struct {
 	fast bool // takes no time on the clock
 
 	serial string // that its firmware says; "": S1
+	uuid   string // the same; "": none
 
 	brisk time.Duration // takes so much less time; 0: no less
 }
@@ -304,7 +305,7 @@ func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
 		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
-			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))),
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))) + "&uuid=" + n.uuid,
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)

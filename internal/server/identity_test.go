@@ -183,6 +183,40 @@ func TestAdapterAtSeveralLaptops(t *testing.T) {
 	at(1, "127.0.0.1", "Default string", "pc010") // what tells nothing contradicts nothing
 }
 
+// TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has it,
+// and it is told when the dock comes from another. A machine that tells itself by its UUID alone is told, and not parted.
+func TestAdapterOfUndeclaredLaptops(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Open)
+	at := func(serial, want string) {
+		t.Helper()
+		s.clock.add(nextBoot)
+		if got := s.machine(1, "127.0.0.1", serial).boots(); got != want {
+			t.Errorf("the machine with %s boots as %s, want %s", serial, got, want)
+		}
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+	if told := s.told("pc002"); !strings.Contains(told, "was seen at node pc001 before") {
+		t.Errorf("its timeline says %s", told)
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+
+	for i, uuid := range []string{"4c4c4544-0042-3510-8052-b4c04f4e3732", "4c4c4544-0051-3910-8044-c7c04f463633"} {
+		s.clock.add(nextBoot)
+		m := s.machine(2, "127.0.0.2", "Default string")
+		m.uuid = uuid
+		if got := m.boots(); got != "pc003" {
+			t.Errorf("machine %d with the second adapter boots as %s", i, got)
+		}
+	}
+	if told := s.told("pc003"); !strings.Contains(told, "the machine that booted as node pc003 before said 4c4c4544-0042") {
+		t.Errorf("its timeline says %s", told)
+	}
+}
+
 // told is what a node's boots have on their timelines, for people.
 func (s *site) told(node string) string {
 	s.t.Helper()
@@ -350,6 +384,13 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	if got := strings.Join(s.eventsOf(cfg.Boot), " "); strings.Contains(got, "boot-file") {
 		t.Errorf("its timeline has %s", got)
 	}
+	// A server that has just started knows of no report yet.
+	s.restart()
+	c = operatorOf(t, s)
+	s.clock.add(30 * time.Second)
+	n.exchange(netboot.PXE)
+	is(cfg.Boot, trace.Up)
+	report()
 	var files api.NodeConfigResponse
 	if e := n.post("/v1/node/config", "Bearer "+session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
 		t.Errorf("after forged packets it gets no config files: %v", e)

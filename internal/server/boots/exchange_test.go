@@ -23,4 +23,4 @@ func TestExchangesAreBounded(t *testing.T) {
 }
 
 // never tells that no machine reported.
-func never(fleet.MAC) time.Time { return time.Time{} }
+func never(fleet.MAC, time.Time, time.Duration) bool { return false }

@@ -188,7 +188,7 @@ const runsFor = 90 * time.Second
 // MAC; so a packet begins no boot of such a machine: the request for a script does, or the next packet when it is
 // silent. The boot's lock is held.
 func (s *packets) runs(c *bootlog.Entry, now time.Time) bool {
-	return !c.Boot.Session.IsZero() && now.Sub(s.lastSeen.Reported(c.MAC)) < runsFor
+	return !c.Boot.Session.IsZero() && s.lastSeen.MayRun(c.MAC, now, runsFor)
 }
 
 // toldScript reports whether a packet told iPXE where its script is: it asks for that next.
