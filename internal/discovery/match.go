@@ -65,10 +65,25 @@ func (d *Machines) Match(ctx context.Context, n fleet.Node, mac fleet.MAC, uuid,
 // virtual machines get a new one each time that they are made.
 func anotherUUID(n fleet.Node, mac fleet.MAC, uuid string) string {
 	if !slices.Contains(n.Learned, mac) || !fleet.TellingSerial(uuid) || !fleet.TellingSerial(n.UUID) ||
-		strings.EqualFold(uuid, n.UUID) {
+		strings.EqualFold(uuid, n.UUID) || strings.EqualFold(swapped(uuid), n.UUID) {
 		return ""
 	}
 	return fmt.Sprintf("its firmware says UUID %s; the machine that booted as node %s before said %s", uuid, n.Name, n.UUID)
+}
+
+// swapped is a UUID with the other byte order in its first three fields: DHCP's option 97 and SMBIOS before 2.6 may
+// differ in it (RFC 4578, DSP0134).
+func swapped(uuid string) string {
+	b := []byte(uuid)
+	if len(b) != 36 {
+		return uuid
+	}
+	for _, f := range [][]byte{b[0:8], b[9:13], b[14:18]} {
+		for i, j := 0, len(f)-2; i < j; i, j = i+2, j-2 {
+			f[i], f[i+1], f[j], f[j+1] = f[j], f[j+1], f[i], f[i+1]
+		}
+	}
+	return string(b)
 }
 
 func (d *Machines) match(tx *registry.Tx, mac fleet.MAC, serial string) (m Match, err error) {

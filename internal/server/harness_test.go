@@ -268,7 +268,7 @@ func (s *site) observeDHCP(seen dhcp.Seen) {
 
 // exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
-	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
+	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: packetUUID}
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
 	n.wait(300 * time.Millisecond)
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
@@ -500,3 +500,6 @@ func (s *site) flushHistory() {
 		s.t.Fatal(err)
 	}
 }
+
+// packetUUID is what the DHCP packets of all machines say of their firmware.
+const packetUUID = "6d2e6c1a-0000-4000-8000-000000000001"

@@ -27,7 +27,7 @@ func (n *node) boots() string {
 	n.t.Helper()
 	cfg := n.load()
 	req, resp := registrationOf(cfg), api.RegisterResponse{}
-	req.Hardware.Serial = n.serial
+	req.Hardware.Serial, req.Hardware.UUID = n.serial, n.uuid
 	if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
 		n.t.Fatalf("registration: %v (%s)", e, e.Hint)
 	}
@@ -204,7 +204,8 @@ func TestAdapterOfUndeclaredLaptops(t *testing.T) {
 	at("5CD0123ABC", "pc001")
 	at("CND8412K9X", "pc002")
 
-	for i, uuid := range []string{"4c4c4544-0042-3510-8052-b4c04f4e3732", "4c4c4544-0051-3910-8044-c7c04f463633"} {
+	// As its DHCP packets have it, in the other byte order, and of another machine.
+	for i, uuid := range []string{packetUUID, "1a6c2e6d-0000-0040-8000-000000000001", "4c4c4544-0051-3910-8044-c7c04f463633"} {
 		s.clock.add(nextBoot)
 		m := s.machine(2, "127.0.0.2", "Default string")
 		m.uuid = uuid
@@ -212,7 +213,8 @@ func TestAdapterOfUndeclaredLaptops(t *testing.T) {
 			t.Errorf("machine %d with the second adapter boots as %s", i, got)
 		}
 	}
-	if told := s.told("pc003"); !strings.Contains(told, "the machine that booted as node pc003 before said 4c4c4544-0042") {
+	if told := s.told("pc003"); strings.Count(told, "its firmware says UUID") != 1 ||
+		!strings.Contains(told, "its firmware says UUID 4c4c4544-0051") {
 		t.Errorf("its timeline says %s", told)
 	}
 }

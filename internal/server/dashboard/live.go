@@ -36,11 +36,11 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	if viewer == "" { // there is no login
 		viewer, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
-	if !d.streams.enter(viewer) {
+	if !d.streams.Begin(viewer) {
 		http.Error(w, "too many pages are open: close some", http.StatusTooManyRequests)
 		return
 	}
-	defer d.streams.leave(viewer)
+	defer d.streams.End(viewer)
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -63,34 +63,6 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 		defer stop()
 	}
 	d.liveEvents(r, out, q, seq)
-}
-
-// maxStreams is how many streams one viewer may have: many more than pages that somebody looks at, and few enough that
-// the connections of an address are not all one viewer's.
-const maxStreams = 32
-
-// streams counts the streams of each viewer.
-type streams struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (s *streams) enter(viewer string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer] >= maxStreams {
-		return false
-	}
-	s.of[viewer]++
-	return true
-}
-
-func (s *streams) leave(viewer string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer]--; s.of[viewer] == 0 {
-		delete(s.of, viewer)
-	}
 }
 
 // stream writes server-sent events until that fails.
