@@ -1,8 +1,6 @@
 // Command pando-init is Pando's program on a node: init of the initramfs, the daemons behind the root's block device,
-// and the agent. Its name (argv[0]), and whether it is PID 1, decide which of them a process is. Package node has
-// these roles.
-//
-// Every boot sends the program to the node, where it stays in memory. A test bounds its size and what it imports.
+// and the agent. argv[0], and whether it is PID 1, select the role (package node). The program stays in the node's
+// memory, so a test bounds its size and its imports.
 package main
 
 import (

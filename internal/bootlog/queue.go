@@ -10,31 +10,31 @@ import (
 	"pando/internal/trace"
 )
 
-// Bounds of history that is written behind.
+// Bounds of events that are written after the reply.
 const (
-	maxBehind  = 16384           // events that wait; further ones are lost, and logged
-	RecordTime = 2 * time.Second // for the events of one boot that no request waits for
-	flushTime  = 3 * time.Second // for all that wait when the server stops
+	maxBehind  = 16384           // waiting events; further ones are lost, and logged
+	RecordTime = 2 * time.Second // time to write the events of one boot without a request
+	flushTime  = 3 * time.Second // time to write all waiting events when the server stops
 )
 
 var errBehind = errors.New("history is written too slowly: too many events wait")
 
-// queue holds events that are written behind, in order. Each has a place; places are counted from 1.
+// queue holds events that are written after the reply, in order. Each has a place; places are counted from 1.
 type queue struct {
-	wake    chan struct{} // there are events; never blocks who puts them
-	writing chan struct{} // a token for the one that writes
+	wake    chan struct{} // signals that there are events; sending never blocks
+	writing chan struct{} // held by the goroutine that writes
 
 	mu      sync.Mutex
 	events  []trace.Event
-	put     uint64 // place of the last event that was put
-	written uint64 // place of the last event that was written, or lost
+	put     uint64 // place of the last added event
+	written uint64 // place of the last event that was written or lost
 }
 
 func newQueue() *queue {
 	return &queue{wake: make(chan struct{}, 1), writing: make(chan struct{}, 1)}
 }
 
-// add puts events behind the others and returns the place of the last one.
+// add appends events and returns the place of the last one.
 func (q *queue) add(events []trace.Event) (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,14 +57,14 @@ func (q *queue) waits(place uint64) bool {
 	return place > q.written
 }
 
-// batch returns all events that wait.
+// batch returns all waiting events.
 func (q *queue) batch() []trace.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.events)
 }
 
-// drop takes n events away: they are written, or lost.
+// drop removes the first n events: they are written, or lost.
 func (q *queue) drop(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,8 @@ func (q *queue) drop(n int) {
 	q.written += uint64(n)
 }
 
-// flush writes what waits, if the event at a place is among it. Events stay in the queue when ctx ends meanwhile.
+// flush writes the waiting events, if the event at a place is among them. Events stay in the queue when ctx ends
+// meanwhile.
 func (b *Boots) flush(ctx context.Context, place uint64) error {
 	if !b.behind.waits(place) {
 		return nil
@@ -98,7 +99,7 @@ func (b *Boots) flush(ctx context.Context, place uint64) error {
 	return nil
 }
 
-// Flush writes everything that waits at this moment. Whoever reads a timeline calls it first.
+// Flush writes all events that wait at this moment. Call it before reading a timeline.
 func (b *Boots) Flush(ctx context.Context) error {
 	b.behind.mu.Lock()
 	place := b.behind.put
@@ -106,7 +107,7 @@ func (b *Boots) Flush(ctx context.Context) error {
 	return b.flush(ctx, place)
 }
 
-// Run writes behind until ctx ends, and then what still waits.
+// Run writes waiting events until ctx ends, and then the rest.
 func (b *Boots) Run(ctx context.Context) error {
 	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -117,7 +118,7 @@ func (b *Boots) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return b.Flush(writing)
 		case <-b.behind.wake:
-			_ = b.Flush(writing) // what could not be written now is tried again when the server stops
+			_ = b.Flush(writing) // what could not be written is tried again when the server stops
 		}
 	}
 }

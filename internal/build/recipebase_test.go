@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A recipe that begins with a version changes a copy of it: files and commands, with its kernel and arguments.
-// Twice the same gives the same version.
+// TestRecipeFromAVersion: a recipe with a base version changes a copy of it by files and commands, and keeps its
+// kernel and arguments. Building it twice gives the same version.
 func TestRecipeFromAVersion(t *testing.T) {
 	tree, data := runnableTree(t), t.TempDir()
 	opt := testOptions(t, data, tree)

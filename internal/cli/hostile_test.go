@@ -21,12 +21,12 @@ import (
 	"pando/internal/cmdenv"
 )
 
-// hostile is what a machine may say of itself: it would set a terminal's title, clear it, turn the direction of
-// writing, and make a line that looks like Pando's.
+// hostile is text that a malicious machine may report: it would set a terminal's title, clear the screen, change the
+// writing direction, and add a line that looks like Pando's.
 const hostile = "EVIL\x1b]0;x\x07\x1b[2J\u009b2J\u202eabc\u2066\u2028\x00\x7f\x85\r\nFALSE LINE\tCOLUMN"
 
-// TestCommandsPrintNoControls: every command that asks the server is given hostile text wherever the API has text, as
-// an answer and as an error, and prints no control character and no line that is not its own.
+// TestCommandsPrintNoControls: every command that calls the server gets hostile text in all answers and errors. It must
+// print no control character and no additional line.
 func TestCommandsPrintNoControls(t *testing.T) {
 	t.Setenv("PANDO_SERVER", "")
 	s := hostileServer{t: t, dir: t.TempDir()}
@@ -64,7 +64,7 @@ func TestCommandsPrintNoControls(t *testing.T) {
 	}
 }
 
-// localOnly are commands that ask no server, or do long work on this machine first.
+// localOnly are commands that do not call the server, or that first do long work on this machine.
 var localOnly = map[string]string{
 	"serve":         "is the server",
 	"up":            "is the server",
@@ -81,7 +81,7 @@ var localOnly = map[string]string{
 	"image extend":  "builds",
 }
 
-// givenArgs are the arguments of commands whose usage line does not tell.
+// givenArgs are the arguments of commands whose usage line is not enough to derive them.
 var givenArgs = map[string]string{
 	"boot show":      "pc1",
 	"boot export":    "pc1",
@@ -101,7 +101,8 @@ var givenArgs = map[string]string{
 	"user set":       "desk --role viewer",
 }
 
-// checkPlain looks for what would steer a terminal, and for lines that begin with the hostile text's second line.
+// checkPlain looks for characters that control a terminal, and for lines that begin with the second line of the hostile
+// text.
 func checkPlain(t *testing.T, args []string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -116,7 +117,7 @@ func checkPlain(t *testing.T, args []string, texts ...string) {
 	}
 }
 
-// leaves are the commands that do something.
+// leaves returns the commands without subcommands.
 func leaves(c *cobra.Command) []*cobra.Command {
 	if !c.HasSubCommands() {
 		if c.Runnable() {
@@ -133,7 +134,7 @@ func leaves(c *cobra.Command) []*cobra.Command {
 
 var argument = regexp.MustCompile(`[A-Z][A-Z0-9@:-]*`)
 
-// commandArgs makes the arguments that a command's usage line asks for.
+// commandArgs derives arguments from a command's usage line.
 func commandArgs(path string, c *cobra.Command) []string {
 	if given, ok := givenArgs[path]; ok {
 		return strings.Fields(given)
@@ -148,7 +149,7 @@ func commandArgs(path string, c *cobra.Command) []string {
 	return args
 }
 
-// hostileServer answers the operator's API with hostile text, by the schemas of openapi.json.
+// hostileServer answers the operator's API with hostile text, following the schemas of openapi.json.
 type hostileServer struct {
 	t      *testing.T
 	dir    string
@@ -204,7 +205,7 @@ func (s *hostileServer) answer(op map[string]any) http.HandlerFunc {
 	}
 }
 
-// value is a value of a schema with hostile text wherever text may stand.
+// value returns a value of a schema with hostile text in every string.
 func (s *hostileServer) value(schema map[string]any, depth int) any {
 	if ref, ok := schema["$ref"].(string); ok {
 		all := s.doc["components"].(map[string]any)["schemas"].(map[string]any)
@@ -217,7 +218,7 @@ func (s *hostileServer) value(schema map[string]any, depth int) any {
 		for name, p := range props {
 			if depth < 8 {
 				if out[name] = s.value(p.(map[string]any), depth+1); name == "wave" {
-					out[name] = 0 // it is an index
+					out[name] = 0 // it is used as an index
 				}
 			}
 		}
@@ -279,7 +280,7 @@ func (s *hostileServer) run(t *testing.T, args []string) (stdout, stderr string)
 	return out.String(), errs.String()
 }
 
-// runJSON runs a command with --json, and refuses what is no JSON.
+// runJSON runs a command with --json, and fails if the output is not JSON.
 func (s *hostileServer) runJSON(t *testing.T, args []string) string {
 	out, _ := s.run(t, append(args, "--json"))
 	for d := json.NewDecoder(strings.NewReader(out)); ; {

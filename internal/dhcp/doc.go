@@ -9,7 +9,7 @@
 // server gives no new addresses; it still answers renewals, and gives boot files as a proxy. A probe checks by ARP
 // whether an address is in use. DiscoverServers looks for other DHCP servers.
 //
-// The server's room boots calls it. It must never give an address that a probe or another lease says is in use.
+// Package server/boots calls it. It must never give an address that a probe or another lease says is in use.
 //
 // RFC numbers in comments: 2131 (DHCP), 2132 (options), 3046 (relay agent information), 3396 (long options), 4578 (PXE
 // options), 5970 and UEFI 2.10 section 24.7 (HTTP Boot). PXE is Intel's specification 2.1.

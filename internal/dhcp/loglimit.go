@@ -29,7 +29,7 @@ type kind struct {
 	more  int
 }
 
-// admit counts a line, and reports whether it is to be written.
+// admit counts a line, and reports whether it should be written.
 func (o *logLimiter) admit(k kind, about string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +65,7 @@ func (o *logLimiter) expire(before time.Time) (more []kind) {
 	return more
 }
 
-// seldom logs a line that many packets can cause. Lines with the same message and another about are limited on their
+// seldom logs a line that many packets can cause. Lines with the same message and another `about` have a limit of their
 // own.
 func (s *Server) seldom(l *link, level slog.Level, msg, about string, args ...any) {
 	args = append(args, "interface", l.ifi.Name)

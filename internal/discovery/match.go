@@ -17,18 +17,18 @@ import (
 // runsFor is how long after its last report a machine counts as running: it reports about once a minute.
 const runsFor = 90 * time.Second
 
-// Match is the node that a machine is, by its MAC and by what it says of itself.
+// Match is the node that a machine belongs to, by its MAC and by what its firmware reports.
 type Match struct {
 	Node fleet.Node
-	Told []string // what of it an operator should know, for the timeline of its boot
-	Hint string   // what can be done about that
-	// a node that waits for an operator was declared with the serial number that this machine says; "": none
+	Told []string // for the timeline of its boot: what an operator should know
+	Hint string   // what an operator can do about it
+	// the node that was declared with the serial number of this machine, which waits for an operator; "": none
 	Declared string
 }
 
-// Match returns the node of a machine that asks to boot, and that is recorded as n. A serial number that was declared
-// decides over a MAC that was only learned. Where the policy is to approve, what a machine says makes it no node. An
-// error tells what contradicts what.
+// Match returns the node of a machine that requests a boot and is recorded as n. A declared serial number decides over
+// a learned MAC. If the policy is to approve, what a machine reports does not make it a node. The error says what is
+// contradictory.
 func (d *Machines) Match(ctx context.Context, n fleet.Node, mac fleet.MAC, uuid, serial string) (Match, error) {
 	serial = plain(serial)
 	m := Match{Node: n}
@@ -56,13 +56,13 @@ func (d *Machines) Match(ctx context.Context, n fleet.Node, mac fleet.MAC, uuid,
 		return err
 	})
 	if err == nil && m.Node.Name != n.Name {
-		d.log.Info("adopted", "mac", mac, "node", m.Node.Name, "group", m.Node.Group, "serial", serial)
+		d.log.Info("machine adopted", "mac", mac, "node", m.Node.Name, "group", m.Node.Group, "serial", serial)
 	}
 	return m, err
 }
 
-// anotherUUID says that a machine with a MAC that was learned has another UUID than before. It does not part them:
-// virtual machines get a new one each time that they are made.
+// anotherUUID returns a message if a machine with a learned MAC reports another UUID than the node had before. That is
+// no proof of another machine: a virtual machine gets a new UUID each time it is created.
 func anotherUUID(n fleet.Node, mac fleet.MAC, uuid string) string {
 	if !slices.Contains(n.Learned, mac) || !fleet.TellingSerial(uuid) || !fleet.TellingSerial(n.UUID) ||
 		strings.EqualFold(uuid, n.UUID) || strings.EqualFold(swapped(uuid), n.UUID) {
@@ -134,7 +134,7 @@ func (d *Machines) match(tx *registry.Tx, mac fleet.MAC, serial string) (m Match
 	return m, tx.PutNode(old, m.Node)
 }
 
-// contradiction says that a machine with a MAC that was learned for a node is not that node by its serial number.
+// contradiction returns the error for a machine whose MAC was learned for a node that has another serial number.
 func contradiction(n fleet.Node, mac fleet.MAC, serial string) error {
 	return api.NewError(
 		api.Conflict,
@@ -145,7 +145,7 @@ func contradiction(n fleet.Node, mac fleet.MAC, serial string) error {
 	)
 }
 
-// part takes a MAC that was learned from a node; the machine that has it now is recorded as one that was seen.
+// part removes a learned MAC from its node, and records the machine that has the MAC now as discovered.
 func (d *Machines) part(tx *registry.Tx, m Match, mac fleet.MAC, serial string) (Match, error) {
 	was := m.Node
 	is := func(other fleet.MAC) bool { return other == mac }
@@ -162,7 +162,7 @@ func (d *Machines) part(tx *registry.Tx, m Match, mac fleet.MAC, serial string) 
 	return m, err
 }
 
-// parted returns the node that a machine with a serial number was, before another machine came with its adapter.
+// parted returns the node that a machine with this serial number had been, before another machine used its adapter.
 func parted(tx *registry.Tx, serial string) (n fleet.Node, found bool, err error) {
 	if !fleet.TellingSerial(serial) {
 		return n, false, nil
@@ -177,7 +177,7 @@ func parted(tx *registry.Tx, serial string) (n fleet.Node, found bool, err error
 	return all[i], true, nil
 }
 
-// claim makes a machine that was seen the node that was declared with its serial number.
+// claim makes a discovered machine the node that was declared with its serial number.
 func (d *Machines) claim(tx *registry.Tx, m Match, declared fleet.Node, mac fleet.MAC, serial string) (Match, error) {
 	for _, other := range declared.MACs {
 		if other != mac && d.mayRun(other, d.now(), runsFor) {

@@ -13,7 +13,8 @@ import (
 	"pando/internal/fleet"
 )
 
-// The shapes of a fleet file as it is written. Parse reads by hand what these write; a test holds them together.
+// The structure of a fleet file as it is written. Parse reads the same structure by hand; a test checks that the two
+// agree.
 type (
 	fileText struct {
 		Policy  *policyText           `yaml:"policy,omitempty"`
@@ -140,7 +141,7 @@ func withSettings(fields any, s fleet.Settings) (*yaml.Node, error) {
 	return &out, nil
 }
 
-// settingValue is a setting as a file has it; the zero value of a word is the word default.
+// settingValue returns a setting as a file has it. The zero value of a one-word setting is the word "default".
 func settingValue(x fleet.Setting, s fleet.Settings) any {
 	items := x.Items(s)
 	switch x.Kind {

@@ -2,8 +2,8 @@ package httpapi
 
 import "sync"
 
-// MaxStreams is how many streams one viewer may have: many more than pages that somebody looks at, and few enough that
-// the connections of an address are not all one viewer's.
+// MaxStreams is how many streams one viewer may have: more than the pages that a person watches, and less than the
+// connections that one address may open.
 const MaxStreams = 32
 
 // Streams counts the answers without an end of each viewer. The zero value is ready to use.

@@ -12,7 +12,7 @@ import (
 	"aead.dev/minisign"
 )
 
-// signed is a manifest with the signatures of some keys.
+// signed returns a manifest with the signatures of some keys.
 func signed(t *testing.T, keys ...minisign.PrivateKey) (manifest, signature []byte) {
 	t.Helper()
 	manifest, err := testManifest().Encode()
@@ -26,7 +26,8 @@ func signed(t *testing.T, keys ...minisign.PrivateKey) (manifest, signature []by
 	return manifest, JoinSignatures(files...)
 }
 
-// TestRotation: while nodes move, old and new trust both boot a version; a version of a revoked key only does not.
+// TestRotation: during a key rotation a version boots with the old and with the new trust. A version signed only by a
+// revoked key does not boot.
 func TestRotation(t *testing.T) {
 	old, oldKey := newKey(t)
 	next, nextKey := newKey(t)
@@ -100,8 +101,8 @@ func TestSignaturesOfSeveralKeys(t *testing.T) {
 	}
 }
 
-// The stock program verifies a version that several keys signed, by the first, and by another one cut out; and signs a
-// version for a key that this program has never seen.
+// TestStockMinisignWithSeveralKeys: minisign verifies a version that several keys signed, by the first signature, and
+// by another one alone. A signature by minisign with a new key is accepted.
 func TestStockMinisignWithSeveralKeys(t *testing.T) {
 	program, err := exec.LookPath("minisign")
 	if err != nil {

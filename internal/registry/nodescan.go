@@ -28,7 +28,7 @@ func scanNode(s scanner) (fleet.Node, error) {
 		unpack(args, &n.KernelArgs), unpack(overrides, &n.Settings))
 }
 
-// addMACs gives a node its MACs, as nodeColumns has them.
+// addMACs adds MACs in the format of nodeColumns to a node.
 func addMACs(n *fleet.Node, texts []string) error {
 	for _, text := range texts {
 		text, claimed := strings.CutSuffix(text, claimedMark)
@@ -47,7 +47,7 @@ func addMACs(n *fleet.Node, texts []string) error {
 	return nil
 }
 
-// addrText is "" for the zero address.
+// addrText returns an address as text, "" for the zero address.
 func addrText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"pando/internal/registry"
 )
 
-// TestBuiltExtensionReachesNobody: a build of an extension changes nothing on nodes that have the extension; a tag that
-// is moved, or a release that is asked for, does. The first one for another version of the image is for its nodes.
+// TestBuiltExtensionReachesNobody: a build of an extension changes nothing on nodes that have the extension; a moved
+// tag or a requested release does. The first build for another version of the image goes to its nodes.
 func TestBuiltExtensionReachesNobody(t *testing.T) {
 	s := startSite(t)
 	old := s.withSystemd("252.1")

@@ -63,9 +63,9 @@ type site struct {
 	stop  func()
 	cfg   Config
 
-	samples bool // what the server moves is noted, from the next start on: how much that is depends on this machine
+	samples bool // record the server's traffic after the next start; it depends on this machine
 
-	rested chan struct{} // boot packs were looked at, and there is nothing left to look at
+	rested chan struct{} // receives when no boot pack is left to make
 }
 
 // startSite runs a server in a new directory.
@@ -117,10 +117,10 @@ func (s *site) start() {
 	srv.packs.Idle = func() {
 		select {
 		case s.rested <- struct{}{}:
-		default: // somebody was told already
+		default: // a value is waiting already
 		}
 	}
-	// Nothing listens for DHCP on loopback; the tests tell what it would have seen.
+	// No DHCP server listens on loopback; the tests call what it would call.
 	if err := srv.Listen(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -222,17 +222,17 @@ func (s *site) policy(p fleet.AdoptionPolicy) {
 type node struct {
 	*site
 	mac  fleet.MAC
-	addr netip.Addr // its own
+	addr netip.Addr // the node's own address
 	http *http.Client
-	fast bool // takes no time on the clock
+	fast bool // the clock does not advance
 
 	serial string // that its firmware says; "": S1
 	uuid   string // the same; "": none
 
-	brisk time.Duration // takes so much less time; 0: no less
+	brisk time.Duration // subtracted from each wait; 0: nothing
 }
 
-// wait lets time pass.
+// wait advances the clock.
 func (n *node) wait(d time.Duration) {
 	if !n.fast {
 		n.clock.add(d / max(n.brisk, 1))
@@ -253,7 +253,7 @@ func (s *site) nodeAt(n byte, addr netip.Addr) *node {
 	}
 }
 
-// observeDHCP plays what the DHCP part tells of one packet.
+// observeDHCP plays what the DHCP server reports of one packet.
 func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.t.Helper()
 	known, err := s.booter.Snapshot(s.t.Context(), dhcp.Request{MAC: seen.MAC, Client: seen.Client}, nil)
@@ -266,7 +266,7 @@ func (s *site) observeDHCP(seen dhcp.Seen) {
 	s.countDHCP(seen)
 }
 
-// exchange plays what the DHCP part tells of a whole exchange by firmware or iPXE.
+// exchange plays what the DHCP server reports of a whole exchange of firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
 	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: packetUUID}
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
@@ -300,7 +300,7 @@ func (n *node) get(path string, header ...string) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// script asks for the boot script.
+// script requests the boot script.
 func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
@@ -313,7 +313,7 @@ func (n *node) script() string {
 	return string(b)
 }
 
-// admitted asks for the boot script until it is more than a place in the queue, and tells how often that was.
+// admitted requests the boot script until the node is admitted, and returns how often it had to wait.
 func (n *node) admitted() (script string, waited int) {
 	n.t.Helper()
 	for ; ; waited++ {
@@ -322,7 +322,7 @@ func (n *node) admitted() (script string, waited int) {
 			return script, waited
 		}
 		n.wait(time.Second)
-		time.Sleep(20 * time.Millisecond) // its sleep, for the processor's sake: nothing depends on how long it is
+		time.Sleep(20 * time.Millisecond) // the node's sleep; its length does not matter
 	}
 }
 
@@ -377,7 +377,7 @@ func trust(t testing.TB, initramfs []byte) api.BootConfig {
 	return api.BootConfig{}
 }
 
-// post sends JSON over the control channel and decodes the answer.
+// post sends JSON to the control port and decodes the answer.
 func (n *node) post(path, authorization string, in, out any) *api.Error {
 	n.t.Helper()
 	status, b := n.postRaw(path, authorization, in)
@@ -397,7 +397,7 @@ func (n *node) post(path, authorization string, in, out any) *api.Error {
 	return nil
 }
 
-// postRaw does the same, and returns the answer as it is.
+// postRaw is like post and returns the raw answer.
 func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	n.t.Helper()
 	body, err := json.Marshal(in)
@@ -428,7 +428,7 @@ func (n *node) postRaw(path, authorization string, in any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// load does everything up to /init: exchanges, script, kernel, initramfs.
+// load plays everything up to /init: exchanges, script, kernel, initramfs.
 func (n *node) load() api.BootConfig {
 	n.t.Helper()
 	n.exchange(netboot.PXE)
@@ -493,7 +493,7 @@ func (s *site) progress(id fleet.BootID) trace.Progress {
 	return p[id].Progress
 }
 
-// flushHistory writes events that are written behind.
+// flushHistory waits until queued events are written.
 func (s *site) flushHistory() {
 	s.t.Helper()
 	if err := s.boots.Flush(s.t.Context()); err != nil {

@@ -16,7 +16,7 @@ import (
 	"pando/internal/httpapi"
 )
 
-// TestFailedLoginsAreSummed: who has no account adds one line to the audit log in ten minutes, which counts.
+// TestFailedLoginsAreSummed: a client without an account causes one entry with a count in the audit log in ten minutes.
 func TestFailedLoginsAreSummed(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -41,8 +41,8 @@ func TestFailedLoginsAreSummed(t *testing.T) {
 
 var formToken = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// TestLogoutEndsSession: the cookie is worth nothing after a logout, also after a restart, and another session of the
-// same user goes on. What a browser does is in the audit log with its address.
+// TestLogoutEndsSession: the cookie is useless after a logout, also after a restart; another session of the same user
+// goes on. The audit log has the browser's actions with its address.
 func TestLogoutEndsSession(t *testing.T) {
 	s, base, _ := startDashboard(t)
 	here := api.OverSocket(filepath.Join(s.cfg.Dir, SocketFile))
@@ -84,7 +84,7 @@ func TestLogoutEndsSession(t *testing.T) {
 	check("after a restart")
 }
 
-// TestStreamsOfOneViewer: one viewer has so many streams and no more, and others are served.
+// TestStreamsOfOneViewer: the streams of one viewer are limited, and others are still served.
 func TestStreamsOfOneViewer(t *testing.T) {
 	_, base, token := startDashboard(t)
 	in := ask(t, "POST", base+"/login", "", []byte("to=/&token="+token))

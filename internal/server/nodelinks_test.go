@@ -6,7 +6,7 @@ import (
 	"pando/internal/fleet"
 )
 
-// What a node tells of its link when it registers decides how many load at once, also after a restart.
+// The link rate that nodes report when they register decides how many load at the same time, also after a restart.
 func TestLinksOfNodes(t *testing.T) {
 	s := startSite(t, func(c *Config) { c.Uplink = gigabit })
 	s.addImage()

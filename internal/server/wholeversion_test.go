@@ -12,7 +12,7 @@ import (
 	"pando/internal/store"
 )
 
-// rewrite replaces a file by what change makes of it, with the times that it had.
+// rewrite changes a file by change and keeps its times.
 func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore func()) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -25,7 +25,7 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore fun
 	}
 	write := func(b []byte) {
 		t.Helper()
-		time.Sleep(10 * time.Millisecond) // the kernel's clock of files has to move
+		time.Sleep(10 * time.Millisecond) // the kernel's clock for file times must advance
 		if err := store.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -39,8 +39,8 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) (restore fun
 
 func flipByte(b []byte) []byte { b[len(b)/2] ^= 1; return b }
 
-// TestVersionThatIsNotWhole: an altered kernel or driver is never sent, and that a version which a group boots is
-// not whole is in the status until it is again.
+// TestVersionThatIsNotWhole: an altered kernel or driver is never sent. The status lists a damaged version that a group
+// boots until it is repaired.
 func TestVersionThatIsNotWhole(t *testing.T) {
 	s := startSite(t)
 	c := operatorOf(t, s)
@@ -66,7 +66,7 @@ func TestVersionThatIsNotWhole(t *testing.T) {
 	for _, path := range []string{s.store.ObjectPath(m.Kernel.Object), s.store.ObjectPath(m.Drivers[0].Object)} {
 		restore := rewrite(t, path, flipByte)
 		broken("object")
-		if path == s.store.ObjectPath(m.Kernel.Object) { // the script was sent before it was altered
+		if path == s.store.ObjectPath(m.Kernel.Object) { // the script was sent before the change
 			if status, _ := n.get(kernel); status == http.StatusOK {
 				t.Error("an altered kernel was sent")
 			}

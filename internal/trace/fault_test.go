@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// eventsOf makes a boot of it in short: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" told a
-// fact; "@30s" lets time pass.
+// eventsOf returns the events of a short notation: "dhcp+" began, "dhcp-" ended, "dhcp! text" failed, "dhcp? text" is a
+// fact; "@30s" advances the clock.
 func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 	t.Helper()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
@@ -34,7 +34,7 @@ func eventsOf(t *testing.T, lines ...string) (events []Event, end time.Time) {
 	return events, now
 }
 
-// Boots as far as they come.
+// Boots up to a stage.
 var (
 	toAddress  = []string{"dhcp+ pxe, bios", "dhcp-"}
 	toLoader   = append(toAddress, "bootfile+", "bootfile-")
@@ -71,7 +71,7 @@ func with(before []string, more ...string) []string {
 	return append(before[:len(before):len(before)], more...)
 }
 
-// TestDiagnose: every fault, from the events that it shows itself by.
+// TestDiagnose: every fault is found from its events.
 func TestDiagnose(t *testing.T) {
 	usual := map[Stage]time.Duration{
 		BootFile:   4 * time.Second,
@@ -123,11 +123,11 @@ func TestDiagnose(t *testing.T) {
 			"each)"), nil, nil, NoLink, "eth0", "switch port"},
 		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP "+
 			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
-		{"hello refused", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: hello "+
-			"refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
+		{"registration refused", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
+			"registration refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
 		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
-		{"control channel closed", with(toKernel, "init-", "address-", "hello+", "hello! say hello to the server: "+
+		{"control port closed", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
 			"dial tcp 10.0.0.1:8443: i/o timeout"), nil, nil, Unreachable, "8443", "firewall"},
 		{"signature refused", with(toRegister, "manifest+", "manifest! http://10.0.0.1:8480: signature: no trusted "+
 			"key made it"), nil, nil, SignatureRefused, "no trusted key", "pando key"},
@@ -201,7 +201,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestAHintOfTheFailureWins: who failed knows best.
+// TestAHintOfTheFailureWins: the hint of a failure is preferred to the general one.
 func TestAHintOfTheFailureWins(t *testing.T) {
 	events, now := eventsOf(t, with(toRegister, "root+", "root! mount erofs: invalid argument")...)
 	events[len(events)-1].Hint = "this one knows"
@@ -210,7 +210,7 @@ func TestAHintOfTheFailureWins(t *testing.T) {
 	}
 }
 
-// TestRetriesAreNoProgress: a stage that fails, waits and tries again does not look alive by that.
+// TestRetriesAreNoProgress: a stage that fails, waits and tries again makes no progress.
 func TestRetriesAreNoProgress(t *testing.T) {
 	events, now := eventsOf(t, with(toRegister, "manifest-", "device+")...)
 	for range 20 {
@@ -222,8 +222,8 @@ func TestRetriesAreNoProgress(t *testing.T) {
 	}
 }
 
-// A machine whose iPXE was told where its script is and never came is explained with a firewall, not with Secure Boot;
-// one that got no address with why.
+// If iPXE was told where its script is and did not request it, the diagnosis is a firewall, not Secure Boot. If it got
+// no address, the diagnosis says why.
 func TestDiagnoseSaysWhatWasSeen(t *testing.T) {
 	at := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	event := func(after time.Duration, stage Stage, kind Kind, message, script string) Event {

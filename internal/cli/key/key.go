@@ -14,7 +14,7 @@ import (
 	"pando/internal/output"
 )
 
-// Command is `key`.
+// Command returns the command `key`.
 func Command(env *cmdenv.Env) *cobra.Command {
 	return cmdenv.Noun(
 		"key",
@@ -96,7 +96,7 @@ trusted key signed: that does not boot any more when the key is revoked.`,
 	})
 }
 
-// kept says where the private key is.
+// kept describes where the private key is.
 func kept(k api.Key) string {
 	switch {
 	case k.Here:
@@ -231,7 +231,7 @@ func nothingDone(env *cmdenv.Env, dryRun bool) {
 	}
 }
 
-// trusted finds one of the site's keys by its name.
+// trusted finds a key of the site by its name.
 func trusted(ctx context.Context, c *api.Client, name string) (api.Key, error) {
 	k, err := c.Keys(ctx)
 	if err != nil {

@@ -62,7 +62,7 @@ Behind the nodes is what deleted ones left, called NODE.deleted-TIME.`,
 	})
 }
 
-// stateRows are the rows of a node: one for each path that it keeps. The first also has what concerns its whole state.
+// stateRows adds a row for each path that a node keeps. The first row also has the notes about the whole state.
 func stateRows(env *cmdenv.Env, t *output.Table, s api.StateOf) {
 	notes := stateNotes(env.Now(), s)
 	row := func(on, path, size, since, told string, more ...string) {
@@ -111,7 +111,7 @@ func day(t time.Time) string {
 	return t.Local().Format(time.DateOnly)
 }
 
-// stateNotes are remarks on the state of a node as a whole.
+// stateNotes returns notes about the state of a node as a whole.
 func stateNotes(now time.Time, s api.StateOf) []string {
 	out := []string{}
 	if s.Dir != "" && s.Dir != s.Node {
@@ -140,7 +140,7 @@ func stateNotes(now time.Time, s api.StateOf) []string {
 	return out
 }
 
-// orderText describes an order, with the progress of the other node that takes part in it.
+// orderText describes an order and, for a copy through the server, how far it is.
 func orderText(o fleet.StateOrder) string {
 	switch {
 	case o.Waits() && o.Bytes > 0:
@@ -215,7 +215,7 @@ state there.`,
 	return c
 }
 
-// printOrders prints orders that were carried out, and those for the next boot of a node.
+// printOrders prints which orders were carried out, and which are for the node's next boot.
 func printOrders(env *cmdenv.Env, s api.StateOf, done string) {
 	if len(s.Orders) == 0 {
 		env.Printf("%s\n", done)

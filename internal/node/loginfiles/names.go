@@ -1,6 +1,6 @@
 package loginfiles
 
-// Where programs and libraries are.
+// Directories that are searched for programs and libraries.
 var (
 	programDirs = []string{"/usr/sbin/", "/usr/bin/", "/usr/lib/systemd/", "/usr/lib/openssh/", "/usr/libexec/openssh/",
 		"/sbin/", "/bin/"}
@@ -8,8 +8,8 @@ var (
 		"/usr/lib/*-linux-gnu*/systemd/", "/usr/lib64/systemd/", "/usr/lib/systemd/"}
 )
 
-// What comes first is kept when there is no room for all. The first programs are those of a login, and the services
-// that have a part in it; PAM's and NSS's modules and the small files come between these and the rest.
+// The lists are in order of importance, because the memory is bounded: first the programs and services of a login,
+// then PAM's and NSS's modules (reader.modules) and the small files, then tools.
 var (
 	loginPrograms = []string{"sshd", "sshd-session", "sshd-auth", "login", "agetty", "sulogin", "bash", "sh",
 		"systemd", "systemd-executor", "systemd-logind", "systemd-journald", "dbus-daemon", "dbus-broker",

@@ -16,25 +16,26 @@ import (
 	"pando/internal/blockapi"
 )
 
-// How it is read: nodes that boot together do not begin together, and reads of others come first.
+// Reading starts at a random time within beginWithin, because nodes boot together. It is slow, because reads of other
+// programs come first.
 const (
 	beginWithin = 2 * time.Minute
 	lookEvery   = time.Minute
 	perSecond   = 2 << 20 // bytes
 )
 
-// block is the daemon behind the root.
+// block is the root's block daemon.
 type block interface {
 	Status(ctx context.Context, since int64) (blockapi.Status, error)
 	Hold(ctx context.Context, on bool) (blockapi.Held, error)
 }
 
-// Run has the block daemon hold the files of this system until ctx ends; a daemon that takes over begins anew. It may
-// take as long as the servers are away.
+// Run makes the block daemon hold this system's login files until ctx ends. It repeats that for each new daemon. It
+// may take until a server answers.
 func Run(ctx context.Context, b block, log io.Writer) { run(ctx, b, log, (*reader).all) }
 
 func run(ctx context.Context, b block, log io.Writer, files func(*reader)) {
-	holding := 0 // which daemon does
+	holding := 0 // PID of the daemon that holds them
 	for wait := rand.N(beginWithin); backoff.Sleep(ctx, wait) == nil; wait = lookEvery {
 		st, err := b.Status(ctx, 0)
 		if err != nil || st.PID == holding {
@@ -64,13 +65,13 @@ func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) erro
 	return err
 }
 
-// reader reads files.
+// reader reads files so that the block daemon holds their objects.
 type reader struct {
-	root  string                             // "" but for tests
-	read  func(f *os.File, size int64) error // past the page cache: what is in there is not held
-	pause func(bytes int64) bool             // after that many; false: it is over
+	root  string                             // "", except in tests
+	read  func(f *os.File, size int64) error // bypasses the page cache, whose pages do not reach the daemon
+	pause func(bytes int64) bool             // waits after reading this many bytes; false: stop
 
-	known map[string]bool // by what they were asked for, and by path
+	known map[string]bool // names and paths that were handled
 	files int
 	bytes int64
 	over  bool
@@ -91,7 +92,7 @@ func (k *reader) programs(names []string) {
 	}
 }
 
-// first keeps the first file of a name in some directories, as the search for programs and libraries finds it.
+// first reads the first file of a name in dirs, as the search for programs and libraries does.
 func (k *reader) first(name string, dirs []string) {
 	if name == "" || k.known[name] {
 		return
@@ -113,7 +114,7 @@ func (k *reader) glob(pattern string) {
 	}
 }
 
-// modules keeps those of PAM and NSS that the system is configured to use.
+// modules reads the PAM and NSS modules that the system is configured to use.
 func (k *reader) modules() {
 	for _, dir := range []string{"/etc/pam.d/*", "/usr/lib/pam.d/*"} {
 		files, _ := filepath.Glob(k.root + dir)
@@ -132,9 +133,9 @@ func (k *reader) modules() {
 	}
 }
 
-// words are those of a configuration file without its comments.
+// words returns the words of a configuration file without its comments.
 func words(file string) (out []string) {
-	b, _ := os.ReadFile(file) // there may be none
+	b, _ := os.ReadFile(file) // the file may not exist
 	for line := range strings.Lines(string(b)) {
 		line, _, _ = strings.Cut(line, "#")
 		out = append(out, strings.Fields(line)...)
@@ -142,7 +143,7 @@ func words(file string) (out []string) {
 	return out
 }
 
-// file keeps a file, and the libraries that it needs.
+// file reads a file and the libraries that it needs.
 func (k *reader) file(path string) {
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil || k.known[target] || k.over {
@@ -171,7 +172,7 @@ func (k *reader) file(path string) {
 	}
 }
 
-// readThrough reads a file past the page cache, where its file system can do that.
+// readThrough reads a file with O_DIRECT, which bypasses the page cache if the file system supports it.
 func readThrough(f *os.File, size int64) error {
 	const step = 128 << 10
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
@@ -179,7 +180,7 @@ func readThrough(f *os.File, size int64) error {
 		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags|unix.O_DIRECT)
 	}
 	if err == nil {
-		defer unix.FcntlInt(f.Fd(), unix.F_SETFL, flags) // what is read next is not aligned
+		defer unix.FcntlInt(f.Fd(), unix.F_SETFL, flags) // the next reads are not aligned
 	}
 	page, err := unix.Mmap(-1, 0, step, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {

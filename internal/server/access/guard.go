@@ -22,12 +22,12 @@ type Config struct {
 	Key      ed25519.PublicKey // of the server; new tokens carry it, so that clients can pin it
 	Provider *openid.Provider  // nil: people have passwords or tokens only
 	Rate     int               // requests a second of each caller; 0: DefaultRate, negative: no limit
-	Refused  func(kind string) // counts requests that were refused for their number
+	Refused  func(kind string) // counts requests above the rate
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// Guard tells who makes a request, and what the caller may do.
+// Guard identifies the caller of a request and decides what the caller may do.
 type Guard struct {
 	registry *registry.Registry
 	key      ed25519.PublicKey
@@ -47,9 +47,8 @@ func New(c Config) *Guard {
 		rates:    newRates(c.Rate, c.Refused), now: c.Now, log: c.Log}
 }
 
-// Protect registers routes of the operator's API. auth is put around each of them: TokenOnly on the control port,
-// nothing on the unix socket. Then follow the audit log for what changes something, the role and the groups that a
-// route takes.
+// Protect registers routes of the operator's API. It wraps each in auth (TokenOnly on the control port, nothing on the
+// unix socket), then in the audit log if the route changes something, then in the checks of role and groups.
 func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpapi.Handler) httpapi.Handler) {
 	reach := Reaches()
 	for _, r := range routes {
@@ -65,7 +64,7 @@ func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpap
 	}
 }
 
-// fewStreams bounds the streams of a caller. Whoever may open the socket has as many as the machine can bear.
+// fewStreams limits the streams of each caller. Callers on the unix socket have no limit.
 func (g *Guard) fewStreams(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		p := httpapi.CallerOf(r.Context())
@@ -81,15 +80,15 @@ func (g *Guard) fewStreams(h httpapi.Handler) httpapi.Handler {
 	}
 }
 
-// touchEvery is how exactly the last use of a token is recorded: a write at each request would be too many.
+// touchEvery is the precision at which a token's last use is recorded: a write at each request would be too many.
 const touchEvery = time.Minute
 
-// TokenOnly lets only requests with a valid token through, and only as many as its caller may make.
+// TokenOnly lets only requests with a valid token through, within the caller's rate.
 func (g *Guard) TokenOnly(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		secret := httpapi.Credential(r, "Bearer")
 		if parsed, _, err := api.ParseToken(secret); err == nil {
-			secret = parsed // a generic HTTP client sends the whole text that `pando token create` printed
+			secret = parsed // a generic HTTP client sends all that `pando token create` printed
 		}
 		token, err := g.validToken(r.Context(), registry.HashSecret(secret))
 		if err != nil {

@@ -27,11 +27,11 @@ import (
 // DefaultBootFiles is where Debian's package ipxe puts its builds.
 const DefaultBootFiles = "/usr/lib/ipxe"
 
-// autoexec is the script that newer iPXE builds ask TFTP for before anything else.
+// autoexec is the script that newer iPXE builds request by TFTP before anything else.
 const autoexec = "autoexec.ipxe"
 
-// Files are the iPXE builds that are served: a fixed set of names, read into memory when the server starts.
-// They are some hundred kilobytes, and an update of the package does not change a transfer under way.
+// Files are the iPXE builds that are served: a fixed set of names, read into memory when the server starts. An update
+// of the package does not change a running transfer.
 type Files struct {
 	Loaders netboot.Loaders
 	Data    map[string][]byte
@@ -56,7 +56,7 @@ func FindFiles(dir string) (Files, error) {
 	return b, nil
 }
 
-// Names are the files that are there, for people.
+// Names returns the names of the files, for people.
 func (b Files) Names() []string {
 	var names []string
 	for n := range b.Data {
@@ -76,7 +76,7 @@ type loaders struct {
 	sender   *sender
 }
 
-// ServeBootFile answers GET and HEAD /boot/file/<name>, which UEFI HTTP Boot is sent to.
+// ServeBootFile answers GET and HEAD /boot/file/<name>, the URL that UEFI HTTP Boot gets.
 func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name string) error {
 	data, ok := s.files.Data[name]
 	if !ok {
@@ -92,7 +92,7 @@ func (s *loaders) ServeBootFile(w http.ResponseWriter, r *http.Request, name str
 	return nil
 }
 
-// ofNext reports whether a boot file is of the boot after c, whose script will be asked for, and notes it.
+// ofNext reports whether a boot file belongs to the boot after c, whose script is not requested yet, and records that.
 func (s *loaders) ofNext(c *bootlog.Entry, name string) bool {
 	c.Lock()
 	defer c.Unlock()
@@ -105,7 +105,7 @@ func (s *loaders) ofNext(c *bootlog.Entry, name string) bool {
 	return true
 }
 
-// KnownAt reports whether a machine that boots at an address is a node's that has registered once, or was declared.
+// KnownAt reports whether the machine that boots at an address belongs to a node that has registered or was declared.
 func (s *loaders) KnownAt(addr netip.Addr) bool {
 	c := s.boots.At(addr)
 	if c == nil {
@@ -119,7 +119,7 @@ func (s *loaders) KnownAt(addr netip.Addr) bool {
 	return err == nil && known
 }
 
-// OpenTFTP finds what a TFTP name stands for.
+// OpenTFTP returns the content for a TFTP name.
 func (s *loaders) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, error) {
 	if r.Name == autoexec {
 		return bytes.NewReader(netboot.Chain(s.ports.DataURL(r.Local.Unmap()))), nil
@@ -131,8 +131,8 @@ func (s *loaders) OpenTFTP(_ context.Context, r tftp.Request) (tftp.Content, err
 	return bytes.NewReader(data), nil
 }
 
-// byName is the file of a name. Behind it may stand what an old ROM took from the next option of its DHCP packet, of
-// which the number is a letter as often as not: "undionly.kpxeC".
+// byName returns the file of a name. An old ROM may append the number of the next option in its DHCP packet, which is
+// often a letter: "undionly.kpxeC".
 func (b Files) byName(asked string) []byte {
 	var found string
 	for name := range b.Data {

@@ -19,7 +19,7 @@ import (
 	"pando/internal/trace"
 )
 
-// Routes are the routes of rollouts.
+// Routes returns the routes of rollouts.
 func (d *Runner) Routes() []httpapi.Route {
 	return []httpapi.Route{
 		httpapi.NewRoute("GET", "/v1/rollouts", httpapi.JSON(d.listRollouts)),
@@ -152,7 +152,7 @@ func (d *Runner) checkPlan(p fleet.RolloutPlan) error {
 	return nil
 }
 
-// fromTo resolves the versions from which and to which a rollout goes.
+// fromTo resolves the versions that a rollout starts from and goes to.
 func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, error) {
 	out := fleet.Rollout{Group: req.Group, Asked: req.Image, Plan: req.Plan}
 	g, err := tx.Group(req.Group)
@@ -204,7 +204,7 @@ func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, e
 	return out, nil
 }
 
-// usualOf is how many of a node's last boots say how long one takes.
+// usualOf is how many of a node's last boots determine its usual boot time.
 const usualOf = 10
 
 // candidates returns the nodes that follow a group's image. tried are those that had the new version before.
@@ -240,7 +240,7 @@ func (d *Runner) candidates(
 	return out, nil
 }
 
-// UsualTime returns the median time of a node's last successful boots, 0 without one.
+// UsualTime returns the median time of a node's last successful boots through firmware, 0 without one.
 func (d *Runner) UsualTime(ctx context.Context, tx *registry.Tx, node string) (time.Duration, error) {
 	boots, err := tx.Boots(registry.BootFilter{Node: node, Limit: usualOf})
 	if err != nil {
@@ -265,7 +265,7 @@ func (d *Runner) UsualTime(ctx context.Context, tx *registry.Tx, node string) (t
 	return trace.Percentile(took, 0.5), nil
 }
 
-// hintRollout adds what to do about a rollout that is in the way.
+// hintRollout adds the hint what to do about another live rollout of the group.
 func hintRollout(err error) error {
 	if errors.Is(err, registry.ErrInUse) {
 		return httpapi.WithHint(err, "`pando rollout list` shows it; wait for its end, or abort it")
@@ -291,7 +291,7 @@ func (d *Runner) abortRollout(r *http.Request) (any, error) {
 	)
 }
 
-// changeRollout changes a rollout for an operator, and makes Run take the next step.
+// changeRollout changes a rollout for an operator and wakes Run.
 func (d *Runner) changeRollout(r *http.Request, change func(fleet.Rollout) (fleet.Rollout, error)) (any, error) {
 	var out api.Rollout
 	err := d.registry.Update(r.Context(), func(tx *registry.Tx) error {
