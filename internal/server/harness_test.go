@@ -502,4 +502,4 @@ func (s *site) flushHistory() {
 }
 
 // packetUUID is what the DHCP packets of all machines say of their firmware.
-const packetUUID = "6d2e6c1a-0000-4000-8000-000000000001"
+const packetUUID = "4c4c4544-0042-3510-8052-b4c04f4e3732"
