@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +21,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"pando/internal/api"
 	"pando/internal/cmdenv"
+	"pando/internal/identity"
+	"pando/internal/ship"
 )
 
 // hostile is text that a malicious machine may report: it would set a terminal's title, clear the screen, change the
@@ -32,31 +38,38 @@ func TestCommandsPrintNoControls(t *testing.T) {
 	s := hostileServer{t: t, dir: t.TempDir()}
 	s.start()
 	t.Chdir(s.dir)
-	files := map[string]string{"file": "text", "fleet.yaml": "groups:\n  lab:\n    image: lab:stable\n"}
+	files := hostileTables()
+	files["file"], files["fleet.yaml"] = "text", "groups:\n  lab:\n    image: lab:stable\n"
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	s.makeStick()
 	shown := map[string]bool{}
 	for _, c := range leaves(newRoot(&cmdenv.Env{})) {
 		path := strings.TrimPrefix(c.CommandPath(), "pando ")
 		if why := localOnly[path]; why != "" {
 			continue
 		}
-		args := append(strings.Fields(path), commandArgs(path, c)...)
-		for _, s.refuse = range []bool{false, true} {
-			out, errs := s.run(t, args)
-			checkPlain(t, args, out, errs)
-			shown[path] = shown[path] || strings.Contains(out+errs, "EVIL")
-			if c.Flag("json") != nil {
-				checkPlain(t, args, s.runJSON(t, args), "")
+		for _, given := range s.commandArgs(path, c) {
+			args := append(strings.Fields(path), given...)
+			for _, s.refuse = range []bool{false, true} {
+				out, errs := s.run(t, args)
+				if strings.Contains(errs, "decode answer") {
+					t.Errorf("pando %s does not understand the server: %s", strings.Join(args, " "), errs)
+				}
+				checkPlain(t, args, out, errs)
+				shown[path] = shown[path] || strings.Contains(strings.ToUpper(out+errs), "EVIL")
+				if c.Flag("json") != nil {
+					checkPlain(t, args, s.runJSON(t, args), "")
+				}
 			}
 		}
 	}
 	for path := range shown {
 		if !shown[path] {
-			t.Errorf("pando %s printed nothing of what the server said: give it arguments in commandArgs", path)
+			t.Errorf("pando %s printed nothing of what the server said: give it arguments in givenArgs", path)
 		}
 	}
 	if len(shown) < 60 {
@@ -68,13 +81,9 @@ func TestCommandsPrintNoControls(t *testing.T) {
 var localOnly = map[string]string{
 	"serve":         "is the server",
 	"up":            "is the server",
-	"doctor":        "looks at this machine",
 	"version":       "is of this program",
 	"store check":   "reads the store itself",
 	"key import":    "reads signatures first",
-	"image pull":    "asks another server first",
-	"image push":    "asks another server first",
-	"node import":   "reads its file first",
 	"image build":   "builds",
 	"image shell":   "builds",
 	"image capture": "builds",
@@ -99,6 +108,52 @@ var givenArgs = map[string]string{
 	"rollout abort":  "r1",
 	"apply":          "-f fleet.yaml --yes",
 	"user set":       "desk --role viewer",
+	"doctor":         "--quick --interface nosuch0", // without probes of this machine
+}
+
+// hostileLine is hostile text as it may stand in a file: no zero byte, and quoted for a spreadsheet or YAML.
+var hostileLine = strings.NewReplacer("\x00", "", "\x85", "\u0085").Replace(hostile)
+
+// hostileTables are tables of nodes whose cells, or whose columns, are hostile text.
+func hostileTables() map[string]string {
+	oneLine := strings.ReplaceAll(hostileLine, "\n", "")
+	cell, quoted := `"`+hostileLine+`"`, strconv.QuoteToASCII(hostileLine)
+	yamlText := strings.NewReplacer(`\x`, `\u00`).Replace(quoted)
+	tables := map[string]string{
+		"head.csv":  "name," + cell + "\npc1,x\n",
+		"label.csv": "name," + `"label:` + hostileLine + `"` + "\npc1,x\n",
+		"dhcp.conf": "host " + oneLine + " { hardware ethernet 52:54:00:00:00:01; }\n",
+		"dnsmasq":   "dhcp-host=52:54:00:00:00:01," + oneLine + "\n",
+		"ethers":    "52:54:00:00:00:01 " + strings.ReplaceAll(hostileLine, " ", "") + "\n",
+		"key.yaml":  "- {name: pc1, " + yamlText + ": x}\n",
+		"list.yaml": yamlText + "\n",
+		"good.csv":  "name,serial\npc1,X123\n",
+	}
+	for _, column := range []string{"name", "mac", "serial", "group", "labels", "address", "image", "kernel_args"} {
+		if column == "name" {
+			tables["name.csv"] = "name\n" + cell + "\n"
+		} else {
+			tables[column+".csv"] = "name," + column + "\npc1," + cell + "\n"
+		}
+		tables[column+".yaml"] = "- {" + column + ": " + yamlText + "}\n"
+	}
+	return tables
+}
+
+// commandArgs returns the arguments that a command is tried with.
+func (s *hostileServer) commandArgs(path string, c *cobra.Command) (all [][]string) {
+	switch path {
+	case "image pull":
+		return [][]string{{s.other, "lab"}, {"./stick", "lab"}, {"./stick", "lab:stable"}}
+	case "image push":
+		return [][]string{{"lab", s.other}, {"lab", "./pushed"}}
+	case "node import":
+		for name := range hostileTables() {
+			all = append(all, []string{name, "--yes"}, []string{name, "--group", "lab", "--dry-run"})
+		}
+		return all
+	}
+	return [][]string{usageArgs(path, c)}
 }
 
 // checkPlain looks for characters that control a terminal, and for lines that begin with the second line of the hostile
@@ -134,8 +189,8 @@ func leaves(c *cobra.Command) []*cobra.Command {
 
 var argument = regexp.MustCompile(`[A-Z][A-Z0-9@:-]*`)
 
-// commandArgs derives arguments from a command's usage line.
-func commandArgs(path string, c *cobra.Command) []string {
+// usageArgs derives arguments from a command's usage line.
+func usageArgs(path string, c *cobra.Command) []string {
 	if given, ok := givenArgs[path]; ok {
 		return strings.Fields(given)
 	}
@@ -153,6 +208,7 @@ func commandArgs(path string, c *cobra.Command) []string {
 type hostileServer struct {
 	t      *testing.T
 	dir    string
+	other  string // URL, for commands that ask another server
 	refuse bool
 	doc    map[string]any
 }
@@ -178,6 +234,40 @@ func (s *hostileServer) start() {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	go server.Serve(l) //nolint:errcheck // it ends with the test
 	s.t.Cleanup(func() { server.Close() })
+	s.startOther(server)
+}
+
+// makeStick makes a directory of images whose tags are hostile text.
+func (s *hostileServer) makeStick() {
+	names, err := json.Marshal(map[string]map[string]string{"lab": {hostile: "sha256:" + strings.Repeat("ab", 32)}})
+	if err == nil {
+		err = os.MkdirAll("stick/manifests", 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join("stick", ship.NamesFile), names, 0o644)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// startOther has the server answer with TLS, too, as another site's would.
+func (s *hostileServer) startOther(server *http.Server) {
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	secure, err := identity.ServerTLS(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", secure)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go server.Serve(l) //nolint:errcheck // it ends with the test
+	s.other = "https://" + l.Addr().String()
+	s.t.Setenv("PANDO_OTHER_TOKEN", api.FormatToken("secret", public))
 }
 
 func (s *hostileServer) answer(op map[string]any) http.HandlerFunc {
@@ -217,9 +307,7 @@ func (s *hostileServer) value(schema map[string]any, depth int) any {
 		props, _ := schema["properties"].(map[string]any)
 		for name, p := range props {
 			if depth < 8 {
-				if out[name] = s.value(p.(map[string]any), depth+1); name == "wave" {
-					out[name] = 0 // it is used as an index
-				}
+				out[name] = s.property(name, p.(map[string]any), depth+1)
 			}
 		}
 		if more, ok := schema["additionalProperties"].(map[string]any); ok {
@@ -242,6 +330,19 @@ func (s *hostileServer) value(schema map[string]any, depth int) any {
 	return hostile
 }
 
+// property returns the value of a property. Some are no text that anybody may choose.
+func (s *hostileServer) property(name string, schema map[string]any, depth int) any {
+	switch {
+	case name == "wave" && schema["type"] == "integer":
+		return 0 // it is used as an index
+	case name == "for" && schema["type"] == "array":
+		return []any{"all"}
+	case name == "for" && schema["type"] == "string":
+		return "all"
+	}
+	return s.value(schema, depth)
+}
+
 func (s *hostileServer) text(schema map[string]any) string {
 	pattern, _ := schema["pattern"].(string)
 	about, _ := schema["description"].(string)
@@ -259,8 +360,12 @@ func (s *hostileServer) text(schema map[string]any) string {
 		return "52:54:00:00:00:01"
 	case strings.Contains(pattern, "{16}"):
 		return "0123456789abcdef"
-	case strings.Contains(about, "IPv4 address"):
+	case schema["format"] == "ip", strings.Contains(about, "IPv4 address"):
 		return "10.0.0.1"
+	case schema["format"] == "mac":
+		return "52:54:00:00:00:01"
+	case schema["format"] == "cidr":
+		return "10.0.0.1/8"
 	}
 	return hostile
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -99,13 +100,47 @@ func Encode(d api.Declaration) ([]byte, error) {
 			return nil, fmt.Errorf("write node %s: %w", n.Name, err)
 		}
 	}
+	var top yaml.Node
+	if err := top.Encode(out); err != nil {
+		return nil, fmt.Errorf("write fleet file: %w", err)
+	}
+	quoteInvisible(&top)
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(out); err != nil {
+	if err := errors.Join(e.Encode(&top), e.Close()); err != nil {
 		return nil, fmt.Errorf("write fleet file: %w", err)
 	}
-	return b.Bytes(), e.Close()
+	return escapeInvisible(b.String()), nil
+}
+
+// invisible reports whether a character would control a terminal or an editor, such as marks of writing direction. Line
+// breaks and tabs would not.
+func invisible(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// quoteInvisible puts text with invisible characters into double quotes, where they may be escapes.
+func quoteInvisible(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, invisible) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range n.Content {
+		quoteInvisible(c)
+	}
+}
+
+// escapeInvisible writes as escapes what yaml takes for printable.
+func escapeInvisible(text string) []byte {
+	var out strings.Builder
+	for _, r := range text {
+		if invisible(r) {
+			fmt.Fprintf(&out, `\U%08x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return []byte(out.String())
 }
 
 func nodeTextOf(n api.NodeDeclare) nodeText {

@@ -283,6 +283,30 @@ func TestEncodeIsReadBack(t *testing.T) {
 	}
 }
 
+// TestInvisibleTextIsEscaped: what would control a terminal is an escape in a written file, and is read back.
+func TestInvisibleTextIsEscaped(t *testing.T) {
+	const text = "a\u202eb\x1b[2J\u2028\U000e0001c"
+	want := api.Declaration{
+		Nodes: []api.NodeDeclare{{NodeCreate: api.NodeCreate{Name: "pc001", Labels: map[string]string{"seat": text}}}},
+		Config: []fleet.ConfigFile{{For: fleet.Scope{Kind: fleet.ForNode, Name: "pc001"}, Path: "/etc/x",
+			Content: []byte("\tplain\n" + text + "\n")}},
+	}
+	file, err := Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(string(file), invisible) {
+		t.Errorf("%q", file)
+	}
+	got, err := Parse("export", file)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, file)
+	}
+	if seat := got.Nodes[0].Labels["seat"]; seat != text || string(got.Config[0].Content) != "\tplain\n"+text+"\n" {
+		t.Errorf("read back: %q, %q", seat, got.Config[0].Content)
+	}
+}
+
 func TestParseTable(t *testing.T) {
 	for _, text := range []string{
 		"\xef\xbb\xbfname,mac,group,labels,label:seat,address\r\npc001,52:54:00:00:00:01,lab,room=b12 " +

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -147,6 +148,12 @@ func (g *schemaWriter) of(typ reflect.Type) schema {
 	switch typ {
 	case reflect.TypeFor[time.Time]():
 		return schema{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[fleet.MAC]():
+		return schema{"type": "string", "format": "mac"}
+	case reflect.TypeFor[netip.Addr]():
+		return schema{"type": "string", "format": "ip"}
+	case reflect.TypeFor[netip.Prefix]():
+		return schema{"type": "string", "format": "cidr"}
 	case reflect.TypeFor[json.RawMessage]():
 		return schema{} // any JSON
 	case reflect.TypeFor[[]byte]():
