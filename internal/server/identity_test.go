@@ -205,7 +205,8 @@ func TestAdapterOfUndeclaredLaptops(t *testing.T) {
 	at("CND8412K9X", "pc002")
 
 	// As its DHCP packets have it, in the other byte order, and of another machine.
-	for i, uuid := range []string{packetUUID, "44454c4c-4200-1035-8052-b4c04f4e3732", "4c4c4544-0051-3910-8044-c7c04f463633"} {
+	for i, uuid := range []string{packetUUID, "44454c4c-4200-1035-8052-b4c04f4e3732",
+		"4c4c4544-0051-3910-8044-c7c04f463633"} {
 		s.clock.add(nextBoot)
 		m := s.machine(2, "127.0.0.2", "Default string")
 		m.uuid = uuid

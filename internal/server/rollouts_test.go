@@ -299,7 +299,8 @@ func TestRolloutOfATriedVersion(t *testing.T) {
 		}
 		x := r.begin(plan)
 		if n := r.nodeOf("node002"); n.Version != "" || n.Desired != r.new || x.Nodes[0].Node != "node002" {
-			t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version, n.Desired)
+			t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version,
+				n.Desired)
 		}
 		x = r.ends(x.ID)
 		want, ends := r.new, fleet.RolloutDone
