@@ -68,7 +68,8 @@ func anotherUUID(n fleet.Node, mac fleet.MAC, uuid string) string {
 		strings.EqualFold(uuid, n.UUID) || strings.EqualFold(swapped(uuid), n.UUID) {
 		return ""
 	}
-	return fmt.Sprintf("its firmware says UUID %s; the machine that booted as node %s before said %s", uuid, n.Name, n.UUID)
+	return fmt.Sprintf("its firmware says UUID %s; the machine that booted as node %s before said %s", uuid, n.Name,
+		n.UUID)
 }
 
 // swapped is a UUID with the other byte order in its first three fields: DHCP's option 97 and SMBIOS before 2.6 may

@@ -107,7 +107,8 @@ func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:
 		if c.Claimed {
-			return "only the serial number that it reports makes this machine the node: it waits for an operator's approval"
+			return "only the serial number that it reports makes this machine the node: it waits for an operator's " +
+				"approval"
 		}
 		return ""
 	case SecretsApprove:

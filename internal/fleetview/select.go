@@ -81,9 +81,9 @@ func Pin(tx *registry.Tx, ref fleet.Ref, follow bool) (fleet.Ref, error) {
 	return ref.At(d), err
 }
 
-// PinDeclared is like Pin, for a declaration of a reference that was `was`. A tag that is followed stays followed. A group
-// or node that has a version of the image keeps it, so that applying a file again releases no build. stays then says so,
-// if the tag names another version now.
+// PinDeclared is like Pin, for a declaration of a reference that was `was`. A tag that is followed stays followed. A
+// group or node that has a version of the image keeps it, so that applying a file again releases no build. stays then
+// says so, if the tag names another version now.
 func PinDeclared(
 	tx *registry.Tx,
 	ref fleet.Ref,

@@ -76,7 +76,8 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			if policy == fleet.Open {
 				// A serial number is said, and proves nothing: an operator approves the machine once.
 				a := assigned(t, resp)
-				if len(resp.Secrets) > 0 || len(a.Problems) == 0 || !strings.Contains(a.Problems[0], "pando node approve pc010") {
+				if len(resp.Secrets) > 0 || len(a.Problems) == 0 ||
+					!strings.Contains(a.Problems[0], "pando node approve pc010") {
 					t.Errorf("before it is approved it gets %d secrets; problems %q", len(resp.Secrets), a.Problems)
 				}
 				ch, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "pc010"})
@@ -183,8 +184,8 @@ func TestAdapterAtSeveralLaptops(t *testing.T) {
 	at(1, "127.0.0.1", "Default string", "pc010") // a placeholder contradicts no serial number
 }
 
-// TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has it,
-// and it is told when the dock comes from another. A machine that tells itself by its UUID alone is told, and not parted.
+// TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has the
+// dock, and the timeline says that it moved. A machine that differs only by its UUID is reported and stays the same node.
 func TestAdapterOfUndeclaredLaptops(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
