@@ -185,7 +185,7 @@ func TestAdapterAtSeveralLaptops(t *testing.T) {
 }
 
 // TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has the
-// dock, and the timeline says that it moved. A machine that differs only by its UUID is reported and stays the same node.
+// dock, and the timeline says that it moved. A machine that differs only by its UUID is reported and not parted.
 func TestAdapterOfUndeclaredLaptops(t *testing.T) {
 	s := startSite(t)
 	s.addImage()
