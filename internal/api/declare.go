@@ -49,6 +49,7 @@ type Applied struct {
 	DryRun bool        `json:"dry_run"`
 	Plan   string      `json:"plan"` // identifies these steps
 	Steps  []ApplyStep `json:"steps"`
+	Notes  []string    `json:"notes,omitempty"` // what stays although a tag that is declared names something else now
 }
 
 // ApplyStep is the change of one declared or owned thing.

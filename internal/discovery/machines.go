@@ -37,7 +37,7 @@ type Registry interface {
 // Machines records unknown machines, and adopts those that the site's policy accepts.
 type Machines struct {
 	registry Registry
-	reported func(fleet.MAC) time.Time
+	mayRun   mayRun
 	now      func() time.Time
 	log      *slog.Logger
 
@@ -45,9 +45,13 @@ type Machines struct {
 	adoptions *ratelimit.Bucket // limits records for requests, which need an address that answers
 }
 
-// New returns the Machines of a registry. reported returns when the machine with a MAC reported last.
-func New(reg Registry, reported func(fleet.MAC) time.Time, now func() time.Time, log *slog.Logger) *Machines {
-	return &Machines{registry: reg, reported: reported, now: now, log: log,
+// mayRun reports whether the machine with this MAC may be running: it reported within a time before now, or the server
+// started less than that time ago.
+type mayRun func(mac fleet.MAC, now time.Time, within time.Duration) bool
+
+// New returns the Machines of a registry.
+func New(reg Registry, runs mayRun, now func() time.Time, log *slog.Logger) *Machines {
+	return &Machines{registry: reg, mayRun: runs, now: now, log: log,
 		byPacket:  ratelimit.New(discoverBurst, discoverRate),
 		adoptions: ratelimit.New(adoptBurst, adoptRate)}
 }

@@ -33,6 +33,8 @@ type Node struct {
 	SerialSeen string `json:"serial_seen,omitempty"`
 	// the MACs that no operator declared: the server saw the machine use them
 	Learned []MAC `json:"learned_macs,omitempty"`
+	// the learned MACs whose machine became the node by reporting the declared serial number, which proves nothing
+	Claimed []MAC `json:"claimed_macs,omitempty"`
 	// public key of the machine's TPM, approved by an operator; "": none
 	TPMKey  string    `json:"tpm_key,omitempty"`
 	Created time.Time `json:"created"`

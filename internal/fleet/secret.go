@@ -99,12 +99,17 @@ type Claim struct {
 	Approved bool   // an operator approved this boot
 	Proof    string // public key of the TPM that signed the registration; "": none did
 	Trusted  string // public key of the TPM that an operator approved for the node; "": none
+	Claimed  bool   // only the serial number that the machine reports makes it the node: see Node.Claimed
 }
 
 // Withheld returns why the boot gets no secrets, or "".
 func (c Claim) Withheld() string {
 	switch c.Policy.Kind() {
 	case SecretsMAC:
+		if c.Claimed {
+			return "only the serial number that it reports makes this machine the node: it waits for an operator's " +
+				"approval"
+		}
 		return ""
 	case SecretsApprove:
 		if c.Approved {

@@ -13,11 +13,12 @@ func TestClaim(t *testing.T) {
 		for _, approved := range []bool{false, true} {
 			for _, proof := range keys {
 				for _, trusted := range []string{"", "right"} {
-					c := Claim{policy, approved, proof, trusted}
+					claimed := proof == "wrong" // on both sides of each policy
+					c := Claim{policy, approved, proof, trusted, claimed}
 					want := false
 					switch policy {
 					case "", SecretsMAC:
-						want = true
+						want = !claimed
 					case SecretsApprove, SecretsApprove + ",wait":
 						want = approved
 					case SecretsTPM, SecretsTPM + ",wait":

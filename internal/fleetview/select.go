@@ -81,14 +81,29 @@ func Pin(tx *registry.Tx, ref fleet.Ref, follow bool) (fleet.Ref, error) {
 	return ref.At(d), err
 }
 
-// PinDeclared is like Pin, for a declaration of a reference that was `was`. A tag that is followed already stays
-// followed: a declaration that names it changes nothing.
-func PinDeclared(tx *registry.Tx, ref fleet.Ref, follow bool, was fleet.Ref) (fleet.Ref, bool, error) {
+// PinDeclared is like Pin, for a declaration of a reference that was `was`. A tag that is followed stays followed. A
+// group or node that has a version of the image keeps it, so that applying a file again releases no build. stays then
+// says so, if the tag names another version now.
+func PinDeclared(
+	tx *registry.Tx,
+	ref fleet.Ref,
+	follow bool,
+	was fleet.Ref,
+) (is fleet.Ref, follows bool, stays string, err error) {
 	if ref.IsTag() && ref.WithTag() == was.WithTag() {
-		return was, true, CheckRef(tx, was)
+		return was, true, "", CheckRef(tx, was)
 	}
-	ref, err := Pin(tx, ref, follow)
-	return ref, follow, err
+	if is, err = Pin(tx, ref, follow); err != nil || follow || !ref.IsTag() || was.IsTag() {
+		return is, follow, "", err
+	}
+	has, _, _, err := was.Split()
+	if name, _, _, _ := ref.Split(); err != nil || has != name || is == was {
+		return is, false, "", nil
+	}
+	if _, err := tx.Resolve(was); err != nil { // what it had is gone
+		return is, false, "", nil
+	}
+	return was, false, fmt.Sprintf("stays at %s; %s names %s now", was.Short(), ref.WithTag(), is.Short()), nil
 }
 
 // VersionParam returns the version that a query parameter names. If the parameter is absent, it uses otherwise.

@@ -20,6 +20,8 @@ type report struct {
 // Times has the time and sender address of each node's last report, by MAC. A report a minute from each node is not
 // worth a write to the registry, so the registry's own time is some minutes old. The zero value is ready to use.
 type Times struct {
+	Since time.Time // when the server started; zero: long ago
+
 	mu   sync.Mutex
 	last map[fleet.MAC]report
 }
@@ -60,7 +62,14 @@ func (t *Times) Reports(from netip.Addr, now time.Time) bool {
 	return false
 }
 
-// Reported returns when the node with a MAC reported last; zero: never since the server started.
+// MayRun reports whether the node with a MAC reported within a time, or may have done so before the server started.
+func (t *Times) MayRun(mac fleet.MAC, now time.Time, within time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return now.Sub(t.last[mac].at) < within || now.Sub(t.Since) < within
+}
+
+// Reported returns when the node with a MAC reported last; zero: not since the server started.
 func (t *Times) Reported(mac fleet.MAC) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 func (n Node) Claim() fleet.Claim {
 	return fleet.Claim{
 		Policy:   fleet.ValueOf(n.Group.Secrets),
+		Claimed:  slices.Contains(n.Node.Claimed, n.Boot.MAC),
 		Approved: !n.Boot.Approved.IsZero(),
 		Proof:    n.Boot.Proof,
 		Trusted:  n.Node.TPMKey,

@@ -12,9 +12,12 @@ import (
 const (
 	nodeFields = `SELECT name, state, grp, labels, address, version, kernel_args, uuid, serial, created, seen, overrides,
 		tpm_key, serial_seen, `
-	nodeColumns = nodeFields + `(SELECT group_concat(mac || iif(learned, '` + learnedMark + `', ''), ' ')
+	nodeColumns = nodeFields + `(SELECT group_concat(` + markedMAC + `, ' ')
 		FROM (SELECT mac, learned FROM macs WHERE node = nodes.name ORDER BY place)) FROM nodes`
-	learnedMark = "+" // follows a MAC that no operator declared
+	// Column learned: 0 is declared, 1 learned, 2 learned from a machine that reported the node's serial number. A mark
+	// follows the MAC.
+	learnedMark, claimedMark = "+", "!"
+	markedMAC                = `mac || CASE learned WHEN 0 THEN '' WHEN 1 THEN '` + learnedMark + `' ELSE '` + claimedMark + `' END`
 )
 
 // Nodes returns all nodes, discovered ones too, in natural order of their names.
@@ -39,7 +42,7 @@ func (t *Tx) Nodes() ([]fleet.Node, error) {
 
 // macs returns the MACs of all nodes by name, in the format of nodeColumns.
 func (t *Tx) macs() (map[string][]string, error) {
-	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, mac || iif(learned, '`+learnedMark+`', '') FROM macs
+	rows, err := t.tx.QueryContext(t.ctx, `SELECT node, `+markedMAC+` FROM macs
 		ORDER BY node, place`)
 	if err != nil {
 		return nil, err
@@ -280,8 +283,14 @@ func taken(err error, kind, name string) error {
 
 func (t *Tx) putMACs(n fleet.Node) error {
 	for i, m := range n.MACs {
+		learned := 0
+		if slices.Contains(n.Learned, m) {
+			if learned = 1; slices.Contains(n.Claimed, m) {
+				learned = 2
+			}
+		}
 		if _, err := t.exec(`INSERT INTO macs (mac, node, place, learned) VALUES (?, ?, ?, ?)`, m.String(), n.Name, i,
-			slices.Contains(n.Learned, m)); err != nil {
+			learned); err != nil {
 			return fmt.Errorf("node %s: record MAC %s: %w", n.Name, m, err)
 		}
 	}

@@ -31,13 +31,17 @@ func scanNode(s scanner) (fleet.Node, error) {
 // addMACs adds MACs in the format of nodeColumns to a node.
 func addMACs(n *fleet.Node, texts []string) error {
 	for _, text := range texts {
+		text, claimed := strings.CutSuffix(text, claimedMark)
 		text, learned := strings.CutSuffix(text, learnedMark)
 		mac, err := fleet.ParseMAC(text)
 		if err != nil {
 			return err
 		}
-		if n.MACs = append(n.MACs, mac); learned {
+		if n.MACs = append(n.MACs, mac); learned || claimed {
 			n.Learned = append(n.Learned, mac)
+		}
+		if claimed {
+			n.Claimed = append(n.Claimed, mac)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ type Candidate struct {
 	Class  string        // the kind of machine; canaries are of as many kinds as possible
 	Usual  time.Duration // how long its boots usually take; 0: unknown
 	Broken []string      // its units that have failed
+	Tried  bool          // the new version was its own before; it is a canary
 }
 
 // Begin returns a rollout of nodes, which are in natural order of their names. The caller fills in ID, group and
@@ -34,6 +35,9 @@ func Begin(r fleet.Rollout, nodes []Candidate, now time.Time) (fleet.Rollout, er
 	}
 	var usual []time.Duration
 	for _, c := range nodes {
+		if c.Tried { // what fails on it says nothing of the version before
+			continue
+		}
 		if c.Usual > 0 {
 			usual = append(usual, c.Usual)
 		}
@@ -67,6 +71,9 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 		if c.Usual > 0 {
 			n.Limit = Limit(r.Plan, c.Usual)
 		}
+		if c.Tried {
+			n.Target = r.To
+		}
 		if n.Silent {
 			n.SilentAt = -min(max(now.Sub(c.Seen), 0), goneAfter)
 		}
@@ -83,6 +90,11 @@ func waves(r fleet.Rollout, nodes []Candidate, canaries map[string]bool, now tim
 // canaries returns the first wave: the named nodes, or nodes that are up, of as many kinds of machines as possible.
 func canaries(p fleet.RolloutPlan, nodes []Candidate) (map[string]bool, error) {
 	out := map[string]bool{}
+	for _, c := range nodes {
+		if c.Tried {
+			out[c.Name] = true
+		}
+	}
 	if len(p.CanaryNodes) > 0 {
 		for _, name := range p.CanaryNodes {
 			if !slices.ContainsFunc(nodes, func(c Candidate) bool { return c.Name == name }) {

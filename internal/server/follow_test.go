@@ -98,9 +98,19 @@ func TestApplyPinsATag(t *testing.T) {
 	if got := steps(apply(t, c, file)); !slices.Equal(got, want) {
 		t.Errorf("steps %q, want %q", got, want)
 	}
+	// The same file again releases no build. A rollout does, or a version that is named.
 	v2 := s.release(c, "two")
+	again := apply(t, c, file)
+	if got := steps(again); len(got) > 0 {
+		t.Errorf("the same file again does %q", got)
+	}
+	note := "group other stays at lab@" + v1.Short() + "; lab:latest names lab@" + v2.Short() +
+		" now: pando rollout start @other brings it"
+	if !slices.Equal(again.Notes, []string{note}) {
+		t.Errorf("it notes %q, want %q", again.Notes, note)
+	}
+	file.Groups[1].Image = fleet.Ref("lab@" + v2)
 	want = []string{"change group other image: lab@" + v1.Short() + " -> lab@" + v2.Short()}
-	file.DryRun = true
 	if got := steps(apply(t, c, file)); !slices.Equal(got, want) {
 		t.Errorf("steps %q, want %q", got, want)
 	}

@@ -227,6 +227,7 @@ type node struct {
 	fast bool // the clock does not advance
 
 	serial string // that its firmware says; "": S1
+	uuid   string // the same; "": none
 
 	brisk time.Duration // subtracted from each wait; 0: nothing
 }
@@ -267,7 +268,7 @@ func (s *site) observeDHCP(seen dhcp.Seen) {
 
 // exchange plays what the DHCP server reports of a whole exchange of firmware or iPXE.
 func (n *node) exchange(kind netboot.Kind) {
-	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: "6d2e6c1a-0000-4000-8000-000000000001"}
+	client := netboot.Client{Kind: kind, Arch: netboot.BIOS, UUID: packetUUID}
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "DISCOVER", Client: client, Reply: "OFFER"})
 	n.wait(300 * time.Millisecond)
 	n.observeDHCP(dhcp.Seen{Time: n.now(), MAC: n.mac, Message: "REQUEST", Client: client, Requested: n.addr})
@@ -304,7 +305,7 @@ func (n *node) script() string {
 	n.t.Helper()
 	status, b := n.get(
 		"/boot/script?mac=" + strings.ReplaceAll(n.mac.String(), ":", "-") + "&ip=" + n.addr.String() + "&serial.hex=" +
-			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))),
+			hex.EncodeToString([]byte(cmp.Or(n.serial, "S1"))) + "&uuid=" + n.uuid,
 	)
 	if status != 200 {
 		n.t.Fatalf("script: status %d: %s", status, b)
@@ -499,3 +500,6 @@ func (s *site) flushHistory() {
 		s.t.Fatal(err)
 	}
 }
+
+// packetUUID is what the DHCP packets of all machines say of their firmware.
+const packetUUID = "4c4c4544-0042-3510-8052-b4c04f4e3732"

@@ -27,7 +27,7 @@ func (n *node) boots() string {
 	n.t.Helper()
 	cfg := n.load()
 	req, resp := registrationOf(cfg), api.RegisterResponse{}
-	req.Hardware.Serial = n.serial
+	req.Hardware.Serial, req.Hardware.UUID = n.serial, n.uuid
 	if e := n.post("/v1/node/hello", "", req, &resp); e != nil {
 		n.t.Fatalf("registration: %v (%s)", e, e.Hint)
 	}
@@ -72,6 +72,20 @@ func TestDeclaredNodeKeepsAll(t *testing.T) {
 			resp := m.register(cfg)
 			if a := assigned(t, resp); a.Node != "pc010" || content(a.Files, "/etc/motd") != "desk 4" {
 				t.Errorf("it boots as %s with files %v", a.Node, a.Files)
+			}
+			if policy == fleet.Open {
+				// A serial number is said, and proves nothing: an operator approves the machine once.
+				a := assigned(t, resp)
+				if len(resp.Secrets) > 0 || len(a.Problems) == 0 ||
+					!strings.Contains(a.Problems[0], "pando node approve pc010") {
+					t.Errorf("before it is approved it gets %d secrets; problems %q", len(resp.Secrets), a.Problems)
+				}
+				ch, err := c.ApproveNodes(t.Context(), api.NodeSelection{Select: "pc010"})
+				if err != nil || len(ch.Nodes) != 1 || len(ch.Nodes[0].Fields) != 1 {
+					t.Fatalf("approve: %+v, %v", ch, err)
+				}
+				s.clock.add(nextBoot)
+				resp = m.register(m.load())
 			}
 			if got := content(resp.Secrets, mungeKey); got != theSecret {
 				t.Errorf("its secret is %q; problems %v", got, assigned(t, resp).Problems)
@@ -168,6 +182,43 @@ func TestAdapterAtSeveralLaptops(t *testing.T) {
 	at(1, "127.0.0.1", "7XK2Q13", "pc001")     // an undeclared machine is neither node
 	at(1, "127.0.0.1", "5CD0123ABC", "pc010")
 	at(1, "127.0.0.1", "Default string", "pc010") // a placeholder contradicts no serial number
+}
+
+// TestAdapterOfUndeclaredLaptops: nobody declared two laptops that share a dock. They are two nodes, whichever has the
+// dock, and the timeline says that it moved. A machine that differs only by its UUID is reported and not parted.
+func TestAdapterOfUndeclaredLaptops(t *testing.T) {
+	s := startSite(t)
+	s.addImage()
+	s.policy(fleet.Open)
+	at := func(serial, want string) {
+		t.Helper()
+		s.clock.add(nextBoot)
+		if got := s.machine(1, "127.0.0.1", serial).boots(); got != want {
+			t.Errorf("the machine with %s boots as %s, want %s", serial, got, want)
+		}
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+	if told := s.told("pc002"); !strings.Contains(told, "was seen at node pc001 before") {
+		t.Errorf("its timeline says %s", told)
+	}
+	at("5CD0123ABC", "pc001")
+	at("CND8412K9X", "pc002")
+
+	// As its DHCP packets have it, in the other byte order, and of another machine.
+	for i, uuid := range []string{packetUUID, "44454c4c-4200-1035-8052-b4c04f4e3732",
+		"4c4c4544-0051-3910-8044-c7c04f463633"} {
+		s.clock.add(nextBoot)
+		m := s.machine(2, "127.0.0.2", "Default string")
+		m.uuid = uuid
+		if got := m.boots(); got != "pc003" {
+			t.Errorf("machine %d with the second adapter boots as %s", i, got)
+		}
+	}
+	if told := s.told("pc003"); strings.Count(told, "its firmware says UUID") != 1 ||
+		!strings.Contains(told, "its firmware says UUID 4c4c4544-0051") {
+		t.Errorf("its timeline says %s", told)
+	}
 }
 
 // told returns the messages on the timelines of a node's boots.
@@ -338,6 +389,13 @@ func TestForgedPacketsBeginNoBoot(t *testing.T) {
 	if got := strings.Join(s.eventsOf(cfg.Boot), " "); strings.Contains(got, "boot-file") {
 		t.Errorf("its timeline has %s", got)
 	}
+	// A server that has just started knows of no report yet.
+	s.restart()
+	c = operatorOf(t, s)
+	s.clock.add(30 * time.Second)
+	n.exchange(netboot.PXE)
+	is(cfg.Boot, trace.Up)
+	report()
 	var files api.NodeConfigResponse
 	if e := n.post("/v1/node/config", "Bearer "+session, api.NodeConfigRequest{Boot: cfg.Boot}, &files); e != nil {
 		t.Errorf("after forged packets it gets no config files: %v", e)

@@ -273,8 +273,67 @@ func TestRolloutOfABadVersion(t *testing.T) {
 	}
 }
 
-// Operators pause, resume and abort. A plan that cannot be carried out is refused. A dry run shows the waves and starts
-// nothing.
+// A node that was given the new version for a try takes part: it is the canary, and has its group's image again. If the
+// version is bad it returns with the others, and nothing leads back to that version.
+func TestRolloutOfATriedVersion(t *testing.T) {
+	for _, bad := range []bool{false, true} {
+		r := startRolling(t, 3)
+		ctx := t.Context()
+		set := api.NodeSet{Select: "node002", Version: ptr(fleet.Ref("lab"))}
+		if _, err := r.c.SetNodes(ctx, set); err != nil {
+			t.Fatal(err)
+		}
+		tried := r.nodes[1]
+		tried.up(r)
+		if n := r.nodeOf("node002"); n.Running != r.new || n.Version == "" {
+			t.Fatalf("it tries %s: %+v", n.Running, n)
+		}
+		if bad {
+			tried.broken = []string{"new.service"}
+			tried.up(r)
+		}
+		plan := fleet.RolloutPlan{Wave: "1"}
+		dry, err := r.c.StartRollout(ctx, api.RolloutStart{Group: "default", Image: "lab", Plan: plan, DryRun: true})
+		if err != nil || r.nodeOf("node002").Version == "" {
+			t.Fatalf("a dry run changes the node: %+v, %v", dry, err)
+		}
+		x := r.begin(plan)
+		if n := r.nodeOf("node002"); n.Version != "" || n.Desired != r.new || x.Nodes[0].Node != "node002" {
+			t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version,
+				n.Desired)
+		}
+		x = r.ends(x.ID)
+		want, ends := r.new, fleet.RolloutDone
+		if bad {
+			want, ends = r.old, fleet.RolloutRolledBack
+		}
+		if x.State != ends {
+			t.Errorf("bad %t: it ends %s: %s", bad, x.State, x.Reason)
+		}
+		for _, p := range r.nodes {
+			if n := r.nodeOf(p.name); n.Desired != want || n.Running != want || n.Version != "" {
+				t.Errorf("bad %t: %s is to boot %s and runs %s; want %s", bad, n.Name, n.Desired, n.Running, want)
+			}
+		}
+	}
+}
+
+// A group of one node: the README's two lines, try it and roll it out, do what they say.
+func TestRolloutOfTheOnlyNode(t *testing.T) {
+	r := startRolling(t, 1)
+	set := api.NodeSet{Select: "node001", Version: ptr(fleet.Ref("lab"))}
+	if _, err := r.c.SetNodes(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	r.nodes[0].up(r)
+	x := r.ends(r.begin(fleet.RolloutPlan{Gates: []fleet.Gate{"booted"}}).ID)
+	if n := r.nodeOf("node001"); x.State != fleet.RolloutDone || n.Desired != r.new || n.Version != "" {
+		t.Errorf("%s: %s; %+v", x.State, x.Reason, n)
+	}
+}
+
+// Operators pause, resume and abort; a plan that cannot be carried out is refused; a dry run tells the waves and
+// begins nothing.
 func TestRolloutVerbs(t *testing.T) {
 	r := startRolling(t, 2)
 	ctx := t.Context()

@@ -130,7 +130,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		now:       c.Now,
 		started:   c.Now(),
 		ports:     &endpoint.Ports{},
-		lastSeen:  &lastseen.Times{},
+		lastSeen:  &lastseen.Times{Since: c.Now()},
 	}
 	s.metrics = metrics.New(
 		metrics.Options{
@@ -361,7 +361,7 @@ func (s *Server) Close() error {
 
 // wireBoot wires the parts that answer machines that boot.
 func (s *Server) wireBoot() {
-	s.discovery = discovery.New(s.registry, s.lastSeen.Reported, s.now, s.log)
+	s.discovery = discovery.New(s.registry, s.lastSeen.MayRun, s.now, s.log)
 	s.media = bootmedia.New(bootmedia.Options{
 		Store: s.store, Registry: s.registry, Versions: s.versions, Planner: s.planner, Keys: s.keys, Agents: s.agents,
 		Disks: s.disks, Ports: s.ports, Auth: s.nodeAuth, Interfaces: s.cfg.DHCP.Interfaces, BootFiles: s.cfg.BootFiles,

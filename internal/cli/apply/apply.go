@@ -96,7 +96,7 @@ func applyFile(env *cmdenv.Env, ctx context.Context, c *api.Client, file fleetfi
 		return printApplied(env, plan)
 	}
 	if !env.JSON {
-		printSteps(env, plan.Steps)
+		printSteps(env, plan)
 	}
 	if err := confirm(env, len(plan.Steps), f.yes); err != nil {
 		return err
@@ -150,7 +150,7 @@ func printApplied(env *cmdenv.Env, plan api.Applied) error {
 	if env.JSON {
 		return output.JSON(env.Out, plan)
 	}
-	printSteps(env, plan.Steps)
+	printSteps(env, plan)
 	if len(plan.Steps) == 0 {
 		env.Printf("the fleet is as declared\n")
 		return nil
@@ -159,12 +159,12 @@ func printApplied(env *cmdenv.Env, plan api.Applied) error {
 	return nil
 }
 
-// printSteps prints a line for each step. Nodes with the same change share a line.
-func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
+// printSteps prints a line for each step and each note. Nodes that change in the same way share a line.
+func printSteps(env *cmdenv.Env, plan api.Applied) {
 	signs := map[api.Action]string{api.Creates: "+", api.Alters: "~", api.Deletes: "-"}
 	names := map[string][]string{}
 	var order []string
-	for _, s := range steps {
+	for _, s := range plan.Steps {
 		head, tail := signs[s.Action]+" "+s.Kind, strings.Join(s.Fields, "; ")
 		if s.Kind != "node" {
 			env.Printf("%s\n", strings.TrimSuffix(strings.TrimSpace(head+" "+s.Name)+": "+tail, ": "))
@@ -179,6 +179,9 @@ func printSteps(env *cmdenv.Env, steps []api.ApplyStep) {
 	for _, key := range order {
 		head, tail, _ := strings.Cut(key, "\n")
 		env.Printf("%s\n", strings.TrimSuffix(head+" "+fleet.Fold(names[key])+": "+tail, ": "))
+	}
+	for _, n := range plan.Notes {
+		env.Printf("= %s\n", n)
 	}
 }
 

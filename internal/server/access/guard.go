@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"pando/internal/api"
@@ -33,6 +35,7 @@ type Guard struct {
 	attempts *attempts
 	failures failures
 	rates    *rates
+	streams  httpapi.Streams
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -53,8 +56,27 @@ func (g *Guard) Protect(m *httpapi.Mux, routes []httpapi.Route, auth func(httpap
 		if IsChange(r.Method, r.Path) {
 			around = append(around, g.audited)
 		}
+		if strings.HasSuffix(r.Path, "/stream") {
+			around = append(around, g.fewStreams)
+		}
 		route := r.Method + " " + r.Path
 		m.Route(route, r.Handle, append(around, takes(RoleFor(r.Method, r.Path)), confined(reach[route]))...)
+	}
+}
+
+// fewStreams limits the streams of each caller. Callers on the unix socket have no limit.
+func (g *Guard) fewStreams(h httpapi.Handler) httpapi.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		p := httpapi.CallerOf(r.Context())
+		if p.Kind == "" {
+			return h(w, r)
+		}
+		if !g.streams.Begin(p.String()) {
+			return api.NewError(api.TooMany, fmt.Sprintf("%s has %d streams already", p, httpapi.MaxStreams),
+				"end some of them")
+		}
+		defer g.streams.End(p.String())
+		return h(w, r)
 	}
 }
 

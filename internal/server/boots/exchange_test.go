@@ -22,5 +22,5 @@ func TestExchangesAreBounded(t *testing.T) {
 	}
 }
 
-// never reports that no machine has reported.
-func never(fleet.MAC) time.Time { return time.Time{} }
+// never reports that no machine runs.
+func never(fleet.MAC, time.Time, time.Duration) bool { return false }

@@ -187,7 +187,7 @@ const runsFor = 90 * time.Second
 // packet begins no new boot while it runs. The request for a script does, or a packet after it has become silent. The
 // boot's lock is held.
 func (s *packets) runs(c *bootlog.Entry, now time.Time) bool {
-	return !c.Boot.Session.IsZero() && now.Sub(s.lastSeen.Reported(c.MAC)) < runsFor
+	return !c.Boot.Session.IsZero() && s.lastSeen.MayRun(c.MAC, now, runsFor)
 }
 
 // toldScript reports whether a packet told iPXE where its script is. iPXE requests the script next.

@@ -153,7 +153,7 @@ func (s *scripts) admit(ctx context.Context, c *bootlog.Entry, q netboot.Query) 
 	}
 	m := discovery.Match{Node: node}
 	if err == nil {
-		m, err = s.discovery.Match(ctx, node, c.MAC, q.Serial)
+		m, err = s.discovery.Match(ctx, node, c.MAC, q.UUID, q.Serial)
 	}
 	if err != nil {
 		return m, err

@@ -15,6 +15,7 @@ import (
 
 	"pando/internal/api"
 	"pando/internal/fleet"
+	"pando/internal/httpapi"
 	"pando/internal/output"
 	"pando/internal/trace"
 )
@@ -64,14 +65,13 @@ type Dashboard struct {
 	board   *board
 	fresh   newBytes
 	asked   asked
-	streams streams
+	streams httpapi.Streams
 	mux     *http.ServeMux
 }
 
 // New makes a dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux(),
-		streams: streams{of: map[string]int{}}}
+	d := &Dashboard{Config: c, assets: loadAssets(), mux: http.NewServeMux()}
 	d.board = newBoard(c.API, c.Feed, c.Now, c.Log)
 	var err error
 	if d.pages, err = parsePages(d.assets); err != nil {

@@ -35,11 +35,11 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	if viewer == "" { // without a login
 		viewer, _, _ = net.SplitHostPort(r.RemoteAddr)
 	}
-	if !d.streams.enter(viewer) {
+	if !d.streams.Begin(viewer) {
 		http.Error(w, "too many pages are open: close some", http.StatusTooManyRequests)
 		return
 	}
-	defer d.streams.leave(viewer)
+	defer d.streams.End(viewer)
 	q := r.URL.Query()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
@@ -64,35 +64,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	d.liveEvents(r, out, q, seq)
 }
 
-// maxStreams is how many streams one viewer may have: more than the pages that a person watches, and less than the
-// connections that one address may open.
-const maxStreams = 32
-
-// streams counts the streams of each viewer.
-type streams struct {
-	mu sync.Mutex
-	of map[string]int
-}
-
-func (s *streams) enter(viewer string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer] >= maxStreams {
-		return false
-	}
-	s.of[viewer]++
-	return true
-}
-
-func (s *streams) leave(viewer string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of[viewer]--; s.of[viewer] == 0 {
-		delete(s.of, viewer)
-	}
-}
-
-// stream writes server-sent events until a write fails.
+// stream writes server-sent events until that fails.
 type stream struct {
 	w io.Writer
 	c *http.ResponseController

@@ -105,7 +105,7 @@ func (f *fleetAPI) applyFleet(r *http.Request) (any, error) {
 		if follow, err = fleetview.ExtensionsChanged(tx, before); err != nil {
 			return err
 		}
-		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps)}
+		out = api.Applied{DryRun: req.DryRun, Steps: a.steps, Plan: planName(a.steps), Notes: a.notes}
 		if req.Plan != "" && req.Plan != out.Plan {
 			return api.NewError(
 				api.Conflict,
@@ -144,7 +144,10 @@ type application struct {
 	at         time.Time
 	req        api.Apply
 	steps      []api.ApplyStep
+	notes      []string
 }
+
+func (a *application) note(text string) { a.notes = append(a.notes, text) }
 
 func (a *application) run() error {
 	for _, part := range []func() error{a.policy, a.classes, a.groups, a.nodes, a.pruneGroups, a.pruneClasses,
@@ -240,8 +243,12 @@ func (a *application) group(is fleet.Group) error {
 	if err != nil && !isNew {
 		return err
 	}
-	if is.Image, is.Follow, err = fleetview.PinDeclared(a.tx, is.Image, is.Follow, was.Image); err != nil {
+	var stays string
+	if is.Image, is.Follow, stays, err = fleetview.PinDeclared(a.tx, is.Image, is.Follow, was.Image); err != nil {
 		return err
+	}
+	if stays != "" {
+		a.note("group " + is.Name + " " + stays + ": pando rollout start @" + is.Name + " brings it")
 	}
 	fields := groupDiff(was, is)
 	if !isNew && len(fields) == 0 {

@@ -78,7 +78,11 @@ func (a *application) nodeChanges(known map[string]fleet.Node) (changes []nodeCh
 			err = httpapi.BadRequest(errNoMachine.Error(), "give mac or serial")
 		}
 		if err == nil && fieldsOf(d)(fleet.SettingImage) {
-			is.Version, is.Follow, err = fleetview.PinDeclared(a.tx, d.Version, d.Follow, was.Version)
+			var stays string
+			is.Version, is.Follow, stays, err = fleetview.PinDeclared(a.tx, d.Version, d.Follow, was.Version)
+			if stays != "" {
+				a.note("node " + d.Name + " " + stays + ": pando node set " + d.Name + " --image brings it")
+			}
 		}
 		switch {
 		case err != nil:

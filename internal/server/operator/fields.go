@@ -68,7 +68,7 @@ func applyNodeSet(n *fleet.Node, req api.NodeSet) (err error) {
 
 func cloneNode(n fleet.Node) fleet.Node {
 	n.MACs, n.KernelArgs, n.Labels = slices.Clone(n.MACs), slices.Clone(n.KernelArgs), maps.Clone(n.Labels)
-	n.Learned = slices.Clone(n.Learned)
+	n.Learned, n.Claimed = slices.Clone(n.Learned), slices.Clone(n.Claimed)
 	return n
 }
 

@@ -118,7 +118,11 @@ func (a *secretAPI) approve(tx *registry.Tx, n fleet.Node) ([]string, error) {
 			"switch it on first",
 		)
 	}
-	if fleet.ValueOf(c.Group.Secrets).Kind() == fleet.SecretsApprove {
+	switch fleet.ValueOf(c.Group.Secrets).Kind() {
+	case fleet.SecretsMAC:
+		n.Claimed = nil
+		return []string{"the machine with MAC " + b.MAC.String() + ": approved"}, tx.PutNode(n.Name, n)
+	case fleet.SecretsApprove:
 		return []string{"boot " + string(b.ID) + ": approved"}, tx.ApproveBoot(b.ID, a.now())
 	}
 	switch {

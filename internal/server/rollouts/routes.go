@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"pando/internal/api"
@@ -61,12 +62,16 @@ func (d *Runner) startRollout(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var out fleet.Rollout
+	var tried []string
 	err = d.registry.Update(r.Context(), func(tx *registry.Tx) error {
 		next, err := d.fromTo(tx, req)
 		if err != nil {
 			return err
 		}
-		nodes, err := d.candidates(r.Context(), tx, req.Group)
+		if tried, err = unpinTried(tx, next); err != nil {
+			return err
+		}
+		nodes, err := d.candidates(r.Context(), tx, req.Group, tried)
 		if err != nil {
 			return err
 		}
@@ -84,12 +89,42 @@ func (d *Runner) startRollout(r *http.Request) (any, error) {
 	}
 	view := fleetview.Rollout(out)
 	if view.DryRun = req.DryRun; !req.DryRun {
+		var notes []rollout.Note
+		for _, name := range tried {
+			notes = append(notes, rollout.Note{Node: name, Message: "is a canary: it was given " + out.To.Short() +
+				" before, and has its group's image from now on"})
+		}
+		d.tell(r.Context(), out, notes)
 		d.lookNow()
 	}
 	return view, nil
 }
 
-// checkPlan returns an error for a plan that cannot be carried out on this server.
+// unpinTried makes the nodes of a group that were given the new version for a try follow their group. They take part in
+// the rollout, so that they return with the others if the version turns out to be bad.
+func unpinTried(tx *registry.Tx, r fleet.Rollout) (names []string, err error) {
+	nodes, err := tx.Nodes()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.Group != r.Group || n.State != fleet.Adopted || n.Version == "" || n.Follow {
+			continue
+		}
+		has, err := tx.Resolve(n.Version)
+		if _, _, to, _ := r.To.Split(); err != nil || has != to {
+			continue // what it has may be gone; it is not this version
+		}
+		n.Version = ""
+		if err := tx.PutNode(n.Name, n); err != nil {
+			return nil, err
+		}
+		names = append(names, n.Name)
+	}
+	return names, nil
+}
+
+// checkPlan refuses a plan that cannot be carried out here.
 func (d *Runner) checkPlan(p fleet.RolloutPlan) error {
 	if err := p.Validate(); err != nil {
 		return httpapi.Invalid(err)
@@ -172,8 +207,13 @@ func (d *Runner) fromTo(tx *registry.Tx, req api.RolloutStart) (fleet.Rollout, e
 // usualOf is how many of a node's last boots determine its usual boot time.
 const usualOf = 10
 
-// candidates returns the nodes that follow a group's image.
-func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) ([]rollout.Candidate, error) {
+// candidates returns the nodes that follow a group's image. tried are those that had the new version before.
+func (d *Runner) candidates(
+	ctx context.Context,
+	tx *registry.Tx,
+	group string,
+	tried []string,
+) ([]rollout.Candidate, error) {
 	nodes, err := fleetview.Followers(tx, group)
 	if err != nil {
 		return nil, err
@@ -184,7 +224,7 @@ func (d *Runner) candidates(ctx context.Context, tx *registry.Tx, group string) 
 	}
 	var out []rollout.Candidate
 	for _, n := range views {
-		c := rollout.Candidate{Name: n.Name, Seen: n.Seen}
+		c := rollout.Candidate{Name: n.Name, Seen: n.Seen, Tried: slices.Contains(tried, n.Name)}
 		c.Up = n.Boot != nil && n.Boot.State.Runs() && d.now().Sub(n.Seen) <= lastseen.Within
 		if n.Hardware != nil {
 			c.Class = n.Hardware.Vendor + " " + n.Hardware.Product
