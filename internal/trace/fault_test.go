@@ -125,6 +125,12 @@ func TestDiagnose(t *testing.T) {
 			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
 		{"registration refused", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
 			"registration refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
+		{"token used twice", with(toKernel, "init-", "address-", "hello+", "hello! token already used: second "+
+			"registration from 10.0.0.9"), nil, nil, Refused, "10.0.0.9", "reboot"},
+		{"another's address", with(toKernel, "init-", "address-", "hello+", "hello! registration from 10.0.0.9 "+
+			"refused: no DHCP exchange gave it this address"), nil, nil, Refused, "10.0.0.9", "reboot"},
+		{"nobody at the control port", with(toKernel, "init-", "address-", "hello+", "hello! register with the "+
+			"server: dial tcp 10.0.0.1:8443: connect: connection refused"), nil, nil, Unreachable, "8443", "firewall"},
 		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
 		{"control port closed", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
