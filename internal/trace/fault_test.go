@@ -125,12 +125,6 @@ func TestDiagnose(t *testing.T) {
 			"answer"), nil, nil, NoLease, "after its kernel had started", "VLAN"},
 		{"registration refused", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
 			"registration refused: token already used"), nil, nil, Refused, "token already used", "reboot"},
-		{"token used twice", with(toKernel, "init-", "address-", "hello+", "hello! token already used: second "+
-			"registration from 10.0.0.9"), nil, nil, Refused, "10.0.0.9", "reboot"},
-		{"another's address", with(toKernel, "init-", "address-", "hello+", "hello! registration from 10.0.0.9 "+
-			"refused: no DHCP exchange gave it this address"), nil, nil, Refused, "10.0.0.9", "reboot"},
-		{"nobody at the control port", with(toKernel, "init-", "address-", "hello+", "hello! register with the "+
-			"server: dial tcp 10.0.0.1:8443: connect: connection refused"), nil, nil, Unreachable, "8443", "firewall"},
 		{"another server's word", with(toKernel, "init-", "address-", "hello+", "hello! check assignment: wrong "+
 			"signature"), nil, nil, SignatureRefused, "wrong signature", "another Pando"},
 		{"control port closed", with(toKernel, "init-", "address-", "hello+", "hello! register with the server: "+
@@ -203,6 +197,21 @@ func TestDiagnose(t *testing.T) {
 	for _, f := range Faults() {
 		if !seen[f] {
 			t.Errorf("no boot here has the fault %s", f)
+		}
+	}
+}
+
+// A closed port of the server is not taken for a refusal by the server, and no refusal for a closed port.
+func TestRefusedByServerOrPort(t *testing.T) {
+	for failure, want := range map[string]Fault{
+		"register with the server: registration refused: unknown token":                           Refused,
+		"token already used: second registration from 10.0.0.9":                                   Refused,
+		"registration from 10.0.0.9 refused: no DHCP exchange gave 52:54:00:01:00:01 its address": Refused,
+		"register with the server: dial tcp 10.0.0.1:8443: connect: connection refused":           Unreachable,
+	} {
+		events, now := eventsOf(t, with(toKernel, "init-", "address-", "hello+", "hello! "+failure)...)
+		if d, ok := Diagnose(events, Facts{}, now); !ok || d.Fault != want {
+			t.Errorf("%q: %v %s, want %s", failure, ok, d.Fault, want)
 		}
 	}
 }
