@@ -138,6 +138,28 @@ func TestModuleForAnotherProcessor(t *testing.T) {
 	}
 }
 
+// A module that every boot needs fails each time, also with ENODEV.
+func TestNeededModuleFails(t *testing.T) {
+	for _, no := range []error{unix.ENODEV, unix.EINVAL} {
+		l, tried := NewLoader(index(), CommandLine{}), 0
+		l.insert = func(m image.Module, _ []string) error {
+			if m.Name == "nbd" {
+				tried++
+				return fmt.Errorf("load module %s: %w", m.Name, no)
+			}
+			return nil
+		}
+		for range 2 {
+			if err := l.Load(l.Index.Always); !errors.Is(err, no) || !strings.Contains(err.Error(), "nbd") {
+				t.Errorf("nbd with %v: %v", no, err)
+			}
+		}
+		if tried != 1 {
+			t.Errorf("nbd with %v is tried %d times", no, tried)
+		}
+	}
+}
+
 // The error for a driver that the kernel has and that was not sent says what to do.
 func TestDriverThatWasNotSent(t *testing.T) {
 	x := index()

@@ -41,16 +41,22 @@ func fixedOptions(module string) []string {
 }
 
 // Load loads the named modules and those that they need. It continues after a failure, returns all errors, and does
-// not retry a failed module. ENODEV is no error: the module found no hardware for it (crc32c_intel without SSE4.2),
-// and another module does its work.
+// not retry a failed module, but returns the error of one that every boot needs again. ENODEV of others is no error:
+// the module found no hardware for it (crc32c_intel without SSE4.2), and another module does its work.
 func (l *Loader) Load(names []string) error {
 	skip := func(n string) bool { return l.Loaded[n] || l.failed[n] != nil || l.cmd.Blacklist[n] }
+	needed := func(n string) bool { return slices.Contains(l.Index.Always, n) }
 	var errs []error
+	for _, n := range names {
+		if err := l.failed[n]; err != nil && needed(n) {
+			errs = append(errs, err)
+		}
+	}
 	for _, m := range l.Index.order(names, skip) {
 		err := l.insert(m, append(l.cmd.Options[m.Name], fixedOptions(m.Name)...))
 		if err != nil {
 			l.failed[m.Name] = err
-			if !errors.Is(err, unix.ENODEV) {
+			if needed(m.Name) || !errors.Is(err, unix.ENODEV) {
 				errs = append(errs, err)
 			}
 			continue

@@ -201,6 +201,21 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
+// A closed port of the server is not taken for a refusal by the server, and no refusal for a closed port.
+func TestRefusedByServerOrPort(t *testing.T) {
+	for failure, want := range map[string]Fault{
+		"register with the server: registration refused: unknown token":                           Refused,
+		"token already used: second registration from 10.0.0.9":                                   Refused,
+		"registration from 10.0.0.9 refused: no DHCP exchange gave 52:54:00:01:00:01 its address": Refused,
+		"register with the server: dial tcp 10.0.0.1:8443: connect: connection refused":           Unreachable,
+	} {
+		events, now := eventsOf(t, with(toKernel, "init-", "address-", "hello+", "hello! "+failure)...)
+		if d, ok := Diagnose(events, Facts{}, now); !ok || d.Fault != want {
+			t.Errorf("%q: %v %s, want %s", failure, ok, d.Fault, want)
+		}
+	}
+}
+
 // TestAHintOfTheFailureWins: the hint of a failure is preferred to the general one.
 func TestAHintOfTheFailureWins(t *testing.T) {
 	events, now := eventsOf(t, with(toRegister, "root+", "root! mount erofs: invalid argument")...)

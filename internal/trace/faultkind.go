@@ -84,7 +84,7 @@ var knowns = []known{
 	},
 	{
 		Register,
-		"refused",
+		"registration", // not "refused": so is a connection to a closed port
 		Refused,
 		"the server did not take it for the node it says it is",
 		"reboot it; if that goes on, look who else has its address",

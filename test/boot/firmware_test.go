@@ -40,7 +40,8 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 			t.Parallel()
 			s := *s
 			s.t = t
-			s.boot(n)
+			m := s.boot(n)
+			s.gathersRandom(n, m)
 			s.knownNIC(n)
 			s.oddTexts(n)
 			g := s.shell(n)
@@ -51,6 +52,21 @@ func TestRealBootOfEachFirmwareAndDebian(t *testing.T) {
 				t.Errorf("the second card is not there: %s", cards)
 			}
 		})
+	}
+}
+
+// gathersRandom checks that a poor machine said that it waited for random numbers. If its kernel has them from its
+// firmware ("crng init done" before /init), the machine is not as poor as this test needs.
+func (s *site) gathersRandom(n node, m *testkit.Machine) {
+	s.t.Helper()
+	text, err := m.Console.Text()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if n.poor && !strings.Contains(text, "waits for the kernel to gather random numbers") {
+		_, rng, _ := strings.Cut(text, "random: ")
+		rng, _, _ = strings.Cut(rng, "\n")
+		s.t.Errorf("%s does not say that it waits for random numbers; its kernel says %q", n.name, rng)
 	}
 }
 

@@ -40,6 +40,7 @@ type Service struct {
 	volumes  *volume.Dir
 	swaps    *volume.Swaps
 	tickets  tickets
+	told     told
 	nodes    Reporter
 	port     func() uint16 // the image port
 	now      func() time.Time
@@ -231,8 +232,57 @@ func (s *Service) attachVolume(ctx context.Context, x ticket, c net.Conn) {
 	)
 }
 
-// tellOf adds an entry to the timeline of a boot that is up.
+// reasonsMost is how many different messages the timeline of one boot gets.
+const reasonsMost = 20
+
+// told has the messages that were added to the timeline of each node's latest boot. A node tries again for ever.
+type told struct {
+	mu    sync.Mutex
+	boots map[string]toldBoot // by node
+}
+
+type toldBoot struct {
+	id       fleet.BootID
+	messages map[string]bool
+}
+
+// first reports whether the timeline of b should get a message, and remembers that it has it.
+func (t *told) first(b registry.Boot, message string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.boots == nil {
+		t.boots = map[string]toldBoot{}
+	}
+	if t.boots[b.Node].id != b.ID {
+		t.boots[b.Node] = toldBoot{b.ID, map[string]bool{}}
+	}
+	has := t.boots[b.Node].messages
+	if has[message] || len(has) >= reasonsMost {
+		return false
+	}
+	has[message] = true
+	return true
+}
+
+// forget makes first report true again for a message that could not be added.
+func (t *told) forget(b registry.Boot, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.boots[b.Node].messages, message)
+}
+
+// drop forgets a node that was deleted.
+func (t *told) drop(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.boots, node)
+}
+
+// tellOf adds an entry to the timeline of a boot that is up, once for each message.
 func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint string) {
+	if !s.told.first(b, message) {
+		return
+	}
 	e := trace.Event{
 		Time:    s.now(),
 		Boot:    b.ID,
@@ -244,6 +294,7 @@ func (s *Service) tellOf(ctx context.Context, b registry.Boot, message, hint str
 		Hint:    hint,
 	}
 	if _, err := s.registry.Append(ctx, e); err != nil {
+		s.told.forget(b, message)
 		s.log.Error("problem of a volume cannot be recorded", "node", b.Node, "err", err)
 	}
 }

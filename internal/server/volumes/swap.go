@@ -78,6 +78,7 @@ func (s *Service) PruneSwap(ctx context.Context) error {
 
 // NodeDeleted removes the swap space of a node that was deleted.
 func (s *Service) NodeDeleted(ctx context.Context, node string) {
+	s.told.drop(node)
 	if err := s.swaps.Remove(ctx, node); err != nil {
 		s.log.Error("swap space of a deleted node cannot be removed", "node", node, "err", err)
 	}
