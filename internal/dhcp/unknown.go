@@ -127,7 +127,8 @@ func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 				fmt.Sprintf("%s-%s", n.First, n.Last), "free", use.Free(), "nodes", use.Known, "unknown", use.Unknown,
 				"in_use", use.InUse, "hint", hint)
 			if due && s.Warn != nil {
-				s.Warn(fmt.Sprintf("%d of the %d addresses of %s-%s are free", use.Free(), use.All, n.First, n.Last), hint)
+				s.Warn(fmt.Sprintf("%d of the %d addresses of %s-%s are free", use.Free(), use.All, n.First, n.Last),
+					hint)
 			}
 		}
 	}

@@ -105,8 +105,8 @@ func TestVersionThatIsNotWhole(t *testing.T) {
 	}
 }
 
-// TestKernelForAnotherAddress: what is as large as a kernel is checked whoever requests it. A machine behind a router, or
-// one whose address changed after its script, is not known by its address.
+// TestKernelForAnotherAddress: an object as large as a kernel is checked whoever requests it. A machine behind a router
+// is not known by its address, nor one whose address changed after its script.
 func TestKernelForAnotherAddress(t *testing.T) {
 	s := startSite(t)
 	kernel := bytes.Repeat([]byte("kernel "), 300_000)
