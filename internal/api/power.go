@@ -24,13 +24,13 @@ const (
 
 	PowerSoftReboot PowerAction = "soft-reboot" // done by the node itself, without firmware and kernel
 	PowerStage      PowerAction = "stage"       // fetch what the next boot needs, and keep running
-	PowerAnew       PowerAction = "auto"        // the shortest of reboot, kexec and soft-reboot that the changes allow
+	PowerAuto       PowerAction = "auto"        // the shortest of reboot, kexec and soft-reboot that the changes allow
 )
 
 // BootMethod returns the boot method of an action that reboots a node.
 func (a PowerAction) BootMethod() (fleet.BootMethod, bool) {
 	switch a {
-	case PowerReboot, PowerKexec, PowerSoftReboot, PowerAnew:
+	case PowerReboot, PowerKexec, PowerSoftReboot, PowerAuto:
 		return fleet.BootMethod(a), true
 	}
 	return "", false

@@ -76,7 +76,7 @@ func (b *builder) makeTree(ctx context.Context) error {
 		if err != nil {
 			why, _, _ := strings.Cut(err.Error(), "\n")
 			b.Progress(
-				steps.Progress{Step: StepTree, Note: "everything is installed anew: no layers here (" + why + ")"},
+				steps.Progress{Step: StepTree, Note: "everything is installed again: no layers here (" + why + ")"},
 			)
 		}
 	}

@@ -31,7 +31,7 @@ command_line: [splash]
 	}
 	from := testOptions(t, data, "")
 	from.CommandLine, from.Recipe = nil, r
-	if _, err := Image(t.Context(), from); err == nil || !strings.Contains(err.Error(), "give its digest") {
+	if _, err := Image(t.Context(), from); err == nil || !strings.Contains(err.Error(), "append its digest") {
 		t.Errorf("a base without a digest: %v", err)
 	}
 	from.Recipe = r.WithBase(first.Version)

@@ -8,7 +8,7 @@ import (
 )
 
 // An interface that is deleted and created again while the server runs is served again, as server and as proxy.
-func TestInterfaceMadeAnew(t *testing.T) {
+func TestInterfaceMadeAgain(t *testing.T) {
 	for _, spec := range []helperSpec{ownSpec(), proxySpec()} {
 		t.Run(string(spec.Config.Mode), func(t *testing.T) {
 			t.Parallel()

@@ -25,7 +25,7 @@ import (
 	"pando/internal/api"
 )
 
-var update = flag.Bool("update", false, "write the golden file anew")
+var update = flag.Bool("update", false, "write the golden file")
 
 func TestKeysAreMadeOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")

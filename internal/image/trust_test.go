@@ -39,17 +39,17 @@ func TestRotation(t *testing.T) {
 		signature []byte
 		want      error
 	}{
-		"not moved, not signed anew": {Trust{Keys: []string{old}}, before, nil},
-		"not moved, signed anew":     {Trust{Keys: []string{old}}, both, nil},
-		"moved, not signed anew":     {Trust{Keys: []string{next, old}}, before, nil},
-		"moved, signed anew":         {Trust{Keys: []string{next, old}}, both, nil},
-		"old key forgotten":          {Trust{Keys: []string{next}}, both, nil},
-		"old key revoked":            {Trust{Keys: []string{next, old}, Revoked: []string{old}}, both, nil},
-		"by the revoked key only":    {Trust{Keys: []string{next, old}, Revoked: []string{old}}, before, ErrRevoked},
-		"by it, and not known":       {Trust{Keys: []string{next}, Revoked: []string{old}}, before, ErrRevoked},
-		"by a forgotten key only":    {Trust{Keys: []string{next}}, before, ErrWrongSignature},
-		"by a key not known yet":     {Trust{Keys: []string{old}}, after, ErrWrongSignature},
-		"nobody is trusted":          {Trust{Keys: []string{old}, Revoked: []string{old}}, before, ErrRevoked},
+		"not moved, not signed again": {Trust{Keys: []string{old}}, before, nil},
+		"not moved, signed again":     {Trust{Keys: []string{old}}, both, nil},
+		"moved, not signed again":     {Trust{Keys: []string{next, old}}, before, nil},
+		"moved, signed again":         {Trust{Keys: []string{next, old}}, both, nil},
+		"old key forgotten":           {Trust{Keys: []string{next}}, both, nil},
+		"old key revoked":             {Trust{Keys: []string{next, old}, Revoked: []string{old}}, both, nil},
+		"by the revoked key only":     {Trust{Keys: []string{next, old}, Revoked: []string{old}}, before, ErrRevoked},
+		"by it, and not known":        {Trust{Keys: []string{next}, Revoked: []string{old}}, before, ErrRevoked},
+		"by a forgotten key only":     {Trust{Keys: []string{next}}, before, ErrWrongSignature},
+		"by a key not known yet":      {Trust{Keys: []string{old}}, after, ErrWrongSignature},
+		"nobody is trusted":           {Trust{Keys: []string{old}, Revoked: []string{old}}, before, ErrRevoked},
 	} {
 		_, err := c.trust.Verify(m, c.signature)
 		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) ||

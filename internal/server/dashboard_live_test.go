@@ -70,7 +70,7 @@ func TestEveryPageIsLive(t *testing.T) {
 		}
 		v.Until(x.after)
 		if v.Run(`window.sameDocument`) != "true" {
-			t.Errorf("%s was loaded anew", x.path)
+			t.Errorf("%s was loaded again", x.path)
 		}
 		v.Quiet(x.path)
 	}
@@ -113,7 +113,7 @@ func TestDashboardOutlivesARestart(t *testing.T) {
 		}
 		v.Until(live)
 		if v.Run(`window.sameDocument`) != "true" {
-			t.Error("the page was loaded anew")
+			t.Error("the page was loaded again")
 		}
 	}
 	for _, problem := range v.Problems() {

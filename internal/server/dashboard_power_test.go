@@ -59,7 +59,7 @@ func TestDashboardSwitchesANode(t *testing.T) {
 	}
 	v.Until(`document.querySelector(".outcome")?.innerText.includes("asked to shut down")`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	v.Quiet("power")
 	v.Run(`document.querySelector(".outcome").scrollIntoView(), 0`)

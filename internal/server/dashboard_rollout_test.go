@@ -66,7 +66,7 @@ func TestDashboardLeadsARollout(t *testing.T) {
 	}
 	v.Until(state + ` === "paused"`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	for _, step := range [][2]string{{"resume", "running"}, {"pause", "paused"}, {"abort", "roll"}} {
 		v.Until(fmt.Sprintf(`document.querySelector('form[action$="/%s"]')`, step[0]))

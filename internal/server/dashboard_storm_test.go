@@ -94,7 +94,7 @@ func TestDashboardStorm(t *testing.T) {
 	v.Until(`document.querySelector("h1").innerText.startsWith("7")`)
 	v.Until(`document.body.innerText.includes("The server sends")`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	point := func(selector string, x, y float64) {
 		t.Helper()

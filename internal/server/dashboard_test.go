@@ -296,7 +296,7 @@ func TestDashboardIsLive(t *testing.T) {
 	v.Until(fmt.Sprintf(tile, 2) + `.includes("booting")`)
 	v.Until(`document.getElementById("pulse").textContent === "live"`)
 	if v.Run(`window.sameDocument`) != "true" {
-		t.Error("the page was loaded anew")
+		t.Error("the page was loaded again")
 	}
 	v.Problems() // the connection that was lost, among them
 	group := "lab"

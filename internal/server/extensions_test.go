@@ -190,7 +190,7 @@ func TestExtensionsArePacked(t *testing.T) {
 	s.packs.Look(tools)
 	s.packs.Look(base)
 	if again := s.packed(tools, "", func(bootpack.Record) bool { return s.packs.Waiting() == 0 }); again.Sequence != 1 {
-		t.Errorf("it was packed anew: %+v", again)
+		t.Errorf("it was packed again: %+v", again)
 	}
 }
 

@@ -47,9 +47,9 @@ func TestBootFromAMedium(t *testing.T) {
 		t.Fatalf("begin again: %+v after %+v, %v", second, first, e)
 	}
 	n.wait(30 * time.Second) // it resets, and starts from its medium again
-	anew := api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1", Uptime: 10 * time.Second}
+	afterReset := api.BeginRequest{MAC: n.mac, Medium: version, Serial: "S1", Uptime: 10 * time.Second}
 	var other api.BeginResponse
-	if e := n.post("/v1/node/begin", "", anew, &other); e != nil || other.Boot == second.Boot {
+	if e := n.post("/v1/node/begin", "", afterReset, &other); e != nil || other.Boot == second.Boot {
 		t.Fatalf("begin after a reset: %+v, %v", other, e)
 	}
 	if p := s.progress(second.Boot); p.State != trace.Failed {

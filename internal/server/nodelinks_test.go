@@ -15,7 +15,7 @@ func TestLinksOfNodes(t *testing.T) {
 	}
 	n := s.node(1)
 	n.registerWith(n.load(), fleet.Hardware{Link: 100e6})
-	for _, when := range []string{"a node has told", "the server has started anew"} {
+	for _, when := range []string{"a node has told", "the server has started again"} {
 		if got := s.admission.Status(); got.Slots != 20 || got.NodeLink != 12.5e6 {
 			t.Errorf("%s: %+v", when, got)
 		}

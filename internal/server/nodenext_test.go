@@ -165,7 +165,7 @@ func TestMethodFollowsFromVersions(t *testing.T) {
 	s.running(n)
 	try := func(what, want string) {
 		t.Helper()
-		done, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerAnew, DryRun: true})
+		done, err := c.SwitchNode(t.Context(), "node001", api.PowerDo{Action: api.PowerAuto, DryRun: true})
 		if err != nil || !strings.Contains(done.Did, want) {
 			t.Errorf("%s: %+v, %v", what, done, err)
 		}

@@ -15,14 +15,14 @@ import (
 func (c *checker) beside(ctx context.Context, v fleet.Digest) error {
 	s, err := c.dir.sumsOf(v)
 	if errors.Is(err, errSums) {
-		return c.sumAnew(v, fmt.Sprintf("%v (%s)", err, c.dir.sidecar(v, sumsSuffix)))
+		return c.writeSums(v, fmt.Sprintf("%v (%s)", err, c.dir.sidecar(v, sumsSuffix)))
 	}
 	if err != nil {
 		c.problem(v, chunk.ID{}, "%v", err)
 		return nil
 	}
 	if c.Repair && len(s) == 0 {
-		return c.sumAnew(v, "")
+		return c.writeSums(v, "")
 	}
 	for _, suffix := range []string{signatureSuffix, provenanceSuffix} {
 		data, s, err := c.dir.damaged(v, suffix)
@@ -65,15 +65,15 @@ func (c *checker) wrongSidecar(ctx context.Context, v fleet.Digest, suffix strin
 		v,
 		chunk.ID{},
 		"%s (%s); the version boots all the same, and `pando image pull` from a server or directory that has it, "+
-			"or building it again, writes it anew",
+			"or building it again, writes it",
 		what,
 		file,
 	)
 	return nil
 }
 
-// sumAnew writes the sums of the present sidecars of a manifest.
-func (c *checker) sumAnew(v fleet.Digest, why string) error {
+// writeSums writes the sums of the present sidecars of a manifest.
+func (c *checker) writeSums(v fleet.Digest, why string) error {
 	if !c.Repair {
 		c.problem(v, chunk.ID{}, "%s", why)
 		return nil
@@ -88,7 +88,7 @@ func (c *checker) sumAnew(v fleet.Digest, why string) error {
 		}
 	}
 	if why != "" {
-		c.fixed(v, chunk.ID{}, "%s; they were written anew", why)
+		c.fixed(v, chunk.ID{}, "%s; they were written again", why)
 	}
 	return c.dir.putFile(c.dir.sidecar(v, sumsSuffix), s.encode())
 }

@@ -118,7 +118,7 @@ func TestDiagnose(t *testing.T) {
 		{"no driver", with(toKernel, "init-", "modules+", "modules-", "link+", "link! no wired network adapter "+
 			"appeared (tried: none)"), nil, nil, NoDriver, "no wired network adapter", "firmware-"},
 		{"no drivers at all", with(toKernel, "init-", "modules+", "modules! read /lib/modules: no such "+
-			"file"), nil, nil, NoDriver, "no such file", "build it anew"},
+			"file"), nil, nil, NoDriver, "no such file", "build it again"},
 		{"no link", with(toKernel, "init-", "link+", "link! no network link (tried: eth0, 15 s "+
 			"each)"), nil, nil, NoLink, "eth0", "switch port"},
 		{"no lease in the initramfs", with(toKernel, "init-", "link-", "address+", "address! no DHCP "+
@@ -180,7 +180,7 @@ func TestDiagnose(t *testing.T) {
 		{"went down", with(toUp, "shutdown-", "@1h"), nil, usual, "", "", ""},
 		{"lost its root", with(toUp, "shutdown! nobody answers"), nil, usual, RootLost, "nobody", "memory"},
 		{"went down early", with(toSystemd, "shutdown- it goes down"), nil, nil, NotStarted, "it goes down", "console"},
-		{"began anew", with(toKernel, "shutdown! anew"), nil, usual, GoneInKernel, "not heard of since; anew", "panic"},
+		{"began again", with(toKernel, "shutdown! new"), nil, usual, GoneInKernel, "not heard of since; new", "panic"},
 	} {
 		events, now := eventsOf(t, tt.boot...)
 		d, ok := Diagnose(events, Facts{FailedUnits: tt.units, Usual: tt.usual}, now)

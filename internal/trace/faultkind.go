@@ -62,10 +62,10 @@ var knowns = []known{
 		"",
 		NoDriver,
 		"its drivers were not loaded",
-		"is the kernel's modules package in the image? build it anew",
+		"is the kernel's modules package in the image? build it again",
 	},
 	{Link, "no wired network adapter", NoDriver, "no network adapter has a driver",
-		"add the driver's package (firmware-*) to the recipe and build the image anew; `pando node show` names " +
+		"add the driver's package (firmware-*) to the recipe and build the image again; `pando node show` names " +
 			"adapters without one"},
 	{
 		Link,
@@ -146,7 +146,7 @@ var knowns = []known{
 		"its config files were not put in place",
 		"is the writable memory of the node large enough (write limit of its group)?",
 	},
-	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it anew"},
+	{SwitchRoot, "", NoInit, "the image's init does not start", "install systemd-sysv in the image and build it again"},
 	{
 		Booted,
 		"node state",

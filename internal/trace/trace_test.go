@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 var zero = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 

@@ -16,7 +16,7 @@ const (
 	maxTestFunction = 130
 	maxPackage      = 5000 // lines, without tests
 	maxFiles        = 45   // files of a package, without tests
-	maxSamePrefix   = 3    // files of a package whose names begin with that of another file
+	maxSamePrefix   = 3    // files of a package whose names begin with one word
 )
 
 // longer are the exceptions: "path" or "path:function" with the reason.
@@ -79,27 +79,44 @@ func TestPackagesAreSmall(t *testing.T) {
 	}
 }
 
-// prefixes returns the file names that too many other files begin with. The part before a "_" counts as a name.
+// prefixes returns what too many file names begin with: a name, its part before a "_", or any five letters.
 func prefixes(names []string) []string {
-	stems := map[string]bool{}
+	const letters = 5
+	begin := map[string]bool{}
 	for _, n := range names {
 		stem, _, _ := strings.Cut(n, "_")
-		stems[stem] = len(stem) > 2
+		begin[stem] = len(stem) > 2
+		if len(n) >= letters {
+			begin[n[:letters]] = true
+		}
 	}
 	var found []string
-	for stem, counts := range stems {
+	for prefix, counts := range begin {
 		n := 0
 		for _, name := range names {
-			if strings.HasPrefix(name, stem) {
+			if strings.HasPrefix(name, prefix) {
 				n++
 			}
 		}
 		if counts && n > maxSamePrefix {
-			found = append(found, stem)
+			found = append(found, prefix)
 		}
 	}
 	slices.Sort(found)
 	return found
+}
+
+func TestPrefixes(t *testing.T) {
+	for _, tt := range []struct{ names, want string }{
+		{"dhcp dhcplease dhcppool dhcp_linux", "dhcp"},
+		{"stormcurves stormfeed stormmatrix stormpage", "storm"},
+		{"stormcurves stormfeed stormmatrix store", ""},
+		{"bootpage bootspage boots rolloutspage", ""},
+	} {
+		if got := strings.Join(prefixes(strings.Fields(tt.names)), " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.names, got, tt.want)
+		}
+	}
 }
 
 // Packages are nested at most three levels deep, so that they are easy to find.

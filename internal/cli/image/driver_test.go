@@ -10,7 +10,7 @@ import (
 	"pando/internal/cmdenv"
 )
 
-// TestDriversOfEveryBuild: a node says "build the image anew with --driver", however its image was made.
+// TestDriversOfEveryBuild: a node says "build the image again with --driver", however its image was made.
 func TestDriversOfEveryBuild(t *testing.T) {
 	env := &cmdenv.Env{}
 	for _, command := range []func(*cmdenv.Env) *cobra.Command{imageBuild, imageCapture, imageShell} {

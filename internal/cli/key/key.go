@@ -163,7 +163,7 @@ trust in the old one with "pando key revoke". Interrupted, the same command goes
 				env.Printf("key %s has not signed %d versions\n", args[0], len(ch.Without))
 			default:
 				env.Printf(
-					"key %s signs from now on; %d versions signed anew, %d without its signature\n",
+					"key %s signs from now on; %d versions signed again, %d without its signature\n",
 					ch.Key.Name,
 					ch.Signed,
 					len(ch.Without),
@@ -191,7 +191,7 @@ func keyRevoke(env *cmdenv.Env) *cobra.Command {
 		Short: "End the trust in a key, for good; what it alone signed does not boot any more",
 		Long: `End the trust in a key, for good: its secret half is removed from this server, and nodes refuse what it alone
 signed from their next boot on, also those that start from a boot medium made before. Nodes that run go on. A boot
-medium that knows only this key has to be made anew.`,
+medium that knows only this key has to be made again.`,
 		Example: `  pando key revoke site --dry-run
   pando key revoke site`,
 		Args: cobra.ExactArgs(1),

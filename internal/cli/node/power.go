@@ -266,7 +266,7 @@ it if it fits, and kexec if not (pando node diff says why). A node that cannot d
 	env.WriteFlags(c, &f.dryRun)
 	c.RunE = env.Call(func(ctx context.Context, cl *api.Client, args []string) error {
 		action := api.PowerAction(method)
-		if _, anew := action.BootMethod(); !anew || f.stagger < 0 || f.parallel < 1 {
+		if _, boots := action.BootMethod(); !boots || f.stagger < 0 || f.parallel < 1 {
 			return exitcode.Usagef(
 				"--method %s --stagger %s --parallel %d: want reboot, kexec, soft-reboot or auto, no time or "+
 					"more, and one node or more",

@@ -183,8 +183,8 @@ func stateReset(env *cmdenv.Env) *cobra.Command {
 	var ch api.StateChange
 	c := &cobra.Command{
 		Use:   "reset NODE",
-		Short: "Have a node begin anew with what its image has",
-		Long: `Have a node begin anew with what its image has, or with a snapshot of its volume.
+		Short: "Have a node start again with what its image has",
+		Long: `Have a node start again with what its image has, or with a snapshot of its volume.
 
 A volume is reset at once, and its node must be off. Everything else is reset by the node's next boot, before anything starts that would write to it; until then
 "pando node state cancel" takes it back. With --path that is so for volumes too.

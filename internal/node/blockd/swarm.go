@@ -209,8 +209,8 @@ func (w *swarmWatch) Uploaded(_ netip.AddrPort, bytes int) {
 	w.ledger.add(bytesUploaded, int64(bytes))
 }
 
-// Accused reports a peer that sent wrong bytes.
-func (w *swarmWatch) Accused(p netip.AddrPort, id chunk.ID) {
+// Corrupt reports a peer that sent wrong bytes.
+func (w *swarmWatch) Corrupt(p netip.AddrPort, id chunk.ID) {
 	w.ledger.add(countRejected, 1)
 	w.report(blockapi.Incident{Kind: blockapi.PeerBanned, Source: p.String(), Object: id.Name(),
 		Message: "it sent bytes that are not the object; they were dropped, and nothing is requested from it any more"})

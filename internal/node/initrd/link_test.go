@@ -39,7 +39,7 @@ func TestShortOfDrivers(t *testing.T) {
 // TestMissingDriverIsBlamed: with the adapter that booted missing, another one without a cable does not hide why.
 func TestMissingDriverIsBlamed(t *testing.T) {
 	mac, other := fleet.MAC{2, 0, 0, 0, 0, 1}, fleet.MAC{2, 0, 0, 0, 0, 2}
-	cause := errors.New("build the image anew with --driver cxgb4")
+	cause := errors.New("build the image again with --driver cxgb4")
 	for name, c := range map[string]struct {
 		all  []link.NIC
 		want bool

@@ -99,7 +99,7 @@ func TestChooseDrivers(t *testing.T) {
 	}
 	again := chooseDrivers(m, "v2", igb, []attempt{reached("*", "igb"), lost("base igb"), lost("base igb")}, true)
 	if again.list != "base igb" {
-		t.Errorf("another version begins anew, got %+v", again)
+		t.Errorf("another version starts again, got %+v", again)
 	}
 	m.Drivers = []image.Driver{{Name: "base"}, {Name: "net"}}
 	if got := chooseDrivers(m, "v", igb, []attempt{reached("*", "igb")}, true); got.list != everyNIC || got.why != "" {

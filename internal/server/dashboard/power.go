@@ -99,8 +99,8 @@ func (d *Dashboard) powerOf(ctx context.Context, node string) (v powerView, err 
 
 // powerActions are the actions that pages offer. harmfulActions end what runs on the node.
 var (
-	powerActions   = []api.PowerAction{api.PowerAnew, api.PowerReboot, api.PowerOn, api.PowerOff, api.PowerCycle}
-	harmfulActions = []api.PowerAction{api.PowerAnew, api.PowerReboot, api.PowerOff, api.PowerCycle}
+	powerActions   = []api.PowerAction{api.PowerAuto, api.PowerReboot, api.PowerOn, api.PowerOff, api.PowerCycle}
+	harmfulActions = []api.PowerAction{api.PowerAuto, api.PowerReboot, api.PowerOff, api.PowerCycle}
 )
 
 // setPower switches a node's power or reboots the node. The action outlives the request, so that a page that is closed

@@ -94,7 +94,7 @@ func (p *Controller) switchNode(r *http.Request) (any, error) {
 		api.PowerKexec,
 		api.PowerSoftReboot,
 		api.PowerStage,
-		api.PowerAnew:
+		api.PowerAuto:
 	default:
 		return nil, httpapi.BadRequest(
 			fmt.Sprintf(

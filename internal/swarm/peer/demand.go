@@ -215,7 +215,7 @@ func higher(r *http.Request) bool {
 
 // banCorrupt bans a peer that sent wrong bytes, and reports it to the tracker.
 func (n *Node) banCorrupt(ctx context.Context, a netip.AddrPort, id chunk.ID) {
-	n.o.Observer.Accused(a, id)
+	n.o.Observer.Corrupt(a, id)
 	n.post(ctx, func(time.Duration) { n.swarm.BanCorrupt(a) })
 }
 

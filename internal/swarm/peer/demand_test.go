@@ -305,6 +305,6 @@ func TestRecentPeerThatLies(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.bad) != 1 {
-		t.Errorf("accused %v", a.bad)
+		t.Errorf("reported corrupt %v", a.bad)
 	}
 }

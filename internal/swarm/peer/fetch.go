@@ -45,7 +45,7 @@ func (n *Node) ended(now time.Duration, f swarm.Fetch, v chunk.Verified, err err
 	default:
 		why := failure(err)
 		if why == swarm.Corrupt {
-			n.o.Observer.Accused(f.Peer, n.o.Pieces[f.Piece].ID)
+			n.o.Observer.Corrupt(f.Peer, n.o.Pieces[f.Piece].ID)
 		}
 		n.swarm.Fail(now, f, why)
 	}

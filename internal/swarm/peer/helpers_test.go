@@ -86,4 +86,4 @@ type corruptCounter struct {
 	n atomic.Int32
 }
 
-func (a *corruptCounter) Accused(netip.AddrPort, chunk.ID) { a.n.Add(1) }
+func (a *corruptCounter) Corrupt(netip.AddrPort, chunk.ID) { a.n.Add(1) }

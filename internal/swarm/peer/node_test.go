@@ -108,7 +108,7 @@ func TestHostilePeers(t *testing.T) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if (len(n.bad) > 0) != (x.banned && asked.Load()) || n.from["peer"] > 0 {
-				t.Errorf("accused %v; took %d bytes from it", n.bad, n.from["peer"])
+				t.Errorf("reported corrupt %v; took %d bytes from it", n.bad, n.from["peer"])
 			}
 		})
 	}
@@ -400,7 +400,7 @@ func TestClocksDiffer(t *testing.T) {
 		got += n.bytes("peer")
 		n.mu.Lock()
 		if len(n.bad) > 0 {
-			t.Errorf("accused %v", n.bad)
+			t.Errorf("reported corrupt %v", n.bad)
 		}
 		n.mu.Unlock()
 	}

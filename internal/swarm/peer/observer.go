@@ -9,24 +9,34 @@ import (
 
 // Observer receives the events of a Node. Its methods are called concurrently and must not block.
 type Observer interface {
-	Received(peer netip.AddrPort, bytes int)  // an object came from a peer
-	Uploaded(peer netip.AddrPort, bytes int)  // an object was sent to a peer
-	Accused(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes; its address is banned
+	TransferObserver
+	PeerObserver
+	// Tracker reports a tracker that answers for the first time or again (err is nil), that does not answer, or that
+	// forgot this node (err is ErrForgotten).
+	Tracker(url string, err error)
+}
+
+// TransferObserver receives the objects that came from peers or went to them.
+type TransferObserver interface {
+	Received(peer netip.AddrPort, bytes int) // an object came from a peer
+	Uploaded(peer netip.AddrPort, bytes int) // an object was sent to a peer
+}
+
+// PeerObserver receives the reasons why peers are not asked.
+type PeerObserver interface {
+	Corrupt(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes; its address is banned
 	Left(l swarm.AvoidedPeer)                 // a peer is not asked for a while
 	Vanished(peer netip.AddrPort)             // a peer left without a goodbye while there is something to fetch
 	// PeersFailed reports the first failed or slow transfer of each of these peers. The slice is valid only during the
 	// call.
 	PeersFailed(peers []swarm.AvoidedPeer)
-	// Tracker reports a tracker that answers for the first time or again (err is nil), that does not answer, or that
-	// forgot this node (err is ErrForgotten).
-	Tracker(url string, err error)
 }
 
 type nobody struct{}
 
 func (*nobody) Received(netip.AddrPort, int)     {}
 func (*nobody) Uploaded(netip.AddrPort, int)     {}
-func (*nobody) Accused(netip.AddrPort, chunk.ID) {}
+func (*nobody) Corrupt(netip.AddrPort, chunk.ID) {}
 func (*nobody) Left(swarm.AvoidedPeer)           {}
 func (*nobody) PeersFailed([]swarm.AvoidedPeer)  {}
 func (*nobody) Vanished(netip.AddrPort)          {}

@@ -206,7 +206,7 @@ func (n *live) Received(_ netip.AddrPort, bytes int) { n.count("peer", bytes) }
 func (n *live) Uploaded(_ netip.AddrPort, bytes int) { n.count("uploaded", bytes) }
 func (n *live) Failed(string, chunk.ID, error)       {}
 
-func (n *live) Accused(a netip.AddrPort, _ chunk.ID) {
+func (n *live) Corrupt(a netip.AddrPort, _ chunk.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.bad = append(n.bad, a)
