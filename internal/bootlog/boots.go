@@ -261,14 +261,14 @@ func (c *Entry) Arrived() { c.knocked, c.next = time.Time{}, nil }
 
 // Follow begins the machine's next boot at the time of the first packet that Knocked kept, with the events since then.
 // The boot before it has ended, even if its machine did not report that. Its lock is held.
-func (b *Boots) Follow(ctx context.Context, c *Entry, now time.Time) {
+func (b *Boots) Follow(c *Entry, now time.Time) {
 	began, seen := now, c.next
 	if at := c.Knock(now); !at.IsZero() {
 		began = at
 	} else {
 		seen = nil
 	}
-	b.conclude(ctx, c, began)
+	b.conclude(c, began)
 	c.Begin(began)
 	for _, e := range seen {
 		if e.Stage == trace.DHCP {
@@ -278,27 +278,28 @@ func (b *Boots) Follow(ctx context.Context, c *Entry, now time.Time) {
 	b.RecordBehind(c, seen...)
 }
 
-// conclude records that the boot of c is over, if its machine did not report that. The boot's lock is held.
-func (b *Boots) conclude(ctx context.Context, c *Entry, at time.Time) {
-	if !c.Saved {
-		return
+// conclude records that the boot of c is over, if its machine did not report that. What the machine reported is read
+// behind the reply, with the write. The boot's lock is held.
+func (b *Boots) conclude(c *Entry, at time.Time) {
+	if c.Saved {
+		b.queue(c, true, []trace.Event{{Time: at, Stage: trace.Shutdown, Kind: trace.Fail}})
 	}
-	known, err := b.registry.Progress(ctx, c.Boot.ID)
-	if err != nil {
-		b.lost(c, err)
-		return
-	}
-	e := trace.Event{Time: at, Stage: trace.Shutdown, Kind: trace.Fail,
-		Message: "the machine started again before it was up", Hint: "if nobody reset it, look at its screen and at " +
-			"`pando boot show " + string(c.Boot.ID) + " --console`"}
-	switch p := known[c.Boot.ID]; {
+}
+
+// conclusion is the event that ends a boot whose machine started again, by what was recorded of it before. ended
+// reports that nothing is to be recorded.
+func conclusion(e trace.Event, p registry.Progress) (_ trace.Event, ended bool) {
+	switch {
 	case p.State == trace.Down, p.Waits: // a boot that waited for an operator did not fail
-		return
+		return e, true
 	case p.State == trace.Up:
-		e.Kind, e.Hint = trace.End, ""
+		e.Kind = trace.End
 		e.Message = "the machine started again without reporting a shutdown: it was reset, or had no power"
+	default:
+		e.Message = "the machine started again before it was up"
+		e.Hint = "if nobody reset it, look at its screen and at `pando boot show " + string(e.Boot) + " --console`"
 	}
-	b.RecordBehind(c, e)
+	return e, false
 }
 
 // Begin makes c a new boot, in memory. The machine has reported how the boot before ended. Its lock is held.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"pando/internal/fleet"
+	"pando/internal/registry"
 	"pando/internal/trace"
 )
 
@@ -19,13 +21,19 @@ const (
 
 var errBehind = errors.New("history is written too slowly: too many events wait")
 
+// queued is an event that waits to be written.
+type queued struct {
+	trace.Event
+	ends bool // it ends its boot, if that has not ended: see conclusion
+}
+
 // queue holds events that are written after the reply, in order. Each has a place; places are counted from 1.
 type queue struct {
 	wake    chan struct{} // signals that there are events; sending never blocks
 	writing chan struct{} // held by the goroutine that writes
 
 	mu      sync.Mutex
-	events  []trace.Event
+	events  []queued
 	put     uint64 // place of the last added event
 	written uint64 // place of the last event that was written or lost
 }
@@ -35,13 +43,15 @@ func newQueue() *queue {
 }
 
 // add appends events and returns the place of the last one.
-func (q *queue) add(events []trace.Event) (uint64, error) {
+func (q *queue) add(events []trace.Event, ends bool) (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.events)+len(events) > maxBehind {
 		return 0, errBehind
 	}
-	q.events = append(q.events, events...)
+	for _, e := range events {
+		q.events = append(q.events, queued{e, ends})
+	}
 	q.put += uint64(len(events))
 	select {
 	case q.wake <- struct{}{}:
@@ -58,7 +68,7 @@ func (q *queue) waits(place uint64) bool {
 }
 
 // batch returns all waiting events.
-func (q *queue) batch() []trace.Event {
+func (q *queue) batch() []queued {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.events)
@@ -84,19 +94,52 @@ func (b *Boots) flush(ctx context.Context, place uint64) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	batch := b.behind.batch()
-	if len(batch) == 0 {
+	for batch := b.behind.batch(); len(batch) > 0; {
+		n := slices.IndexFunc(batch, func(e queued) bool { return e.ends != batch[0].ends })
+		if n < 0 {
+			n = len(batch)
+		}
+		err := b.write(ctx, batch[:n])
+		if ctx.Err() != nil && err != nil {
+			return err
+		}
+		if err != nil {
+			b.log.Error("events lost", "events", n, "err", err)
+		}
+		b.behind.drop(n)
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// write appends events to the history. Of those that end their boots it needs the history before.
+func (b *Boots) write(ctx context.Context, all []queued) error {
+	events := make([]trace.Event, 0, len(all))
+	var known map[fleet.BootID]registry.Progress
+	if all[0].ends {
+		ids := make([]fleet.BootID, len(all))
+		for i, e := range all {
+			ids[i] = e.Boot
+		}
+		var err error
+		if known, err = b.registry.Progress(ctx, ids...); err != nil {
+			return err
+		}
+	}
+	for _, e := range all {
+		ended := false
+		if e.ends {
+			e.Event, ended = conclusion(e.Event, known[e.Boot])
+		}
+		if !ended {
+			events = append(events, e.Event)
+		}
+	}
+	if len(events) == 0 {
 		return nil
 	}
-	_, err := b.registry.Append(ctx, batch...)
-	if ctx.Err() != nil && err != nil {
-		return err
-	}
-	if err != nil {
-		b.log.Error("events lost", "events", len(batch), "err", err)
-	}
-	b.behind.drop(len(batch))
-	return nil
+	_, err := b.registry.Append(ctx, events...)
+	return err
 }
 
 // Flush writes all events that wait at this moment. Call it before reading a timeline.

@@ -29,11 +29,16 @@ func (b *Boots) Record(ctx context.Context, c *Entry, events ...trace.Event) {
 
 // RecordBehind is like Record but returns at once. The events are written in order soon after. The boot's lock is held.
 func (b *Boots) RecordBehind(c *Entry, events ...trace.Event) {
+	b.queue(c, false, events)
+}
+
+// queue adds events of a boot to those that are written behind the reply. The boot's lock is held.
+func (b *Boots) queue(c *Entry, ends bool, events []trace.Event) {
 	all := b.due(c, events)
 	if len(all) == 0 {
 		return
 	}
-	last, err := b.behind.add(all)
+	last, err := b.behind.add(all, ends)
 	if err != nil {
 		b.lost(c, err)
 		return

@@ -29,10 +29,11 @@ const maxPackets = 1024
 type Server struct {
 	Config   Config
 	Registry Registry
-	Observe  func(Seen)         // nil: no call. Called for each request, concurrently; the answer waits for it
-	Found    func(Found, State) // nil: no call. Called for a new server, and when this one stops or resumes
-	Log      *slog.Logger       // nil: silent
-	Now      func() time.Time   // nil: time.Now
+	Warn     func(message, hint string) // nil: no call. Called when a range comes to its end, once in a while
+	Observe  func(Seen)                 // nil: no call. Called for each request, concurrently; the answer waits for it
+	Found    func(Found, State)         // nil: no call. Called for a new server, and when this one stops or resumes
+	Log      *slog.Logger               // nil: silent
+	Now      func() time.Time           // nil: time.Now
 
 	mu           sync.Mutex
 	links        []*link // one for each interface; replaced when the interface was created again

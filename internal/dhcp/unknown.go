@@ -110,7 +110,7 @@ func (s *Server) declined(ctx context.Context, l *link, r Request, v *snapshot) 
 	v.InUse = used && err == nil
 }
 
-// checkRoom logs when less than a tenth of a range is free.
+// checkRoom warns when less than a tenth of a range is free.
 func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 	if l.state(s.Config.Mode).Mode != Own {
 		return
@@ -122,9 +122,14 @@ func (s *Server) checkRoom(ctx context.Context, l *link, now time.Time) {
 			return err
 		})
 		if err == nil && use.All > 0 && 10*use.Free() < use.All {
-			s.seldom(l, slog.LevelWarn, "less than a tenth of the addresses is free", n.First.String(), "range",
+			const hint = "a larger --range, or `pando lease list`"
+			due := s.seldom(l, slog.LevelWarn, "less than a tenth of the addresses is free", n.First.String(), "range",
 				fmt.Sprintf("%s-%s", n.First, n.Last), "free", use.Free(), "nodes", use.Known, "unknown", use.Unknown,
-				"in_use", use.InUse, "hint", "a larger --range, or `pando lease list`")
+				"in_use", use.InUse, "hint", hint)
+			if due && s.Warn != nil {
+				s.Warn(fmt.Sprintf("%d of the %d addresses of %s-%s are free", use.Free(), use.All, n.First, n.Last),
+					hint)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -215,11 +216,13 @@ func TestDeclineIsProbed(t *testing.T) {
 	s.logged(`"ERROR"`, "found somebody else using "+a.String())
 }
 
-// The log warns before a range is full.
+// Log and events warn before a range is full.
 func TestRangeComesToItsEnd(t *testing.T) {
 	f := newFlooded()
 	var log bytes.Buffer
 	f.Log = slog.New(slog.NewTextHandler(&log, nil))
+	var warned []string
+	f.Warn = func(message, _ string) { warned = append(warned, message) }
 	f.checkRoom(context.Background(), f.l, f.now)
 	if log.Len() > 0 {
 		t.Error("told of an empty range")
@@ -230,6 +233,10 @@ func TestRangeComesToItsEnd(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Minute)
 	f.checkRoom(context.Background(), f.l, f.now)
+	f.checkRoom(context.Background(), f.l, f.now)
+	if want := []string{"9 of the 101 addresses of 10.77.0.100-10.77.0.200 are free"}; !slices.Equal(warned, want) {
+		t.Errorf("warned %q, want %q", warned, want)
+	}
 	if !strings.Contains(log.String(), "less than a tenth") || !strings.Contains(log.String(), "free=9") {
 		t.Errorf("not told: %s", log.String())
 	}

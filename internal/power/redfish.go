@@ -154,7 +154,8 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 		"BootSourceOverrideTarget":  target,
 		"BootSourceOverrideMode":    "UEFI",
 	}
-	patch := func() error { return c.patch(ctx, path, sys, map[string]any{"Boot": boot}) }
+	var bad []string
+	patch := func() error { return c.patch(ctx, path, sys, &bad, map[string]any{"Boot": boot}) }
 	err := patch()
 	var refused *redfishError
 	if errors.As(err, &refused) && refused.status != http.StatusUnauthorized && !refused.tag() {
@@ -167,30 +168,32 @@ func (c *redfishClient) network(ctx context.Context, path string, sys system) er
 	return err
 }
 
-// patch changes a system. If its tag is refused, it reads the system once more and tries each tag.
-func (c *redfishClient) patch(ctx context.Context, path string, sys system, change any) error {
-	tag := ""
-	if tags := sys.tags(); len(tags) > 0 {
-		tag = tags[0]
+// patch changes a system. If a tag is refused, it reads the system once more and tries each tag. It adds refused tags
+// to bad, and sends none of them again.
+func (c *redfishClient) patch(ctx context.Context, path string, sys system, bad *[]string, change any) error {
+	err := error(&redfishError{what: "change " + path, status: http.StatusPreconditionFailed})
+	try := func(tags []string) (done bool) {
+		for _, t := range tags {
+			if slices.Contains(*bad, t) {
+				continue
+			}
+			_, err = c.call(ctx, http.MethodPatch, path, t, change, nil)
+			var refused *redfishError
+			if !errors.As(err, &refused) || !refused.tag() {
+				return true
+			}
+			*bad = append(*bad, t)
+		}
+		return false
 	}
-	_, err := c.call(ctx, http.MethodPatch, path, tag, change, nil)
-	var refused *redfishError
-	if !errors.As(err, &refused) || !refused.tag() {
+	if try(append(sys.tags(), "")[:1]) {
 		return err
 	}
 	fresh, again := c.system(ctx, path)
 	if again != nil {
 		return errors.Join(err, again)
 	}
-	for _, t := range append(fresh.tags(), "*") {
-		if t == tag {
-			continue
-		}
-		_, err = c.call(ctx, http.MethodPatch, path, t, change, nil)
-		if !errors.As(err, &refused) || !refused.tag() {
-			return err
-		}
-	}
+	try(append(fresh.tags(), "*"))
 	return err
 }
 

@@ -264,6 +264,7 @@ type moved struct {
 	tags   []string
 	strict func(tag string) bool // whether it accepts a value of If-Match
 	header bool                  // it sends the tag in the header too
+	noMode bool                  // it has no mode of the boot override
 	reads  int
 	calls  []string
 }
@@ -298,6 +299,9 @@ func (m *moved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			status = http.StatusPreconditionRequired
 		}
 		w.WriteHeader(status)
+	case r.Method == "PATCH" && m.noMode && strings.Contains(string(body), "Mode"):
+		m.calls = append(m.calls, "no mode")
+		w.WriteHeader(http.StatusBadRequest)
 	default:
 		m.calls = append(m.calls, r.Method+" "+r.Header.Get("If-Match")+" "+string(body))
 		w.WriteHeader(http.StatusNoContent)
@@ -324,6 +328,10 @@ func TestRedfishOfMovedPathsAndTags(t *testing.T) {
 			[]string{`refused "1"`, `PATCH "2"` + patch, reset}},
 		"strong only": {moved{status: 307, tags: []string{`W/"1"`}, header: true, strict: exact(`"1"`)},
 			[]string{`refused W/"1"`, `PATCH "1"` + patch, reset}},
+		"strong only, no mode": {
+			moved{status: 307, tags: []string{`W/"1"`}, header: true, strict: exact(`"1"`), noMode: true},
+			[]string{`refused W/"1"`, "no mode",
+				`PATCH "1"` + strings.Replace(patch, `"BootSourceOverrideMode":"UEFI",`, "", 1), reset}},
 		"any": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`*`)},
 			[]string{`refused "1"`, `PATCH *` + patch, reset}},
 		"none is right": {moved{status: 307, tags: []string{`"1"`}, strict: exact(`x`)},

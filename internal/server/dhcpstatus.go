@@ -1,16 +1,19 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"pando/internal/api"
+	"pando/internal/bootlog"
 	"pando/internal/dhcp"
 	"pando/internal/registry"
 	"pando/internal/server/boots"
 	"pando/internal/tftp"
+	"pando/internal/trace"
 )
 
 // dhcpStatus returns the state of the DHCP server for operators.
@@ -132,4 +135,14 @@ func (s *Server) places() []string {
 		return []string{u}
 	}
 	return nil
+}
+
+// warnOfDHCP records a warning that is about no node.
+func (s *Server) warnOfDHCP(message, hint string) {
+	ctx, cancel := context.WithTimeout(context.Background(), bootlog.RecordTime)
+	defer cancel()
+	event := trace.Event{Time: s.now(), Stage: trace.DHCP, Kind: trace.Fail, Message: message, Hint: hint}
+	if _, err := s.registry.Append(ctx, event); err != nil {
+		s.log.Warn("event cannot be recorded", "event", message, "err", err)
+	}
 }

@@ -91,7 +91,8 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	s.listenDashboard(ctx, l)
 	c := s.cfg.DHCP
 	c.DataPort, c.Loaders = s.ports.Data, s.files.Loaders
-	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Log: s.log, Now: s.now}
+	s.dhcp = &dhcp.Server{Config: c, Registry: s.booter, Observe: s.countDHCP, Warn: s.warnOfDHCP,
+		Log: s.log, Now: s.now}
 	return s.dhcp.Open(ctx)
 }
 

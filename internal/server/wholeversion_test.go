@@ -2,12 +2,15 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"pando/internal/image"
 	"pando/internal/netboot"
 	"pando/internal/store"
 )
@@ -99,5 +102,37 @@ func TestVersionThatIsNotWhole(t *testing.T) {
 	kernel, _ = urls(t, n.script())
 	if status, body := n.get(kernel); status != http.StatusOK || len(body) == 0 {
 		t.Errorf("the whole kernel: %d", status)
+	}
+}
+
+// TestKernelForAnotherAddress: an object as large as a kernel is checked whoever requests it. A machine behind a router
+// is not known by its address, nor one whose address changed after its script.
+func TestKernelForAnotherAddress(t *testing.T) {
+	s := startSite(t)
+	kernel := bytes.Repeat([]byte("kernel "), 300_000)
+	unlock, err := s.store.Lock(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.store.NewWriter()
+	id, _, err := w.Put(t.Context(), kernel)
+	if err = errors.Join(err, w.Sync(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	unlock()
+	s.addImage(func(m *image.Manifest) { m.Kernel.Object, m.Kernel.Size = id, int64(len(kernel)) })
+	n := s.nodeAt(1, netip.MustParseAddr("127.0.0.44")) // no packet of it was seen
+	path := "/o/" + id.Name()
+	if status, body := n.get(path); status != http.StatusOK || !bytes.Equal(body, kernel) {
+		t.Fatalf("the kernel: %d, %d bytes", status, len(body))
+	}
+	restore := rewrite(t, s.store.ObjectPath(id), flipByte)
+	if status, body := n.get(path); status == http.StatusOK {
+		t.Errorf("an altered kernel was sent, %d bytes", len(body))
+	}
+	restore()
+	if status, _ := n.get(path); status != http.StatusOK {
+		t.Errorf("whole again: %d", status)
 	}
 }

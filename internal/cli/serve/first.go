@@ -111,7 +111,7 @@ func printNext(env *cmdenv.Env, ctx context.Context, f upFlags, c *api.Client) e
 		name, _, _ = strings.Cut(name, ":")
 		env.Printf("  4. Change the image: build a version, try it on one node, then bring the group to it:\n")
 		env.Printf("       pando image build %s --recipe %s\n", name, f.recipe)
-		env.Printf("       pando node set NODE --image %s    (and reboot it; --image '' takes that back)\n", name)
+		env.Printf("       pando node set NODE --image %s    (and reboot it)\n", name)
 		env.Printf("       pando rollout start @default --image %s\n", name)
 	}
 	return nil

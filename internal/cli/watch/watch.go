@@ -109,7 +109,10 @@ func printEvent(env *cmdenv.Env, e trace.Event) error {
 	if e.Stage == trace.Rollout && who == "" {
 		who = "@" + e.Attrs["group"]
 	}
-	if who == "" {
+	switch {
+	case who == "" && e.MAC.IsZero():
+		who = "server"
+	case who == "":
 		who = e.MAC.String()
 	}
 	return output.Fprintf(env.Out, "%s %-17s %s\n", e.Time.Local().Format("15:04:05.000"), who, listing.EventText(e))

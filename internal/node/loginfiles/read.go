@@ -53,14 +53,28 @@ func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) erro
 	if _, err := b.Hold(ctx, true); err != nil {
 		return err
 	}
+	left := 0
 	k := &reader{read: readThrough, known: map[string]bool{},
-		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil }}
+		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil },
+		free: func() int64 {
+			h, err := b.Hold(ctx, false) // the next call counts anew what has no room
+			if left += h.Left; err == nil {
+				_, err = b.Hold(ctx, true)
+			}
+			if err != nil {
+				return 0
+			}
+			return blockapi.HoldMost - h.Bytes
+		}}
 	files(k)
 	h, err := b.Hold(ctx, false)
 	if err == nil {
+		for _, note := range k.notes {
+			fmt.Fprintln(log, note)
+		}
 		fmt.Fprintf(log, "what a login reads is held in memory: %d files of %.1f MB, for which %.1f MB are held "+
 			"beside the boot pack; %d objects have no room\n",
-			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, h.Left)
+			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, left+h.Left)
 	}
 	return err
 }
@@ -70,19 +84,28 @@ type reader struct {
 	root  string                             // "", except in tests
 	read  func(f *os.File, size int64) error // bypasses the page cache, whose pages do not reach the daemon
 	pause func(bytes int64) bool             // waits after reading this many bytes; false: stop
+	free  func() int64                       // bytes that the daemon has room for
 
 	known map[string]bool // names and paths that were handled
 	files int
 	bytes int64
 	over  bool
+	notes []string // what is left out, for the log
 }
 
 func (k *reader) all() {
 	k.programs(loginPrograms)
 	k.modules()
+	k.shells()
 	for _, pattern := range smallFiles {
 		k.glob(pattern)
 	}
+	for _, terminal := range terminals {
+		for _, dir := range []string{"/etc/terminfo/", "/lib/terminfo/", "/usr/share/terminfo/"} {
+			k.glob(dir + terminal[:1] + "/" + terminal)
+		}
+	}
+	k.locales()
 	k.programs(tools)
 }
 

@@ -56,9 +56,13 @@ func tree(t *testing.T) (root, bash string) {
 	return root, bash
 }
 
+// room is what the daemon has room for when the archive of locales is read.
+const room = 4 << 20
+
 // kept returns a reader and the files that it reads, in order.
 func kept(root string) (k *reader, names []string) {
 	k = &reader{root: root, known: map[string]bool{}, pause: func(int64) bool { return true },
+		free: func() int64 { return room },
 		read: func(f *os.File, _ int64) error {
 			names = append(names, strings.TrimPrefix(f.Name(), root))
 			return nil

@@ -61,7 +61,7 @@ func (s *mediumBoots) BeginFromMedium(w http.ResponseWriter, r *http.Request) er
 		}
 		c.Begin(began)
 	case !c.UnderWay(s.now()), req.Uptime > 0 && c.LoadedBefore(s.now().Add(-req.Uptime)):
-		s.boots.Follow(ctx, c, s.now())
+		s.boots.Follow(c, s.now())
 	}
 	s.boots.SetAddr(c, from)
 	p, err := s.mediumPlan(ctx, c, req)

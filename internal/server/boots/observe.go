@@ -122,7 +122,7 @@ func (s *packets) packet(ctx context.Context, change dhcp.Change) error {
 			func(tx *registry.Tx) error { return putLeases(tx, change.Leases) })
 	}
 	if isNew {
-		s.boots.Follow(ctx, c, now)
+		s.boots.Follow(c, now)
 	}
 	switch {
 	case seen.Client.Kind == netboot.IPXE:

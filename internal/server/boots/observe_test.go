@@ -45,6 +45,15 @@ func (r *counted) UpdateBoot(ctx context.Context, _ fleet.MAC, write func(*regis
 	return r.Update(ctx, write)
 }
 
+func (r *counted) Progress(ctx context.Context, boots ...fleet.BootID) (map[fleet.BootID]registry.Progress, error) {
+	select {
+	case <-r.blocked:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return r.Registry.Progress(ctx, boots...)
+}
+
 func (r *counted) Append(ctx context.Context, events ...trace.Event) ([]trace.Event, error) {
 	select {
 	case <-r.blocked:
@@ -197,11 +206,29 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	if err != nil || len(before) != 0 {
 		t.Fatalf("written although history is blocked: %v, %v", before, err)
 	}
+	// The first packet of the next boot ends the one before, of which the history has to be read.
+	c.Lock()
+	first := c.Boot.ID
+	c.Boot.Init = time.Now()
+	c.Unlock()
+	began := make(chan struct{})
+	go func() {
+		defer close(began)
+		handle(t, s, discover, false)
+	}()
+	select {
+	case <-began:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the first packet of a boot waits for history")
+	}
 	close(r.blocked)
 	if err := s.packets.boots.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	events, err := r.Events(t.Context(), registry.EventFilter{Boot: c.Boot.ID})
+	if c.Boot.ID == first {
+		t.Error("the packet began no boot")
+	}
+	events, err := r.Events(t.Context(), registry.EventFilter{Boot: first})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +236,8 @@ func TestPacketWaitsForNoHistory(t *testing.T) {
 	for _, e := range events {
 		got = append(got, string(e.Stage)+" "+string(e.Kind))
 	}
-	want := []string{"dhcp begin", "dhcp end", "bootfile fail", "dhcp fail", "bootfile begin", "bootfile end"}
+	want := []string{"dhcp begin", "dhcp end", "bootfile fail", "dhcp fail", "bootfile begin", "bootfile end",
+		"shutdown fail"}
 	if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) || got[0] != "dhcp begin" ||
 		got[1] != "dhcp end" {
 		t.Errorf("timeline: %v", got)

@@ -122,7 +122,7 @@ func (s *scripts) script(
 		return in, nil
 	}
 	if now := s.now(); !c.UnderWay(now) || c.Restarted(now, false) {
-		s.boots.Follow(ctx, c, now)
+		s.boots.Follow(c, now)
 	}
 	s.boots.SetAddr(c, from)
 	m, err := s.admit(ctx, c, q)

@@ -74,7 +74,9 @@ func (s *Handler) ServeObject(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if kernel != nil { // firmware runs the kernel without a check of its bytes
+	// Firmware runs a kernel without a check of its bytes. An object that is larger than any chunk is checked whoever
+	// requests it: behind a router the machine may have another address here.
+	if size, ok := s.store.Stat(id); kernel != nil || ok && size > chunk.MaxRaw {
 		if err := s.store.CheckFile(id); err != nil {
 			return err
 		}
