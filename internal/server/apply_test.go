@@ -248,7 +248,7 @@ func TestApplySecrets(t *testing.T) {
 // TestExportIsApplied: after any changes of a fleet, applying its export changes nothing, even with all of it owned. On
 // a new server the export makes the same fleet.
 func TestExportIsApplied(t *testing.T) {
-	s, other := startSite(t), startSite(t)
+	s, other := startSite(t), startAlone(t)
 	s.addImage()
 	other.addImage()
 	c, c2 := operatorOf(t, s), operatorOf(t, other)

@@ -40,7 +40,7 @@ func (s *site) woken(addr string) (waits func(what string, want bool)) {
 // Every change of the extensions of running nodes wakes them: a setting, a fleet file, a moved tag, a new version of a
 // tag. Other changes and dry runs do not.
 func TestExtensionsAreFollowedAtOnce(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	base := s.withSystemd("252.1")
 	c, ctx := operatorOf(t, s), t.Context()
 	s.boot(1, "")

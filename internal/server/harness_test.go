@@ -68,8 +68,17 @@ type site struct {
 	rested chan struct{} // receives when no boot pack is left to make
 }
 
-// startSite runs a server in a new directory.
+// startSite runs a server in a new directory, beside the sites of other tests.
 func startSite(t testing.TB, change ...func(*Config)) *site {
+	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
+	return startAlone(t, change...)
+}
+
+// startAlone is startSite for a test that has a site already, or that needs a port or the processors for itself.
+func startAlone(t testing.TB, change ...func(*Config)) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), clock: newClock(), rested: make(chan struct{}, 1)}
 	agent := filepath.Join(s.dir, "agent")

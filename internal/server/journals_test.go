@@ -453,25 +453,27 @@ func TestJournalsWaitForTheBoot(t *testing.T) {
 // that it needs.
 func TestAnImageCannotSend(t *testing.T) {
 	for _, kept := range []bool{true, false} {
-		start := journalSite
-		if !kept {
-			start = startSite
-		}
-		s := start(t)
-		_, d := s.addImage()
-		v, err := s.store.GetVersion(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v.Provenance,
-			err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
-			_, err = s.store.PutVersion(v)
-		}
-		i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
-		if err != nil || e != nil || len(i.Versions) != 1 ||
-			strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
-			t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
-		}
+		t.Run(fmt.Sprintf("kept %t", kept), func(t *testing.T) {
+			start := journalSite
+			if !kept {
+				start = startSite
+			}
+			s := start(t)
+			_, d := s.addImage()
+			v, err := s.store.GetVersion(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Provenance,
+				err = (image.Provenance{Format: 1, Lacks: []string{image.LacksUploader}}).Encode(); err == nil {
+				_, err = s.store.PutVersion(v)
+			}
+			i, e := api.OverHandler(s.socketRoutes()).Image(t.Context(), "lab")
+			if err != nil || e != nil || len(i.Versions) != 1 ||
+				strings.Contains(i.Versions[0].NoLogs, "package systemd-journal-remote") != kept {
+				t.Errorf("journals are kept %v: %+v, %v, %v", kept, i.Versions, err, e)
+			}
+		})
 	}
 }
 

@@ -310,7 +310,7 @@ func TestPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Skip("prometheus is not installed: Debian's package prometheus")
 	}
-	s := startSite(t)
+	s := startAlone(t)
 	s.addImage()
 	s.node(1).replay(readRecorded(t), trace.Booted)
 	dir := t.TempDir()

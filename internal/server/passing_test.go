@@ -16,7 +16,7 @@ import (
 
 // Files at the start of a boot never wait behind pieces, and long ones let short messages pass.
 func TestWhatBootsStartWithIsNotBehindPieces(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	m, version := s.addImage()
 	n := s.node(1)
 	n.exchange(netboot.IPXE) // from here on a boot file is part of a boot

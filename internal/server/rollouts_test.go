@@ -277,43 +277,47 @@ func TestRolloutOfABadVersion(t *testing.T) {
 // version is bad it returns with the others, and nothing leads back to that version.
 func TestRolloutOfATriedVersion(t *testing.T) {
 	for _, bad := range []bool{false, true} {
-		r := startRolling(t, 3)
-		ctx := t.Context()
-		set := api.NodeSet{Select: "node002", Version: ptr(fleet.Ref("lab"))}
-		if _, err := r.c.SetNodes(ctx, set); err != nil {
-			t.Fatal(err)
-		}
-		tried := r.nodes[1]
+		t.Run(fmt.Sprintf("bad %t", bad), func(t *testing.T) { rolloutOfATriedVersion(t, bad) })
+	}
+}
+
+func rolloutOfATriedVersion(t *testing.T, bad bool) {
+	r := startRolling(t, 3)
+	ctx := t.Context()
+	set := api.NodeSet{Select: "node002", Version: ptr(fleet.Ref("lab"))}
+	if _, err := r.c.SetNodes(ctx, set); err != nil {
+		t.Fatal(err)
+	}
+	tried := r.nodes[1]
+	tried.up(r)
+	if n := r.nodeOf("node002"); n.Running != r.new || n.Version == "" {
+		t.Fatalf("it tries %s: %+v", n.Running, n)
+	}
+	if bad {
+		tried.broken = []string{"new.service"}
 		tried.up(r)
-		if n := r.nodeOf("node002"); n.Running != r.new || n.Version == "" {
-			t.Fatalf("it tries %s: %+v", n.Running, n)
-		}
-		if bad {
-			tried.broken = []string{"new.service"}
-			tried.up(r)
-		}
-		plan := fleet.RolloutPlan{Wave: "1"}
-		dry, err := r.c.StartRollout(ctx, api.RolloutStart{Group: "default", Image: "lab", Plan: plan, DryRun: true})
-		if err != nil || r.nodeOf("node002").Version == "" {
-			t.Fatalf("a dry run changes the node: %+v, %v", dry, err)
-		}
-		x := r.begin(plan)
-		if n := r.nodeOf("node002"); n.Version != "" || n.Desired != r.new || x.Nodes[0].Node != "node002" {
-			t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version,
-				n.Desired)
-		}
-		x = r.ends(x.ID)
-		want, ends := r.new, fleet.RolloutDone
-		if bad {
-			want, ends = r.old, fleet.RolloutRolledBack
-		}
-		if x.State != ends {
-			t.Errorf("bad %t: it ends %s: %s", bad, x.State, x.Reason)
-		}
-		for _, p := range r.nodes {
-			if n := r.nodeOf(p.name); n.Desired != want || n.Running != want || n.Version != "" {
-				t.Errorf("bad %t: %s is to boot %s and runs %s; want %s", bad, n.Name, n.Desired, n.Running, want)
-			}
+	}
+	plan := fleet.RolloutPlan{Wave: "1"}
+	dry, err := r.c.StartRollout(ctx, api.RolloutStart{Group: "default", Image: "lab", Plan: plan, DryRun: true})
+	if err != nil || r.nodeOf("node002").Version == "" {
+		t.Fatalf("a dry run changes the node: %+v, %v", dry, err)
+	}
+	x := r.begin(plan)
+	if n := r.nodeOf("node002"); n.Version != "" || n.Desired != r.new || x.Nodes[0].Node != "node002" {
+		t.Errorf("the canary is %s; the node that tried has %q and is to boot %s", x.Nodes[0].Node, n.Version,
+			n.Desired)
+	}
+	x = r.ends(x.ID)
+	want, ends := r.new, fleet.RolloutDone
+	if bad {
+		want, ends = r.old, fleet.RolloutRolledBack
+	}
+	if x.State != ends {
+		t.Errorf("bad %t: it ends %s: %s", bad, x.State, x.Reason)
+	}
+	for _, p := range r.nodes {
+		if n := r.nodeOf(p.name); n.Desired != want || n.Running != want || n.Version != "" {
+			t.Errorf("bad %t: %s is to boot %s and runs %s; want %s", bad, n.Name, n.Desired, n.Running, want)
 		}
 	}
 }

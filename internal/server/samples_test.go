@@ -69,7 +69,7 @@ func TestGuestCounts(t *testing.T) {
 // TestWhoFedWhom: the senders that a node reports are recorded by their names, once per boot, and the API shows the
 // server's traffic.
 func TestWhoFedWhom(t *testing.T) {
-	s := startSite(t)
+	s := startAlone(t)
 	s.addImage()
 	s.stop()
 	s.samples = true
