@@ -17,7 +17,8 @@ func (k *reader) shells() {
 			continue
 		}
 		dir, name := filepath.Split(fields[6])
-		if name == "nologin" || name == "false" || !strings.HasPrefix(dir, "/bin/") && !strings.HasPrefix(dir, "/usr/") {
+		if name == "nologin" || name == "false" ||
+			!strings.HasPrefix(dir, "/bin/") && !strings.HasPrefix(dir, "/usr/") {
 			continue
 		}
 		k.file(k.root + fields[6])
