@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// Client calls the operator's half of the API. It is safe for concurrent use. It retries nothing, unless Patient was
-// called.
+// Client calls the operator's half of the API, on a unix socket or over TLS 1.3 with a token. A token contains the
+// server's public key, which the client pins, so it needs neither a certificate authority nor a host name. It is safe
+// for concurrent use. It retries nothing, unless Patient was called.
 type Client struct {
 	base   string // "https://10.0.0.1:8443", or "http://pando" for a socket
 	name   string // for error texts: the URL, or the socket's path

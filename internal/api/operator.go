@@ -244,8 +244,7 @@ type Logs struct {
 	Bound   int64  `json:"bound,omitempty"` // limit of Held
 	Entries int64  `json:"entries"`         // entries stored since the server started
 	Bytes   int64  `json:"bytes"`           // bytes of these entries, as they were sent
-	// uploads that ended since the server started, by outcome: taken, cut_off, busy, disk_full, malformed, stranger
-	// (the sender is not a node's latest boot), failed
+	// uploads that ended since the server started, by outcome (docs/monitor.md lists them)
 	Uploads map[string]int64 `json:"uploads,omitempty"`
 	Last    time.Time        `json:"last,omitzero"`  // when the last entry was stored
 	Full    bool             `json:"full,omitempty"` // the disk had no space for the last upload; nodes send it again

@@ -45,7 +45,9 @@ func (o *Options) defaults() {
 	}
 }
 
-// Device is a root file system to read. It is safe for concurrent use.
+// Device is a root file system to read. It is safe for concurrent use. Concurrent reads of a chunk share one fetch, and
+// reads in order fetch ahead, with connections that no read waits for. Its cache of raw chunks is small, because the
+// kernel's page cache keeps what was read: it serves reads in one chunk, and the next request of a sequential read.
 type Device struct {
 	opts   Options
 	src    chunk.Source

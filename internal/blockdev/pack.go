@@ -8,7 +8,9 @@ import (
 	"pando/internal/image/bootpack"
 )
 
-// Pack is a boot pack to read from. NewPack makes one; its Store, Reads and Source must be set.
+// Pack is a boot pack to read from. NewPack makes one; its Store, Reads and Source must be set. Its pieces are streamed
+// as soon as the device is open, or a swarm fetches them in its own order. A piece is verified when it arrives, held
+// compressed, and unpacked when a read needs it, or ahead of reads if a processor is idle.
 type Pack struct {
 	*layout
 	Map    bootpack.Map

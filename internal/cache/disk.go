@@ -57,7 +57,8 @@ const mostMisread = 4
 
 var errReadOnly = errors.New("the disk is read-only")
 
-// Format makes an area an empty cache. Its former contents are lost, though most of them are not overwritten.
+// Format makes an area an empty cache. Its former contents are lost, though most of them are not overwritten. An area
+// is a ring of segments; an object that was read recently is written again before its segment is overwritten.
 func Format(a Area, size int64) error {
 	l, err := newLayout(size)
 	if err != nil {

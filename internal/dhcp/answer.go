@@ -49,7 +49,8 @@ type Reply struct {
 	Seen   Seen
 }
 
-// Answer decides about one request. It has no effect.
+// Answer decides about one request. It is a pure function of the packet, the View and the time. While another server
+// answers its questions, a server gives no new addresses; it still answers renewals, and gives boot files as a proxy.
 func Answer(r Request, v View, now time.Time) Reply {
 	out := Reply{Seen: r.seen()}
 	out.Seen.Time, out.Seen.Own = now, v.Mode == Own

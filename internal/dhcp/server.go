@@ -24,7 +24,8 @@ const afterError = 100 * time.Millisecond
 const maxPackets = 1024
 
 // Server answers on the interfaces of its Config. Set the exported fields, then call Open and Run, or Run alone.
-// They must not change after that.
+// They must not change after that. A server gives leases, each durable before it is acknowledged. A proxy (PXE 2.1)
+// gives boot files and leaves addresses to the site's own server.
 type Server struct {
 	Config   Config
 	Registry Registry

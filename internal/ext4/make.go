@@ -44,7 +44,8 @@ type layout struct {
 	uuid                   [16]byte
 }
 
-// Make writes an empty file system on a device of size bytes. What was there before is lost. It does not sync.
+// Make writes an empty file system on a device of size bytes. What was there before is lost. It does not sync. There
+// are no copies of super block and descriptors (sparse_super2).
 func Make(w io.WriterAt, size int64, o Options) error {
 	least := Least
 	if o.Journal {

@@ -31,8 +31,8 @@ type Server struct {
 	Buffer int64
 }
 
-// ServeKernel serves dev on a socket whose other end was given to the kernel; there is no handshake. It returns nil
-// when the kernel disconnected. It closes c.
+// ServeKernel serves dev on a socket whose other end was given to the kernel; there is no handshake, because netlink
+// gave the kernel size and flags. It returns nil when the kernel disconnected. It closes c.
 func (s *Server) ServeKernel(ctx context.Context, c net.Conn, dev Device) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })

@@ -35,7 +35,9 @@ type step struct {
 	act      Actions
 }
 
-// Step advances a rollout as far as possible now.
+// Step advances a rollout as far as possible now. Actions follow from the state, not from its change, so a lost action
+// is returned again by the next step, and a repeated one does no harm. A rollout's clock runs only while a server steps
+// it, so a server's outage costs no node its time.
 func Step(r fleet.Rollout, o Observed, now time.Time) (fleet.Rollout, Actions) {
 	if !r.State.Live() {
 		return r, Actions{}

@@ -139,7 +139,9 @@ const manyNodes = 2000
 // forever is the virtual time at which a storm is given up. Nodes send keep-alives without end.
 const forever = 24 * time.Hour
 
-// Run runs a storm to its end.
+// Run runs a storm, in which all nodes of a fleet start together, to its end. Rates are goodput, 94 % of the link's
+// nominal rate. A time in units of W/B is how many times longer than one node alone on a perfect link: W is the bytes
+// that a boot reads, B the rate of a node's link.
 func Run(c Config) (Result, error) {
 	if err := c.defaults(); err != nil {
 		return Result{}, fmt.Errorf("simulate: %w", err)

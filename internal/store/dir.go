@@ -11,8 +11,9 @@ import (
 	"pando/internal/chunk"
 )
 
-// Dir is a store in a directory. Any number of processes may read it without a lock. A writer must hold the lock (see
-// Lock) and use a Writer.
+// Dir is a store in a directory, read without a lock; a writer must hold the lock (see Lock) and use a Writer. A file
+// gets its final name only when its bytes are on disk, and a manifest only when all that it needs is there. An
+// interrupted writer leaves files that the next writer of the same bytes reuses.
 type Dir struct {
 	path  string
 	disk  Disk

@@ -68,7 +68,8 @@ type Direct struct {
 	Disk           string   // file for a read-only disk; "": none
 }
 
-// Machine is a QEMU process.
+// Machine is a QEMU process: a guest without a disk that boots from the network, by BIOS with the iPXE in the ROM of
+// its network card, or by UEFI with OVMF's own PXE and no card ROM.
 type Machine struct {
 	Config  MachineConfig
 	Console Console

@@ -19,7 +19,8 @@ import (
 // BridgeName is the bridge of every Net.
 const BridgeName = "br0"
 
-// Net is a network namespace with a bridge and without a connection to other networks.
+// Net is a network namespace with a bridge and without a connection to other networks. Machines attach to the bridge
+// with tap devices. Net.Command runs a child process in it, and Net.Dial connects from this process.
 type Net struct {
 	Name string       // of the namespace, as `ip netns` knows it
 	Addr netip.Prefix // address of the bridge and prefix length of its subnet

@@ -41,7 +41,7 @@ func (u *unpacker) whiteout(name string, h *tar.Header) (done bool, err error) {
 			return true, nil
 		}
 		if strings.HasPrefix(part, whiteoutPrefix) {
-			return true, errors.New("a name below a whiteout: a directory cannot have the prefix .wh.")
+			return true, errors.New("a name below a whiteout: the prefix .wh. is not one for a directory")
 		}
 	}
 	hidden, ok := strings.CutPrefix(leaf, whiteoutPrefix)

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place has the two directories that a source writes to. Both exist.
+// Place has the two directories that a source writes to. Both exist. A source has a key, which names it whatever its
+// content, and a state, which identifies its content as far as that is known without reading all of it.
 type Place struct {
 	Root string // the tree: empty, or what an interrupted Fill from the same source left
 	Keep string // for files that outlive an interruption; removed when the tree is complete

@@ -57,7 +57,7 @@ func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) erro
 	k := &reader{read: readThrough, known: map[string]bool{},
 		pause: func(n int64) bool { return backoff.Sleep(ctx, time.Duration(n)*time.Second/perSecond) == nil },
 		free: func() int64 {
-			h, err := b.Hold(ctx, false) // the next call counts anew what has no room
+			h, err := b.Hold(ctx, false) // the next call counts again what has no room
 			if left += h.Left; err == nil {
 				_, err = b.Hold(ctx, true)
 			}

@@ -49,8 +49,7 @@ type registrar struct {
 	now      func() time.Time
 }
 
-// Register answers POST /v1/node/hello, the registration: it exchanges a boot's token for the credential of a session,
-// once.
+// Register answers POST /v1/node/hello: it exchanges a boot's token for the credential of a session, once.
 func (s *registrar) Register(w http.ResponseWriter, r *http.Request) error {
 	req, err := httpapi.DecodeReport[api.RegisterRequest](w, r)
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	restsAfter = time.Minute
 )
 
-// board is a copy of the fleet in memory while a browser shows it.
+// board is a copy of the fleet in memory while a browser shows it: it is read once, then events update it, and each
+// browser gets the tiles that changed.
 type board struct {
 	api  *api.Client
 	feed Feed

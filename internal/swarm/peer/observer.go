@@ -10,7 +10,7 @@ import (
 // Observer receives the events of a Node. Its methods are called concurrently and must not block.
 type Observer interface {
 	TransferObserver
-	PeerObserver
+	FaultObserver
 	// Tracker reports a tracker that answers for the first time or again (err is nil), that does not answer, or that
 	// forgot this node (err is ErrForgotten).
 	Tracker(url string, err error)
@@ -22,8 +22,8 @@ type TransferObserver interface {
 	Uploaded(peer netip.AddrPort, bytes int) // an object was sent to a peer
 }
 
-// PeerObserver receives the reasons why peers are not asked.
-type PeerObserver interface {
+// FaultObserver receives the reasons why peers are not asked.
+type FaultObserver interface {
 	Corrupt(peer netip.AddrPort, id chunk.ID) // a peer sent wrong bytes; its address is banned
 	Left(l swarm.AvoidedPeer)                 // a peer is not asked for a while
 	Vanished(peer netip.AddrPort)             // a peer left without a goodbye while there is something to fetch

@@ -1,6 +1,3 @@
-// Package cachekit makes a cache on a disk, for tests of code that reads or writes one. It owns no state, and only
-// tests use it: those of node/blockd, node/initrd and lastboot. It is separate from nodekit because packages below the
-// cache use nodekit.
 package cachekit
 
 import (
