@@ -1,12 +1,11 @@
 package cache
 
 import (
-	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -163,7 +162,8 @@ func (d *Disk) load() error {
 	for s, t := range tables {
 		order[s], d.generations[s] = s, t.generation
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(d.generations[b], d.generations[a]) })
+	// sort.Slice is in a node's program already; slices.SortFunc would be compiled for this type alone.
+	sort.Slice(order, func(i, j int) bool { return d.generations[order[i]] > d.generations[order[j]] })
 	newest := order[0]
 	d.newest, d.open = d.generations[newest], openSegment{segment: -1}
 	if d.newest > 0 {

@@ -4,30 +4,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
-// firstUser is the lowest user ID of people (UID_MIN of login.defs(5)).
-const firstUser = 1000
-
-// shells reads the login shells of root and of people, with the files that these shells open when they start. A shell
-// outside /bin and /usr may be on a network file system, which may hang: it is not read.
+// shells reads the login shells of root and of people, whose user IDs have four digits or more, with what these shells
+// open when they start. A shell outside /bin and /usr may be on a network file system, which may hang: it is not read.
 func (k *reader) shells() {
 	accounts, _ := os.ReadFile(k.root + "/etc/passwd") // the file may not exist
 	for line := range strings.Lines(string(accounts)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
-		if len(fields) != 7 {
+		if len(fields) != 7 || fields[2] != "0" && len(fields[2]) < 4 {
 			continue
 		}
-		uid, err := strconv.Atoi(fields[2])
-		shell := filepath.Clean(fields[6])
-		name := filepath.Base(shell)
-		if err != nil || uid != 0 && uid < firstUser || name == "nologin" || name == "false" ||
-			!strings.HasPrefix(shell, "/bin/") && !strings.HasPrefix(shell, "/usr/") {
+		dir, name := filepath.Split(fields[6])
+		if name == "nologin" || name == "false" ||
+			!strings.HasPrefix(dir, "/bin/") && !strings.HasPrefix(dir, "/usr/") {
 			continue
 		}
-		k.file(k.root + shell)
+		k.file(k.root + fields[6])
 		for _, pattern := range shellFiles[name] {
 			k.glob(pattern)
 		}
@@ -67,9 +61,8 @@ func (k *reader) archive(path string) {
 		return
 	}
 	if free := k.free(); info.Size() > free {
-		k.notes = append(k.notes, fmt.Sprintf("%s of %.1f MB is not held, because %.1f MB are left: without a server "+
-			"a login may wait for it unless its locale is C; let the image have only the locales that it needs", path,
-			float64(info.Size())/1e6, float64(free)/1e6))
+		k.note = fmt.Sprintf("%s has %d bytes, room is left for %d: without a server a login may wait for its locale, "+
+			"unless the image has fewer locales\n", path, info.Size(), free)
 		return
 	}
 	k.file(k.root + path)

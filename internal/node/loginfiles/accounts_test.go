@@ -77,8 +77,8 @@ func TestShellsAndLocaleOfALogin(t *testing.T) {
 			}
 		}
 	}
-	if len(k.notes) != 0 {
-		t.Errorf("left out: %q", k.notes)
+	if k.note != "" {
+		t.Errorf("left out: %q", k.note)
 	}
 }
 

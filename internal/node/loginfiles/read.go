@@ -69,9 +69,7 @@ func hold(ctx context.Context, b block, log io.Writer, files func(*reader)) erro
 	files(k)
 	h, err := b.Hold(ctx, false)
 	if err == nil {
-		for _, note := range k.notes {
-			fmt.Fprintln(log, note)
-		}
+		_, _ = io.WriteString(log, k.note)
 		fmt.Fprintf(log, "what a login reads is held in memory: %d files of %.1f MB, for which %.1f MB are held "+
 			"beside the boot pack; %d objects have no room\n",
 			k.files, float64(k.bytes)/1e6, float64(h.Bytes)/1e6, left+h.Left)
@@ -90,7 +88,7 @@ type reader struct {
 	files int
 	bytes int64
 	over  bool
-	notes []string // what is left out, for the log
+	note  string // what is left out, for the log
 }
 
 func (k *reader) all() {
