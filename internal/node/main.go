@@ -103,7 +103,7 @@ func runAgent(release string, stderr io.Writer) int {
 		Extensions: extensions,
 		Next:       next,
 		Medium:     medium.New(a.Control(), a.Self, a.Wake, stderr),
-		Login:      func(ctx context.Context) { loginfiles.Run(ctx, a.Block(), stderr) },
+		Login:      func(ctx context.Context) { loginfiles.Run(ctx, a.Block(), self.Device, stderr) },
 		Beside:     []func(context.Context){next.Retire, extensions.Retire},
 	})
 	go rootwatch.New(a.Self().Device, a.Block(), a.RootLost, a.Leaving).Run(ctx)

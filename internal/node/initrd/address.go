@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,9 +42,15 @@ func (n *network) offlineAddress(ctx context.Context, on Link, err error) (link.
 		return link.Lease{}, "", err
 	}
 	nic := on.Adapters[nicOf(on.Adapters, b.Lease.MAC)]
-	l := b.Lease
-	l.Interface, l.Name, l.Acquired = nic.Index, nic.Name, rundir.Monotonic()-l.Rebind
+	l := reused(b.Lease, nic, rundir.Monotonic())
 	return l, "no DHCP server answers; " + l.Address.String() + " as in the last boot", n.useLease(l)
+}
+
+// reused returns the lease of the last boot for this one. It counts as expired, so that the agent requests one every
+// minute: until T1 or T2 of a long lease the server would not learn for hours that the node runs.
+func reused(l link.Lease, nic link.NIC, now time.Duration) link.Lease {
+	l.Interface, l.Name, l.Acquired = nic.Index, nic.Name, now-l.Length
+	return l
 }
 
 // useLease configures a lease's network and stores the lease for the agent.

@@ -30,9 +30,34 @@ type block interface {
 	Hold(ctx context.Context, on bool) (blockapi.Held, error)
 }
 
-// Run makes the block daemon hold this system's login files until ctx ends. It repeats that for each new daemon. It
-// may take until a server answers.
-func Run(ctx context.Context, b block, log io.Writer) { run(ctx, b, log, (*reader).all) }
+// Run makes the block daemon of /dev/nbdN, where N is device, hold this system's login files until ctx ends. It repeats
+// that for each new daemon. It may take until a server answers.
+func Run(ctx context.Context, b block, device int, log io.Writer) {
+	run(ctx, b, log, func(k *reader) {
+		if err := forgetMetadata(device); err != nil {
+			fmt.Fprintln(log, "directories and inodes of the root may not be held:", err)
+		}
+		k.all()
+	})
+}
+
+// forgetMetadata makes the kernel read directories and inodes of the root again, so that the block daemon gets their
+// objects, too. Files are read past the page cache; for metadata there is no such way.
+func forgetMetadata(device int) error {
+	const slab = "2" // Documentation/admin-guide/sysctl/vm.rst, drop_caches: dentries and inodes
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte(slab), 0); err != nil {
+		return err
+	}
+	f, err := os.Open(blockapi.DeviceNode(device))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), unix.BLKFLSBUF, 0); err != nil {
+		return fmt.Errorf("%s: flush buffers: %w", f.Name(), err)
+	}
+	return nil
+}
 
 func run(ctx context.Context, b block, log io.Writer, files func(*reader)) {
 	holding := 0 // PID of the daemon that holds them
