@@ -93,7 +93,7 @@ func TestCollectOnAFullDisk(t *testing.T) {
 // demandObject adds an unused object of several megabytes.
 func (s *site) demandObject() {
 	s.t.Helper()
-	unlock, err := s.store.TryLock("test")
+	unlock, err := s.store.Lock(s.t.Context(), "test")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -186,7 +186,7 @@ func TestNothingLeavesTheTree(t *testing.T) {
 		"whiteout of ..":           {[][]entry{{dir("a")}, {file("a/.wh...", "")}}, "whiteout of no file"},
 		"whiteout of .":            {[][]entry{{dir("a")}, {file("a/.wh..", "")}}, "whiteout of no file"},
 		"whiteout of nothing":      {[][]entry{{file(".wh.", "")}}, "whiteout of no file"},
-		"whiteout with a file":     {[][]entry{{file(".wh.a/b", "")}}, "prefix .wh."},
+		"whiteout with a file":     {[][]entry{{file(".wh.a/b", "")}}, "named .wh.*"},
 		"the tree as a link":       {[][]entry{{link(".", outside), file("new", "x")}}, "not a directory"},
 		"link in place of a parent": {[][]entry{{dir("a"), file("a/x", "1"), link("a", outside), file("a/new", "x")}},
 			""},
